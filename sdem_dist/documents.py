@@ -1,0 +1,98 @@
+"""A batch of documents as flat CSR arrays: what readers return and kernels take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Documents in compressed sparse row form.
+
+    Attributes
+    ----------
+    data : ndarray of shape (n_nonzeros,)
+        Counts (unsigned integers or float32), or real weights, never negative.
+    indices : ndarray of shape (n_nonzeros,), unsigned or signed integers
+        Word of each entry, ascending and without repetition within a document.
+    indptr : ndarray of shape (n_documents + 1,), int64
+        Document ``i`` owns the entries ``indptr[i]:indptr[i + 1]``; ``indptr[0] == 0``.
+    n_features : int
+        Size of the vocabulary, ``|W|``.
+    labels : ndarray of shape (n_documents,), int32, or None
+        Position of each document's class in the corpus's list of classes.
+    weights : ndarray of shape (n_documents,), float64, or None
+        Weight of each document; None means one each.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    n_features: int
+    labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_nonzeros(self) -> int:
+        """Number of stored entries."""
+        return int(self.indptr[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by all arrays."""
+        arrays = (self.data, self.indices, self.indptr, self.labels, self.weights)
+        return sum(a.nbytes for a in arrays if a is not None)
+
+    def __getitem__(self, rows: slice) -> Documents:
+        """Return the contiguous documents ``rows`` as views where possible."""
+        start, stop, step = rows.indices(self.n_documents)
+        if step != 1:
+            raise ValueError("documents are sliced in contiguous ranges only")
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        return Documents(
+            self.data[first:last],
+            self.indices[first:last],
+            self.indptr[start : stop + 1] - first,
+            self.n_features,
+            None if self.labels is None else self.labels[start:stop],
+            None if self.weights is None else self.weights[start:stop],
+        )
+
+    def to_csr(self) -> sp.csr_matrix:
+        """Return the counts as a SciPy CSR matrix of shape (n_documents, n_features)."""
+        import scipy.sparse as sp
+
+        shape = (self.n_documents, self.n_features)
+        return sp.csr_matrix((self.data, self.indices.astype(np.int64), self.indptr), shape=shape)
+
+    @classmethod
+    def concatenate(cls, parts: list[Documents]) -> Documents:
+        """Join batches over one vocabulary in the given order; `parts` holds at least one."""
+        if len(parts) == 1:
+            return parts[0]
+        offsets = np.cumsum([0] + [p.n_nonzeros for p in parts])
+        indptr = [p.indptr[1:] + o for p, o in zip(parts, offsets[:-1], strict=True)]
+
+        def joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
+            present = [a for a in arrays if a is not None]
+            return np.concatenate(present) if len(present) == len(arrays) else None
+
+        return cls(
+            np.concatenate([p.data for p in parts]),
+            np.concatenate([p.indices for p in parts]),
+            np.concatenate([np.zeros(1, np.int64), *indptr]),
+            parts[0].n_features,
+            joined([p.labels for p in parts]),
+            joined([p.weights for p in parts]),
+        )

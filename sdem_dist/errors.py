@@ -1,0 +1,23 @@
+"""The errors that this package raises on purpose, each written for the person who reads it."""
+
+from __future__ import annotations
+
+
+class SdemError(Exception):
+    """Base of the package's own errors: what was wrong, where, and what to do."""
+
+
+class CorpusError(SdemError, ValueError):
+    """A corpus is missing, incomplete, damaged, of a newer format, or does not fit the model."""
+
+
+class IngestError(SdemError, ValueError):
+    """A source cannot be read as documents; the message names the file and the line."""
+
+
+class ModelError(SdemError, ValueError):
+    """A model or checkpoint file is missing, cut short, altered, or does not fit."""
+
+
+class ClusterError(SdemError, RuntimeError):
+    """A Dask scheduler or its workers cannot be reached before the deadline, or a task kept failing."""
