@@ -1,0 +1,50 @@
+"""Discriminative training of generative models over corpora of any size, on Dask.
+
+The names below are imported when they are first used, so that ``import sdem_dist`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sdem_dist.corpus import open_corpus, write_corpus
+    from sdem_dist.errors import ClusterError, CorpusError, IngestError, ModelError, SdemError
+    from sdem_dist.estimators.naive_bayes import MultinomialNB
+    from sdem_dist.estimators.persistence import load_model
+    from sdem_dist.text.ingest import ingest
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "MultinomialNB": "sdem_dist.estimators.naive_bayes",
+    "load_model": "sdem_dist.estimators.persistence",
+    "open_corpus": "sdem_dist.corpus",
+    "write_corpus": "sdem_dist.corpus",
+    "ingest": "sdem_dist.text.ingest",
+    **dict.fromkeys(("SdemError", "CorpusError", "IngestError", "ModelError", "ClusterError"), "sdem_dist.errors"),
+}
+
+__all__ = [
+    "ClusterError",
+    "CorpusError",
+    "IngestError",
+    "ModelError",
+    "MultinomialNB",
+    "SdemError",
+    "ingest",
+    "load_model",
+    "open_corpus",
+    "write_corpus",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'sdem_dist' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

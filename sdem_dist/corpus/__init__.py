@@ -1,0 +1,22 @@
+"""Corpora: sharded sparse documents on disk, and the same reading interface over a matrix in memory."""
+
+from __future__ import annotations
+
+from sdem_dist.corpus.check import Description, Problem, check_corpus, describe
+from sdem_dist.corpus.layout import Header, ShardInfo
+from sdem_dist.corpus.memory import MemoryCorpus
+from sdem_dist.corpus.reader import Corpus, open_corpus
+from sdem_dist.corpus.writer import write_corpus
+
+__all__ = [
+    "Corpus",
+    "Description",
+    "Header",
+    "MemoryCorpus",
+    "Problem",
+    "ShardInfo",
+    "check_corpus",
+    "describe",
+    "open_corpus",
+    "write_corpus",
+]

@@ -1,0 +1,136 @@
+"""Whatever a user holds documents in, as a stream of batches ``(X, y, ids)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdem_dist.errors import CorpusError
+
+_BATCH_ENTRIES = 1 << 20
+
+Batch = tuple[Any, Any, Any]
+
+
+def batches(X: Any, y: Any, ids: Any) -> Iterator[Batch]:
+    """Cut a matrix into batches of rows, or pass on the batches of an iterable.
+
+    Parameters
+    ----------
+    X : sparse matrix or array, ndarray, dask array, or iterable of (X, y) or (X, y, ids)
+    y : array-like of length n_documents, or None
+        Must be None if `X` is an iterable of batches, which carries its own.
+    ids : sequence of length n_documents, or None
+        Likewise.
+
+    Yields
+    ------
+    X : sparse matrix or ndarray
+    y : ndarray or None
+    ids : sequence or None
+    """
+    if sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed"):
+        return _of_matrix(X, y, ids)
+    if not isinstance(X, Iterable):
+        raise CorpusError(f"X is a {type(X).__name__}: give a matrix or an iterable of batches (X, y)")
+    if y is not None or ids is not None:
+        raise CorpusError("X is an iterable of batches, so labels and ids come with each batch, not as arguments")
+    return _of_iterable(X)
+
+
+def _of_iterable(X: Iterable[Any]) -> Iterator[Batch]:
+    for number, batch in enumerate(X):
+        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+            raise CorpusError(f"batch {number} of X is not a pair (X, y) or a triple (X, y, ids)")
+        yield batch[0], batch[1], batch[2] if len(batch) == 3 else None
+
+
+def _of_matrix(X: Any, y: Any, ids: Any) -> Iterator[Batch]:
+    if len(X.shape) != 2:
+        raise CorpusError(f"X has {len(X.shape)} dimensions; a matrix of documents by features has two")
+    labels = None if y is None else np.asarray(y)
+    position = 0
+    for block in _row_blocks(X):
+        stop = position + block.shape[0]
+        yield (
+            block,
+            None if labels is None else labels[position:stop],
+            None if ids is None else ids[position:stop],
+        )
+        position = stop
+    for name, values in (("y", labels), ("ids", ids)):
+        if values is not None and len(values) != position:
+            raise CorpusError(f"X has {position} documents and {name} has {len(values)}")
+
+
+def _row_blocks(X: Any) -> Iterator[Any]:
+    if hasattr(X, "to_delayed"):
+        # A row of dask's blocks at a time; their lengths may be unknown before they are computed.
+        for block in range(X.numblocks[0]):
+            yield from _row_blocks(X.blocks[block].compute())
+        return
+    rows = X.tocsr() if sp.issparse(X) else X
+    n_documents = rows.shape[0]
+    entries = rows.nnz if sp.issparse(rows) else rows.size
+    step = max(1, _BATCH_ENTRIES * n_documents // max(1, entries))
+    for start in range(0, n_documents, step):
+        yield rows[start : start + step]
+
+
+def canonical_csr(X: Any, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return a batch as compact CSR arrays.
+
+    Parameters
+    ----------
+    X : sparse matrix or array-like of shape (n_documents, n_features)
+    first : int
+        Position of its first document in the input, for messages.
+
+    Returns
+    -------
+    data : ndarray of uint8, uint16 or uint32 if all entries are whole numbers, else of float32
+    indices : ndarray of uint32
+        Ascending within each row, without repetition; explicit zeros are dropped.
+    indptr : ndarray of int64
+    n_features : int
+
+    Raises
+    ------
+    CorpusError
+        An entry is negative, NaN or infinite, or beyond float32. The message names the document.
+    """
+    if not sp.issparse(X):
+        X = np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "buif":
+        raise CorpusError(f"the batch from document {first} on is {X.dtype} of {X.ndim} dimensions, not numbers of two")
+    csr = sp.csr_array(X)
+    if not csr.has_canonical_format or (csr.data == 0).any():
+        csr = csr.copy() if sp.issparse(X) else csr
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+    return (
+        compact_data(csr.data, csr.indptr, first),
+        csr.indices.astype(np.uint32),
+        csr.indptr.astype(np.int64),
+        X.shape[1],
+    )
+
+
+def compact_data(data: np.ndarray, indptr: np.ndarray, first: int) -> np.ndarray:
+    """Return entries in the smallest dtype of the format that holds them; see `canonical_csr`."""
+    if data.dtype.kind == "b" or len(data) == 0:
+        return data.astype(np.uint8)
+    # max() carries NaN along, so two reductions see every unfit entry
+    if not (data.min() >= 0 and data.max() <= np.finfo(np.float32).max):
+        entry = int(np.argmax(~((data >= 0) & (data <= np.finfo(np.float32).max))))
+        document = first + int(np.searchsorted(indptr, entry, side="right")) - 1
+        raise CorpusError(
+            f"document {document} holds the entry {data[entry]}: counts and weights are finite and not negative"
+        )
+    top = data.max()
+    if top < 2**32 and (data.dtype.kind != "f" or (data == np.floor(data)).all()):
+        return data.astype(np.min_scalar_type(int(top)))
+    return data.astype(np.float32)

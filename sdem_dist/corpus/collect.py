@@ -1,0 +1,148 @@
+"""Everything a corpus is made of, gathered from a stream of batches and held in its stored order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.corpus.batches import Batch, canonical_csr
+from sdem_dist.corpus.labels import LabelEncoder
+from sdem_dist.corpus.layout import ClassLabel, index_dtype
+from sdem_dist.corpus.rows import Rows
+from sdem_dist.corpus.shuffle import Spill, shuffle_keys
+from sdem_dist.errors import CorpusError
+
+
+@dataclass(frozen=True)
+class Collected:
+    """All documents of a corpus to be, and what is known only once the last has been seen."""
+
+    n_documents: int
+    n_features: int
+    n_nonzeros: int
+    classes: tuple[ClassLabel, ...]
+    class_counts: tuple[int, ...]
+    weighted: bool
+    positions: np.ndarray
+    spill: Spill
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield the documents in stored order, once, labels and dtypes final."""
+        for rows in self.spill.drain():
+            data = rows.data.astype(np.float32, copy=False) if self.weighted else rows.data
+            yield replace(rows, data=data, labels=self.positions[rows.labels])
+
+
+def collect(
+    source: Iterable[Batch],
+    folder: Path,
+    memory_limit: int,
+    classes: Sequence[Any] | None,
+    weighted: bool | None,
+    *,
+    seed: int | None,
+) -> Collected:
+    """Check and take in all batches.
+
+    Parameters
+    ----------
+    source : iterable of (X, y, ids)
+    folder : Path
+        For intermediate files.
+    memory_limit : int
+        Bytes of documents to hold in memory.
+    classes : sequence or None
+        See `write_corpus`.
+    weighted : bool or None
+        See `write_corpus`.
+    seed : int or None
+        Seed of the order in which to store the documents; None keeps that of the input.
+    """
+    spill = Spill(folder, memory_limit, ordered=seed is None)
+    encoder = LabelEncoder(classes)
+    id_reader = _IdReader()
+    counts = np.zeros(0, np.int64)
+    n_documents = n_nonzeros = 0
+    n_features: int | None = None
+    whole = True
+    for X, y, ids in source:
+        data, indices, indptr, width = canonical_csr(X, n_documents)
+        if n_features is None:
+            n_features = width
+        if width != n_features:
+            raise CorpusError(f"the batch from document {n_documents} on has {width} features, not {n_features}")
+        if data.dtype.kind == "f":
+            if weighted is False:
+                raise CorpusError(f"weighted=False, but the batch from document {n_documents} on is not all counts")
+            whole = False
+        stop = n_documents + len(indptr) - 1
+        keys = np.arange(n_documents, stop, dtype=np.uint64) if seed is None else shuffle_keys(seed, n_documents, stop)
+        codes = encoder.encode(y, len(keys), n_documents)
+        counts = _added(counts, np.bincount(codes))
+        id_array, id_bytes = id_reader.read(ids, n_documents, stop)
+        if len(keys):
+            spill.add(Rows(keys, data, indices.astype(index_dtype(width)), indptr, codes, id_array, id_bytes))
+        n_documents, n_nonzeros = stop, n_nonzeros + len(data)
+    if n_features is None or n_documents == 0:
+        raise CorpusError("there are no documents; a corpus has one or more")
+    if n_features == 0:
+        raise CorpusError("the documents have no features; a corpus has one or more")
+    names, positions = encoder.finish()
+    final = np.zeros(len(names), np.int64)
+    if names:
+        final[positions[: len(counts)]] = counts[: len(names)]
+    return Collected(
+        n_documents,
+        n_features,
+        n_nonzeros,
+        names if encoder.labelled else (),
+        tuple(final.tolist()),
+        (not whole) if weighted is None else weighted,
+        positions,
+        spill,
+    )
+
+
+def _added(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    total = np.zeros(max(len(a), len(b)), np.int64)
+    total[: len(a)] += a
+    total[: len(b)] += b
+    return total
+
+
+class _IdReader:
+    """Reads the ids of batches, which are integers throughout or strings throughout."""
+
+    def __init__(self) -> None:
+        self._kind: str | None = None
+
+    def read(self, ids: Any, start: int, stop: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return int64 ids and None, or the offsets and the joined bytes of string ids."""
+        from sdem_dist.storage.strings import encode_strings
+
+        place = f"the batch from document {start} on"
+        plain = None if ids is None else [i.item() if isinstance(i, np.generic) else i for i in ids]
+        if plain is not None and len(plain) != stop - start:
+            raise CorpusError(f"{place} has {stop - start} documents and {len(plain)} ids")
+        if not (plain is None or stop > start):
+            return np.zeros(0, np.int64), None
+        strings = plain is not None and isinstance(plain[0], str)
+        kind = "positions" if plain is None else "strings" if strings else "integers"
+        if self._kind not in (None, kind):
+            raise CorpusError(f"{place} has {kind} as ids, where {self._kind} came before")
+        self._kind = kind
+        if plain is None:
+            return np.arange(start, stop, dtype=np.int64), None
+        try:
+            if strings:
+                joined, offsets = encode_strings(plain)
+                return offsets, joined
+            if not all(type(i) is int for i in plain):
+                raise TypeError("they are not all integers")
+            return np.array(plain, np.int64), None
+        except (TypeError, OverflowError, UnicodeEncodeError) as error:
+            raise CorpusError(f"the ids of {place} cannot be stored: {error}") from error

@@ -1,0 +1,99 @@
+"""Class labels of any kind as positions in a list of classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.errors import CorpusError
+
+
+class LabelEncoder:
+    """Turns labels into codes, batch by batch, and the codes into positions at the end.
+
+    Parameters
+    ----------
+    classes : sequence of labels, or None
+        The classes in their order. None: those found, sorted, once all batches have been seen.
+    """
+
+    def __init__(self, classes: Sequence[Any] | None) -> None:
+        self._fixed = classes is not None
+        self._codes: dict[ClassLabel, int] = {}
+        for label in () if classes is None else classes:
+            plain = plain_label(label)
+            if plain in self._codes:
+                raise CorpusError(f"classes names {plain!r} twice")
+            self._codes[plain] = len(self._codes)
+        if self._fixed and not self._codes:
+            raise CorpusError("classes is empty; leave it out to take the classes from the labels")
+        self._labelled: bool | None = None
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the batches seen had labels."""
+        return bool(self._labelled)
+
+    def encode(self, y: Any, n_documents: int, first: int) -> np.ndarray:
+        """Return the codes, int32, of a batch's labels; zeros without labels.
+
+        Raises
+        ------
+        CorpusError
+            The number of labels is wrong, one is not among the classes, or some batches have labels and some not.
+        """
+        if self._labelled not in (None, y is not None):
+            raise CorpusError(f"some batches have labels and some not, from document {first} on")
+        self._labelled = y is not None
+        if y is None:
+            if self._fixed:
+                raise CorpusError("classes are given but no labels")
+            return np.zeros(n_documents, np.int32)
+        labels = np.asarray(y)
+        if labels.shape != (n_documents,):
+            raise CorpusError(
+                f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
+            )
+        if labels.dtype.kind == "O":  # may hold None or mixed kinds, which np.unique cannot sort
+            return np.fromiter((self._code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
+        found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
+        codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]
+        return np.array(codes, np.int32)[inverse]
+
+    def _code(self, label: Any, document: int) -> int:
+        try:
+            plain = plain_label(label)
+        except CorpusError as error:
+            raise CorpusError(f"document {document}: {error}") from error
+        if plain not in self._codes:
+            if self._fixed:
+                raise CorpusError(f"document {document} has the label {plain!r}, which is not among the classes")
+            self._codes[plain] = len(self._codes)
+        return self._codes[plain]
+
+    def finish(self) -> tuple[tuple[ClassLabel, ...], np.ndarray]:
+        """Return the classes in their final order, and the position there of each code: int32."""
+        found = list(self._codes)
+        if self._fixed:
+            return tuple(found), np.arange(len(found), dtype=np.int32)
+        try:
+            order = sorted(range(len(found)), key=found.__getitem__)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise CorpusError(f"the labels are of kinds that cannot be sorted together: {error}") from error
+        positions = np.zeros(max(1, len(found)), np.int32)
+        positions[order] = np.arange(len(found))
+        return tuple(found[code] for code in order), positions
+
+
+def plain_label(label: Any) -> ClassLabel:
+    """Return a label as a Python string, integer, float or boolean; raise CorpusError for anything else."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise CorpusError(f"{plain} cannot be a class label")
+    if isinstance(plain, str | int | float):
+        return plain
+    raise CorpusError(f"{plain!r} cannot be a class label: strings, integers, floats and booleans can")

@@ -1,0 +1,230 @@
+"""What a corpus is: names, versions and the manifest. No input or output here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.errors import CorpusError
+
+FORMAT = "sdem-corpus"
+FORMAT_VERSION = 1
+MANIFEST = "sdem_corpus"
+SHARDS = "shards"
+VOCABULARY = "vocabulary"
+IDF = "idf"
+UINT16_FEATURES = 65536
+
+ClassLabel = str | int | float | bool
+
+
+def shard_name(shard: int) -> str:
+    """Return the name of a shard's group within the group of shards."""
+    return f"{shard:05d}"
+
+
+def shard_attributes(n_documents: int, n_features: int) -> dict[str, Any]:
+    """Return the attributes that make a shard's group a sparse matrix for anndata."""
+    return {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n_documents, n_features]}
+
+
+def index_dtype(n_features: int) -> np.dtype:
+    """Return the dtype of the stored indices."""
+    return np.dtype(np.uint16 if n_features <= UINT16_FEATURES else np.uint32)
+
+
+def vocabulary_hash(n_features: int, encoded: tuple[np.ndarray, np.ndarray] | None) -> str:
+    """Return the SHA-256 that identifies a vocabulary, or the hashing into `n_features` that stands for one.
+
+    Parameters
+    ----------
+    n_features : int
+    encoded : pair of ndarray, or None
+        The vocabulary's joined UTF-8 bytes and its int64 offsets.
+    """
+    if encoded is None:
+        return hashlib.sha256(f"hashed:{n_features}".encode()).hexdigest()
+    joined, offsets = encoded
+    return hashlib.sha256(offsets.astype("<i8").tobytes() + joined.tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """What the manifest says of one shard.
+
+    Attributes
+    ----------
+    n_documents, n_nonzeros : int
+    data_dtype : str
+        dtype of its array ``data``: uint8, uint16, uint32 or float32.
+    checksums : dict of str to int
+        CRC-32C of each of its arrays, by name: the bytes of the values, little-endian.
+    """
+
+    n_documents: int
+    n_nonzeros: int
+    data_dtype: str
+    checksums: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shard's entry in the manifest."""
+        return {
+            "n_documents": self.n_documents,
+            "n_nonzeros": self.n_nonzeros,
+            "data_dtype": self.data_dtype,
+            "checksums": dict(self.checksums),
+        }
+
+
+@dataclass(frozen=True)
+class Header:
+    """The manifest of a corpus.
+
+    Attributes
+    ----------
+    n_documents, n_features, n_nonzeros : int
+    classes : tuple of str, int, float or bool
+        The class names; a label is a position in it. Empty: the documents have no labels.
+    class_counts : tuple of int
+        Number of documents of each class.
+    shards : tuple of ShardInfo
+        In stored order.
+    vocabulary_hash : str
+        SHA-256, see `vocabulary_hash`: two corpora of equal hashes number their words alike.
+    weighted : bool
+        The entries are real weights (tf-idf, say) rather than counts.
+    vectorizer : dict or None
+        How text became these numbers, as JSON; None if unknown.
+    made_by : dict
+        Version, sources, seed and the like, as JSON. For readers only: no part of the corpus's identity.
+    idf_checksum : int or None
+        CRC-32C of the array ``idf``, None if there is none.
+    """
+
+    n_documents: int
+    n_features: int
+    n_nonzeros: int
+    classes: tuple[ClassLabel, ...]
+    class_counts: tuple[int, ...]
+    shards: tuple[ShardInfo, ...]
+    vocabulary_hash: str
+    weighted: bool = False
+    vectorizer: dict[str, Any] | None = None
+    made_by: dict[str, Any] = field(default_factory=dict)
+    idf_checksum: int | None = None
+
+    @cached_property
+    def shard_starts(self) -> np.ndarray:
+        """Position of each shard's first document, then n_documents: int64 of shape (n_shards + 1,)."""
+        return np.cumsum([0] + [s.n_documents for s in self.shards], dtype=np.int64)
+
+    @cached_property
+    def uid(self) -> str:
+        """SHA-256 (hex) of the corpus's content: equal for equal documents, order, classes and vocabulary."""
+        content = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "n_documents": self.n_documents,
+            "n_features": self.n_features,
+            "n_nonzeros": self.n_nonzeros,
+            "classes": list(self.classes),
+            "class_counts": list(self.class_counts),
+            "vocabulary_hash": self.vocabulary_hash,
+            "weighted": self.weighted,
+            "vectorizer": self.vectorizer,
+            "idf_checksum": self.idf_checksum,
+            "shards": [s.to_json() for s in self.shards],
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the manifest as JSON values."""
+        identity = {"format": FORMAT, "format_version": FORMAT_VERSION, "uid": self.uid}
+        return {**identity, **self._content(), "made_by": self.made_by}
+
+    @classmethod
+    def from_json(cls, document: Any, where: str) -> Header:
+        """Read a manifest.
+
+        Parameters
+        ----------
+        document : JSON value
+        where : str
+            The corpus's path, for messages.
+
+        Raises
+        ------
+        CorpusError
+            It is not a manifest, was made by a newer format, is inconsistent or altered.
+        """
+        _check_version(document, where)
+        try:
+            header = cls(
+                n_documents=_count(document["n_documents"]),
+                n_features=_count(document["n_features"]),
+                n_nonzeros=_count(document["n_nonzeros"]),
+                classes=tuple(document["classes"]),
+                class_counts=tuple(_count(n) for n in document["class_counts"]),
+                shards=tuple(_shard(s) for s in document["shards"]),
+                vocabulary_hash=document["vocabulary_hash"],
+                weighted=bool(document["weighted"]),
+                vectorizer=document["vectorizer"],
+                made_by=dict(document["made_by"]),
+                idf_checksum=document["idf_checksum"],
+            )
+        except KeyError as error:
+            raise CorpusError(f"{where}: the manifest has no entry {error}: the corpus is damaged") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise CorpusError(f"{where}: the manifest is malformed: {error}") from error
+        header._check(where)
+        if document.get("uid") != header.uid:
+            raise CorpusError(f"{where}: the manifest was altered: its content does not have the uid it states")
+        return header
+
+    def _check(self, where: str) -> None:
+        n_documents, n_nonzeros = (sum(getattr(s, name) for s in self.shards) for name in ("n_documents", "n_nonzeros"))
+        sums = (
+            (n_documents == self.n_documents, f"its shards hold {n_documents} documents, not {self.n_documents}"),
+            (n_nonzeros == self.n_nonzeros, f"its shards hold {n_nonzeros} nonzeros, not {self.n_nonzeros}"),
+            (len(self.class_counts) == len(self.classes), "class_counts and classes have different lengths"),
+            (not self.classes or sum(self.class_counts) == self.n_documents, "class_counts do not sum to n_documents"),
+            (len(set(self.classes)) == len(self.classes), "a class is named twice"),
+            (self.n_documents > 0 and self.n_features > 0, "there are no documents or no features"),
+        )
+        for holds, message in sums:
+            if not holds:
+                raise CorpusError(f"{where}: the manifest is inconsistent: {message}")
+
+
+def _check_version(document: Any, where: str) -> None:
+    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+        raise CorpusError(f"{where}: not a corpus: there is no {FORMAT} manifest")
+    version = document.get("format_version")
+    if type(version) is not int or version < 1:
+        raise CorpusError(f"{where}: format_version is {version!r}, not a positive integer")
+    if version > FORMAT_VERSION:
+        raise CorpusError(
+            f"{where}: made by a newer format (version {version}; this package reads up to {FORMAT_VERSION}): "
+            "install a newer sdem_dist"
+        )
+
+
+def _shard(document: Mapping[str, Any]) -> ShardInfo:
+    checksums = {str(name): _count(crc) for name, crc in document["checksums"].items()}
+    if document["data_dtype"] not in ("uint8", "uint16", "uint32", "float32"):
+        raise ValueError(f"data_dtype is {document['data_dtype']!r}")
+    n_documents, n_nonzeros = _count(document["n_documents"]), _count(document["n_nonzeros"])
+    return ShardInfo(n_documents, n_nonzeros, document["data_dtype"], checksums)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a number of things")
+    return value

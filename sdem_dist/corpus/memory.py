@@ -1,0 +1,151 @@
+"""A matrix in memory, read like a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.corpus.layout import ClassLabel, Header, ShardInfo, vocabulary_hash
+from sdem_dist.documents import Documents
+from sdem_dist.errors import CorpusError
+
+_count = count()
+
+
+class MemoryCorpus:
+    """Documents of a sparse matrix behind the reading interface of `Corpus`.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n_documents, n_features)
+        Counts or weights, never negative.
+    y_positions : ndarray of shape (n_documents,), integers, or None
+        Position of each document's class in `classes`.
+    classes : sequence of labels
+        Empty if there are no labels.
+    weights : ndarray of shape (n_documents,), optional
+        Weight of each document.
+    random_state : int, default 0
+        Seed of the order of the documents.
+    shuffle : bool, default True
+        Permute the documents, once.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_documents,), int64, or None
+        Row of `X` that each document is; None without shuffling.
+
+    Raises
+    ------
+    CorpusError
+        Lengths differ, an entry is negative or not finite, or a position has no class.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y_positions: Any,
+        classes: Sequence[ClassLabel],
+        *,
+        weights: Any = None,
+        random_state: int = 0,
+        shuffle: bool = True,
+    ) -> None:
+        import scipy.sparse as sp
+
+        rows = sp.csr_array(X)
+        n_documents, n_features = rows.shape
+        if n_documents == 0 or n_features == 0:
+            raise CorpusError(f"a matrix of shape {rows.shape} holds no documents")
+        labels = _column(y_positions, n_documents, np.int32, "labels")
+        self.order: np.ndarray | None = None
+        if shuffle:
+            order = np.random.Generator(np.random.PCG64(random_state)).permutation(n_documents)
+            self.order, rows = order, rows[order]
+            labels = None if labels is None else labels[order]
+        if not rows.has_canonical_format:
+            rows = rows if shuffle else rows.copy()  # the caller's matrix stays as it is
+            rows.sum_duplicates()
+        column = _column(weights, n_documents, np.float64, "weights")
+        if column is not None and self.order is not None:
+            column = column[self.order]
+        data = _compact(rows.data)
+        self._documents = Documents(data, rows.indices, rows.indptr.astype(np.int64), n_features, labels, column)
+        self._classes = tuple(classes)
+        from sdem_dist.corpus.shards import find_problem
+
+        problem = find_problem(self._documents, len(self._classes))
+        if problem is not None:
+            raise CorpusError(f"the matrix cannot be used: {problem}")
+
+    def __repr__(self) -> str:
+        return f"MemoryCorpus({self.n_documents} documents, {self._documents.n_features} features)"
+
+    @cached_property
+    def cache_key(self) -> str:
+        """A name for these documents that no other corpus of this process has."""
+        return f"memory {next(_count)}"
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return self._documents.n_documents
+
+    @cached_property
+    def header(self) -> Header:
+        """The manifest that a corpus of these documents would have, as one shard."""
+        from sdem_dist.storage.checksum import crc32c
+
+        documents = self._documents
+        named = {name: getattr(documents, name) for name in ("data", "indices", "indptr", "labels", "weights")}
+        checksums = {name: crc32c(array) for name, array in named.items() if array is not None}
+        n_classes = len(self._classes)
+        counts = () if documents.labels is None else np.bincount(documents.labels, minlength=n_classes).tolist()
+        shard = ShardInfo(documents.n_documents, documents.n_nonzeros, str(documents.data.dtype), checksums)
+        return Header(
+            n_documents=documents.n_documents,
+            n_features=documents.n_features,
+            n_nonzeros=documents.n_nonzeros,
+            classes=self._classes,
+            class_counts=tuple(counts),
+            shards=(shard,),
+            vocabulary_hash=vocabulary_hash(documents.n_features, None),
+            weighted=documents.data.dtype.kind == "f",
+        )
+
+    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents:
+        """Return the documents `start` up to `stop`, as views; they were verified when this corpus was made."""
+        if not 0 <= start <= stop <= self.n_documents:
+            raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")
+        return self._documents[start:stop]
+
+    def vocabulary(self) -> None:
+        """Return None: a matrix has no words."""
+        return None
+
+
+def _column(values: Any, n_documents: int, dtype: type, name: str) -> np.ndarray | None:
+    if values is None:
+        return None
+    column = np.asarray(values, dtype)
+    if column.shape != (n_documents,):
+        raise CorpusError(f"the matrix has {n_documents} documents, and the {name} have shape {column.shape}")
+    return column
+
+
+def _compact(data: np.ndarray) -> np.ndarray:
+    """Return entries as unsigned integers or floats, float32 if that keeps every value."""
+    if data.dtype.kind == "f":
+        if data.dtype == np.float32:
+            return data
+        single = data.astype(np.float32)
+        return single if np.array_equal(single, data) else data.astype(np.float64, copy=False)
+    if data.dtype.kind not in "bui" or (len(data) and not 0 <= data.min() <= data.max() < 2**32):
+        raise CorpusError(
+            f"the matrix holds {data.dtype} entries that are no counts: negative, too large, or no numbers"
+        )
+    return data.astype(np.min_scalar_type(int(data.max())) if len(data) else np.uint8, copy=False)

@@ -1,0 +1,208 @@
+"""Opening a corpus and reading its documents."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.corpus.layout import IDF, MANIFEST, SHARDS, VOCABULARY, Header, vocabulary_hash
+from sdem_dist.corpus.shards import read_ids, read_shard
+from sdem_dist.documents import Documents
+from sdem_dist.errors import CorpusError
+
+if TYPE_CHECKING:
+    import zarr
+
+# Manifests of large corpora are megabytes, and tasks that open a corpus many: parse each once in a process.
+_headers: dict[str, tuple[tuple[int, ...], Header]] = {}
+_MAX_HEADERS = 32
+
+
+def open_corpus(path: str | Path) -> Corpus:
+    """Open a corpus.
+
+    Parameters
+    ----------
+    path : str or Path
+        A directory, or any URL that zarr can read, such as ``s3://bucket/corpus``.
+
+    Returns
+    -------
+    Corpus
+
+    Raises
+    ------
+    CorpusError
+        There is no complete corpus, its manifest is damaged, or it was made by a newer format.
+    """
+    corpus = Corpus(path)
+    corpus.header  # noqa: B018  a wrong path is noticed here, not in the middle of training
+    return corpus
+
+
+class Corpus:
+    """A corpus on disk. Holds its path only until something is read; pickles as its path.
+
+    Parameters
+    ----------
+    path : str or Path
+        A directory, or any URL that zarr can read.
+
+    Attributes
+    ----------
+    path : str
+        The absolute path, or the URL.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        from sdem_dist.storage.arrays import is_url
+
+        self.path: str = str(path) if is_url(path) else os.path.abspath(path)
+
+    def __reduce__(self) -> tuple[type[Corpus], tuple[str]]:
+        return Corpus, (self.path,)
+
+    def __repr__(self) -> str:
+        return f"Corpus({self.path!r})"
+
+    @cached_property
+    def header(self) -> Header:
+        """The manifest: counts, classes, shards, identity."""
+        identity = _identity(self.path)
+        if identity is not None:
+            known = _headers.get(self.path)
+            if known is not None and known[0] == identity:
+                return known[1]
+        header = self._read_header()
+        if identity is not None:
+            while len(_headers) >= _MAX_HEADERS:
+                _headers.pop(next(iter(_headers)), None)
+            _headers[self.path] = identity, header
+        return header
+
+    def _read_header(self) -> Header:
+        from sdem_dist.storage.arrays import get_attributes
+
+        attributes = get_attributes(self._group)
+        if MANIFEST not in attributes:
+            raise CorpusError(f"{self.path}: not a corpus, or one whose writing was cut short: it has no manifest")
+        return Header.from_json(attributes[MANIFEST], self.path)
+
+    @cached_property
+    def _group(self) -> zarr.Group:
+        from sdem_dist.storage.arrays import open_group
+
+        return open_group(self.path)
+
+    @cached_property
+    def _shards(self) -> zarr.Group:
+        from sdem_dist.storage.arrays import child_group
+
+        return child_group(self._group, SHARDS)
+
+    @property
+    def cache_key(self) -> str:
+        """A name for the content: equal names, equal documents."""
+        return self.header.uid
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return self.header.n_documents
+
+    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents:
+        """Read the documents `start` up to `stop`, in stored order.
+
+        Parameters
+        ----------
+        start, stop : int
+            Positions in the corpus, ``0 <= start <= stop <= n_documents``. Every shard that holds one of them is read
+            whole, so ranges that follow the shards' borders waste nothing.
+        verify : bool, default True
+            Check checksums and values too, not only shapes and dtypes. Leave out only what this process has verified.
+
+        Returns
+        -------
+        Documents
+            Arrays of the process's own; ``labels`` is None if the corpus has no classes.
+
+        Raises
+        ------
+        CorpusError
+            A shard is damaged; the message names it and the array.
+        IndexError
+            The range is not within the corpus.
+        """
+        header = self.header
+        if not 0 <= start <= stop <= header.n_documents:
+            raise IndexError(f"documents {start} to {stop} are not within the {header.n_documents} of {self.path}")
+        starts = header.shard_starts
+        first = int(np.searchsorted(starts, start, side="right")) - 1
+        first = min(first, len(header.shards) - 1)
+        last = max(int(np.searchsorted(starts, stop, side="left")), first + 1)
+        parts = []
+        for shard in range(first, last):
+            base = int(starts[shard])
+            documents = self.read_shard(shard, verify=verify)
+            rows = slice(max(start - base, 0), min(stop - base, documents.n_documents))
+            parts.append(documents if rows == slice(0, documents.n_documents) else documents[rows])
+        return Documents.concatenate(parts)
+
+    def read_shard(self, shard: int, *, verify: bool = True) -> Documents:
+        """Read the documents of one shard; see `read`."""
+        return read_shard(self._shards, self.header, self._checked(shard), self.path, verify)
+
+    def ids(self, shard: int) -> np.ndarray | list[str]:
+        """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
+        return read_ids(self._shards, self.header, self._checked(shard), self.path)
+
+    def _checked(self, shard: int) -> int:
+        if not 0 <= shard < len(self.header.shards):
+            raise IndexError(f"shard {shard} is not among the {len(self.header.shards)} of {self.path}")
+        return shard
+
+    def vocabulary(self) -> list[str] | None:
+        """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
+        from sdem_dist.storage import arrays
+        from sdem_dist.storage.strings import decode_strings
+
+        header = self.header
+        if header.vocabulary_hash == vocabulary_hash(header.n_features, None):
+            return None
+        try:
+            group = arrays.child_group(self._group, VOCABULARY)
+            offsets = arrays.read_array(group, "offsets", shape=(header.n_features + 1,))
+            encoded = arrays.read_array(group, "bytes", shape=(int(offsets[-1]),)), offsets
+            if vocabulary_hash(header.n_features, encoded) != header.vocabulary_hash:
+                raise CorpusError("it does not match the manifest's vocabulary_hash: a file is damaged or missing")
+            return decode_strings(*encoded)
+        except ValueError as error:
+            raise CorpusError(f"{self.path}: the vocabulary cannot be read: {error}") from error
+
+    def idf(self) -> np.ndarray | None:
+        """Read the inverse document frequencies, float64 of shape (n_features,), or return None if there are none."""
+        from sdem_dist.storage.arrays import read_array
+        from sdem_dist.storage.checksum import crc32c
+
+        if self.header.idf_checksum is None:
+            return None
+        try:
+            idf = read_array(self._group, IDF, shape=(self.header.n_features,))
+        except CorpusError as error:
+            raise CorpusError(f"{self.path}: {error}") from error
+        if idf.dtype != np.float64 or crc32c(idf) != self.header.idf_checksum:
+            raise CorpusError(f"{self.path}: array 'idf' does not match its checksum: a file is damaged or missing")
+        return idf
+
+
+def _identity(path: str) -> tuple[int, ...] | None:
+    """What changes when another corpus takes the place of this one; None if that cannot be told cheaply."""
+    try:
+        status = os.stat(os.path.join(path, "zarr.json"))
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

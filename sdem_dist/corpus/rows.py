@@ -1,0 +1,141 @@
+"""Documents on their way into a corpus: CSR arrays with labels and ids, gathered, joined, cut and spilled to files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Documents in compressed sparse row form, before they have a shard.
+
+    Attributes
+    ----------
+    keys : ndarray of shape (n_documents,), uint64
+        The corpus is stored by ascending key.
+    data : ndarray of shape (n_nonzeros,), uint8, uint16, uint32 or float32
+    indices : ndarray of shape (n_nonzeros,), uint16 or uint32
+    indptr : ndarray of shape (n_documents + 1,), int64
+    labels : ndarray of shape (n_documents,), int32
+    ids : ndarray of int64
+        The ids, of shape (n_documents,); or, with `id_bytes`, their offsets there, of shape (n_documents + 1,).
+    id_bytes : ndarray of uint8, or None
+        The UTF-8 bytes of string ids, joined.
+    """
+
+    keys: np.ndarray
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    labels: np.ndarray
+    ids: np.ndarray
+    id_bytes: np.ndarray | None = None
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return len(self.keys)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by all arrays."""
+        return sum(a.nbytes for a in self._arrays())
+
+    def _arrays(self) -> list[np.ndarray]:
+        arrays = [self.keys, self.data, self.indices, self.indptr, self.labels, self.ids]
+        return arrays if self.id_bytes is None else [*arrays, self.id_bytes]
+
+    def take(self, order: np.ndarray) -> Rows:
+        """Return the documents at the positions `order`, in that order."""
+        entries, indptr = _gathered(self.indptr, order)
+        ids, id_bytes = self.ids, self.id_bytes
+        if id_bytes is None:
+            ids = ids[order]
+        else:
+            letters, ids = _gathered(ids, order)
+            id_bytes = id_bytes[letters]
+        data, indices = self.data[entries], self.indices[entries]
+        return Rows(self.keys[order], data, indices, indptr, self.labels[order], ids, id_bytes)
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Return the documents from `start` up to `stop`, as views where possible."""
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        if self.id_bytes is None:
+            ids, id_bytes = self.ids[start:stop], None
+        else:
+            ids, id_bytes = _sliced(self.ids, start, stop), self.id_bytes[self.ids[start] : self.ids[stop]]
+        indptr = _sliced(self.indptr, start, stop)
+        data, indices = self.data[first:last], self.indices[first:last]
+        return Rows(self.keys[start:stop], data, indices, indptr, self.labels[start:stop], ids, id_bytes)
+
+    def write(self, file: BinaryIO) -> Layout:
+        """Append the arrays' raw bytes to `file`; return what `read` needs to find them again."""
+        arrays = self._arrays()
+        for array in arrays:
+            file.write(memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b"")
+        return tuple((str(a.dtype), len(a)) for a in arrays)
+
+    @classmethod
+    def read(cls, file: BinaryIO, layout: Layout) -> Rows:
+        """Read what `write` wrote, from where `file` stands."""
+        return cls(*(np.frombuffer(file.read(np.dtype(kind).itemsize * n), kind) for kind, n in layout))
+
+    @classmethod
+    def concatenate(cls, parts: list[Rows]) -> Rows:
+        """Join `parts`, one at least, in the given order; ``data`` takes the widest of their dtypes."""
+        if len(parts) == 1:
+            return parts[0]
+        joined = {
+            name: np.concatenate([getattr(p, name) for p in parts]) for name in ("keys", "data", "indices", "labels")
+        }
+        if joined["data"].dtype == np.float64:  # NumPy's common type of uint32 and float32
+            joined["data"] = joined["data"].astype(np.float32)
+        indptr = _joined_offsets([p.indptr for p in parts])
+        letters = [p.id_bytes for p in parts if p.id_bytes is not None]
+        if letters:
+            ids, id_bytes = _joined_offsets([p.ids for p in parts]), np.concatenate(letters)
+        else:
+            ids, id_bytes = np.concatenate([p.ids for p in parts]), None
+        return cls(joined["keys"], joined["data"], joined["indices"], indptr, joined["labels"], ids, id_bytes)
+
+
+Layout = tuple[tuple[str, int], ...]
+
+
+def cut(stream: Iterable[Rows], sizes: Iterable[int]) -> Iterator[Rows]:
+    """Cut a stream of documents, however it comes, into pieces of `sizes` documents, which sum to the stream's."""
+    source = iter(stream)
+    held: list[Rows] = []
+    n_held = 0
+    for size in sizes:
+        while n_held < size:
+            rows = next(source)
+            held.append(rows)
+            n_held += rows.n_documents
+        whole = Rows.concatenate(held)
+        yield whole.slice(0, size)
+        n_held -= size
+        held = [whole.slice(size, whole.n_documents)] if n_held else []
+
+
+def _gathered(offsets: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the entries of the ranges `order`, one range after another, and the offsets of those ranges."""
+    lengths = np.diff(offsets)[order]
+    moved = np.zeros(len(order) + 1, np.int64)
+    np.cumsum(lengths, out=moved[1:])
+    entries = np.arange(moved[-1]) + np.repeat(offsets[:-1][order] - moved[:-1], lengths)
+    return entries, moved
+
+
+def _sliced(offsets: np.ndarray, start: int, stop: int) -> np.ndarray:
+    piece: np.ndarray = offsets[start : stop + 1] - offsets[start]
+    return piece
+
+
+def _joined_offsets(parts: list[np.ndarray]) -> np.ndarray:
+    bases = np.cumsum([0] + [int(p[-1]) for p in parts])
+    return np.concatenate([np.zeros(1, np.int64), *(p[1:] + b for p, b in zip(parts, bases[:-1], strict=True))])

@@ -1,0 +1,141 @@
+"""Reading and writing one shard: a CSR group with labels and ids, written whole and verified when read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.corpus.layout import Header, ShardInfo, index_dtype, shard_attributes, shard_name
+from sdem_dist.documents import Documents
+from sdem_dist.errors import CorpusError
+
+if TYPE_CHECKING:
+    import zarr
+
+    from sdem_dist.corpus.rows import Rows
+
+
+def write_shard(parent: zarr.Group, shard: int, rows: Rows, n_features: int, labelled: bool) -> ShardInfo:
+    """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest."""
+    from sdem_dist.storage import arrays
+    from sdem_dist.storage.checksum import crc32c
+
+    contents = {
+        "data": rows.data,
+        "indices": rows.indices.astype(index_dtype(n_features), copy=False),
+        "indptr": rows.indptr,
+    }
+    if labelled:
+        contents["labels"] = rows.labels.astype(np.int32, copy=False)
+    if rows.id_bytes is None:
+        contents["ids"] = rows.ids
+    else:
+        contents["ids_bytes"], contents["ids_offsets"] = rows.id_bytes, rows.ids
+    group = arrays.add_group(parent, shard_name(shard), shard_attributes(rows.n_documents, n_features))
+    for name, array in contents.items():
+        arrays.write_array(group, name, array)
+    checksums = {name: crc32c(array) for name, array in contents.items()}
+    return ShardInfo(rows.n_documents, len(rows.data), str(rows.data.dtype), checksums)
+
+
+def read_shard(parent: zarr.Group, header: Header, shard: int, where: str, verify: bool) -> Documents:
+    """Read the shard number `shard` from the group of shards `parent`.
+
+    Raises
+    ------
+    CorpusError
+        An array is missing, has another shape or dtype than the manifest says or, with `verify`, does not match its
+        checksum or holds values that no corpus may hold. The message names corpus, shard and array.
+    """
+    from sdem_dist.storage import arrays
+
+    info = header.shards[shard]
+    shapes = {"data": info.n_nonzeros, "indices": info.n_nonzeros, "indptr": info.n_documents + 1}
+    dtypes = {
+        "data": np.dtype(info.data_dtype),
+        "indices": index_dtype(header.n_features),
+        "indptr": np.dtype(np.int64),
+    }
+    if header.classes:
+        shapes["labels"], dtypes["labels"] = info.n_documents, np.dtype(np.int32)
+    try:
+        group = arrays.child_group(parent, shard_name(shard))
+        found = {name: arrays.read_array(group, name, shape=(length,)) for name, length in shapes.items()}
+    except CorpusError as error:
+        raise CorpusError(f"{where}: shard {shard}: {error}") from error
+    for name, array in found.items():
+        if array.dtype != dtypes[name]:
+            raise CorpusError(f"{where}: shard {shard}: array {name!r} is {array.dtype}, not {dtypes[name]}")
+        if verify:
+            check_sum(info, name, array, f"{where}: shard {shard}")
+    documents = Documents(found["data"], found["indices"], found["indptr"], header.n_features, found.get("labels"))
+    if verify:
+        problem = find_problem(documents, len(header.classes))
+        if problem is not None:
+            raise CorpusError(f"{where}: shard {shard}: {problem}")
+    return documents
+
+
+def read_ids(parent: zarr.Group, header: Header, shard: int, where: str) -> np.ndarray | list[str]:
+    """Read the ids of a shard's documents: int64, or strings."""
+    from sdem_dist.storage import arrays
+    from sdem_dist.storage.strings import decode_strings
+
+    info = header.shards[shard]
+    place = f"{where}: shard {shard}"
+
+    def read(name: str, length: int) -> np.ndarray:
+        try:
+            array = arrays.read_array(arrays.child_group(parent, shard_name(shard)), name, shape=(length,))
+        except CorpusError as error:
+            raise CorpusError(f"{place}: {error}") from error
+        check_sum(info, name, array, place)
+        return array
+
+    if "ids" in info.checksums:
+        return read("ids", info.n_documents)
+    offsets = read("ids_offsets", info.n_documents + 1)
+    joined = read("ids_bytes", int(offsets[-1]))
+    try:
+        return decode_strings(joined, offsets)
+    except ValueError as error:
+        raise CorpusError(f"{place}: array 'ids_offsets': {error}") from error
+
+
+def check_sum(info: ShardInfo, name: str, array: np.ndarray, place: str) -> None:
+    """Raise CorpusError unless the array `name` of a shard matches the manifest's checksum."""
+    from sdem_dist.storage.checksum import crc32c
+
+    if name not in info.checksums:
+        raise CorpusError(f"{place}: the manifest has no checksum for array {name!r}")
+    if crc32c(array) != info.checksums[name]:
+        raise CorpusError(
+            f"{place}: array {name!r} does not match its checksum: a file is damaged or missing; make the corpus again"
+        )
+
+
+def find_problem(documents: Documents, n_classes: int) -> str | None:
+    """Return what makes `documents` unfit for the kernels, or None: they index tables without looking."""
+    indptr, indices, data, labels = documents.indptr, documents.indices, documents.data, documents.labels
+    if indptr[0] != 0 or indptr[-1] != len(data) or np.any(indptr[1:] < indptr[:-1]):
+        return "array 'indptr' does not climb from 0 to the number of entries"
+    if len(indices) and int(indices.max()) >= documents.n_features:
+        return f"array 'indices' holds {int(indices.max())}, beyond the {documents.n_features} features"
+    if not ascending_within_rows(indices, indptr):
+        return "array 'indices' does not ascend within each document"
+    # max() carries NaN along, so two reductions see every unfit value
+    if data.dtype.kind == "f" and len(data) and not (data.min() >= 0 and np.isfinite(data.max())):
+        return "array 'data' holds negative or non-finite values"
+    if labels is not None and len(labels) and not (labels.min() >= 0 and labels.max() < n_classes):
+        return f"array 'labels' holds values outside 0 to {n_classes - 1}"
+    return None
+
+
+def ascending_within_rows(indices: np.ndarray, indptr: np.ndarray) -> bool:
+    """Whether every row's indices strictly ascend; `indptr` is valid."""
+    if len(indices) < 2:
+        return True
+    falls = indices[1:] <= indices[:-1]
+    starts = np.unique(indptr[(indptr > 0) & (indptr < len(indices))])
+    return int(np.count_nonzero(falls)) == int(np.count_nonzero(falls[starts - 1]))

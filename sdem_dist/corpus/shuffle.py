@@ -1,0 +1,142 @@
+"""Putting documents in their stored order with bounded memory, whatever the batches they arrive in.
+
+Every document has a 64-bit key, and the corpus is stored by ascending key. To shuffle is to draw the key from a hash of
+(seed, position): a pure function of both, so that the order cannot depend on how the input was cut into batches, and a
+permutation, since the hash is a bijection. Batches are dealt into buckets by the leading bits of the keys; then each
+bucket is sorted, in turn. A bucket too large for the memory is dealt again by the next bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from sdem_dist.corpus.rows import Layout, Rows
+
+_BITS = 6  # 64 buckets: two levels hold 4096 times the memory
+_FAN_OUT = 1 << _BITS
+
+
+def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
+    """Return the keys of the documents `start` up to `stop`: uint64, all different for one seed.
+
+    Parameters
+    ----------
+    seed : int
+        Any integer; its value modulo 2**64 counts.
+    start, stop : int
+        Positions in the input.
+    """
+    seed_hash = _splitmix64(np.array([seed % 2**64], np.uint64))
+    return _splitmix64(np.arange(start, stop, dtype=np.uint64) + seed_hash)
+
+
+def _splitmix64(counter: np.ndarray) -> np.ndarray:
+    """Scramble 64-bit counters, one to one (the finaliser of Steele, Lea and Flood's SplitMix64)."""
+    z = (counter + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+class Spill:
+    """Documents waiting for their place, beyond a limit in files of raw arrays.
+
+    Parameters
+    ----------
+    folder : Path
+        Existing directory that this object may fill; its owner removes it.
+    memory_limit : int
+        Bytes of documents to hold in memory. Sorting a bucket takes a few times as much for a while.
+    ordered : bool
+        The documents arrive by ascending key: they are kept as they come.
+    """
+
+    def __init__(self, folder: Path, memory_limit: int, *, ordered: bool) -> None:
+        self._folder = folder
+        self._memory_limit = memory_limit
+        self._ordered = ordered
+        self._level = 0
+        self._buckets: list[_Bucket] = [_Bucket(folder / f"{b:02d}") for b in range(1 if ordered else _FAN_OUT)]
+        self._held = 0
+
+    def add(self, rows: Rows) -> None:
+        """Take the next documents."""
+        for bucket, part in self._dealt(rows):
+            self._buckets[bucket].held.append(part)
+            self._held += part.nbytes
+        if self._held > self._memory_limit:
+            for waiting in self._buckets:
+                waiting.flush()
+            self._held = 0
+
+    def _dealt(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
+        if self._ordered:
+            yield 0, rows
+            return
+        digits = (rows.keys >> np.uint64(64 - _BITS * (self._level + 1))) & np.uint64(_FAN_OUT - 1)
+        order = np.argsort(digits, kind="stable")
+        dealt = rows.take(order)
+        borders = np.searchsorted(digits[order], np.arange(_FAN_OUT + 1, dtype=np.uint64))
+        for bucket in np.flatnonzero(np.diff(borders)).tolist():
+            yield bucket, dealt.slice(int(borders[bucket]), int(borders[bucket + 1]))
+
+    def drain(self) -> Iterator[Rows]:
+        """Yield all documents by ascending key, in pieces of any length, and forget them."""
+        for bucket in self._buckets:
+            if self._ordered:
+                yield from bucket.pieces()
+            elif bucket.nbytes <= self._memory_limit or _BITS * (self._level + 2) > 64:
+                pieces = list(bucket.pieces())
+                if pieces:
+                    rows = Rows.concatenate(pieces)
+                    del pieces
+                    yield rows.take(np.argsort(rows.keys))
+            else:
+                yield from self._dealt_again(bucket)
+            bucket.clear()
+
+    def _dealt_again(self, bucket: _Bucket) -> Iterator[Rows]:
+        folder = bucket.path.with_suffix(".split")
+        folder.mkdir()
+        finer = Spill(folder, self._memory_limit, ordered=False)
+        finer._level = self._level + 1
+        for piece in bucket.pieces():
+            finer.add(piece)
+        bucket.clear()
+        yield from finer.drain()
+
+
+class _Bucket:
+    """Pieces of one bucket: the earlier ones in a file, the rest in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.held: list[Rows] = []
+        self._layouts: list[Layout] = []
+
+    @property
+    def nbytes(self) -> int:
+        on_disk = sum(np.dtype(kind).itemsize * n for layout in self._layouts for kind, n in layout)
+        return on_disk + sum(rows.nbytes for rows in self.held)
+
+    def flush(self) -> None:
+        if self.held:
+            rows = Rows.concatenate(self.held)
+            with self.path.open("ab") as file:
+                self._layouts.append(rows.write(file))
+            self.held = []
+
+    def pieces(self) -> Iterator[Rows]:
+        if self._layouts:
+            with self.path.open("rb") as file:
+                for layout in self._layouts:
+                    yield Rows.read(file, layout)
+        yield from self.held
+
+    def clear(self) -> None:
+        self.held, self._layouts = [], []
+        self.path.unlink(missing_ok=True)

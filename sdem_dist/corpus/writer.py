@@ -1,0 +1,217 @@
+"""Writing a corpus: documents from anywhere, shuffled once, cut into shards, published whole."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdem_dist.corpus.layout import (
+    IDF,
+    MANIFEST,
+    SHARDS,
+    VOCABULARY,
+    Header,
+    ShardInfo,
+    vocabulary_hash,
+)
+from sdem_dist.corpus.reader import Corpus, open_corpus
+from sdem_dist.errors import CorpusError
+
+if TYPE_CHECKING:
+    import zarr
+
+    from sdem_dist.corpus.collect import Collected
+
+SHARD_DOCUMENTS = 8192
+SMALL_SHARD_DOCUMENTS = 2048
+SHARD_NONZEROS = 1 << 20
+MEMORY_LIMIT = 256 * 2**20
+
+
+def write_corpus(
+    path: str | Path,
+    X: Any,
+    y: Any = None,
+    *,
+    classes: Sequence[Any] | None = None,
+    vocabulary: Sequence[str] | None = None,
+    ids: Sequence[Any] | None = None,
+    idf: Any = None,
+    vectorizer: dict[str, Any] | None = None,
+    made_by: dict[str, Any] | None = None,
+    weighted: bool | None = None,
+    shuffle: bool = True,
+    random_state: int = 0,
+    shard_documents: int | None = None,
+    overwrite: bool = False,
+) -> Corpus:
+    """Write documents as a corpus.
+
+    Parameters
+    ----------
+    path : str or Path
+        Directory to create, or a URL that zarr can write, such as ``s3://bucket/corpus``. A directory appears under
+        its name only when complete.
+    X : sparse matrix, ndarray or dask array of shape (n_documents, n_features), or iterable of batches
+        Counts or weights, never negative. A batch is a pair ``(X, y)`` or a triple ``(X, y, ids)``, of any length; the
+        corpus does not depend on how the documents are cut into batches.
+    y : array-like of shape (n_documents,), optional
+        Labels: strings, integers, floats or booleans. Leave out for documents without labels, and with batches.
+    classes : sequence, optional
+        The class labels in the order to keep. By default those that occur, sorted.
+    vocabulary : sequence of str of length n_features, optional
+        The words. Leave out for hashed words.
+    ids : sequence of int or str, optional
+        An id for each document. By default its position in `X`.
+    idf : array-like of shape (n_features,), optional
+        Inverse document frequencies by which the weights were multiplied.
+    vectorizer, made_by : dict, optional
+        JSON values to keep in the manifest: how text became numbers, and who made the corpus from what.
+    weighted : bool, optional
+        The entries are weights, stored as float32, rather than counts. By default they are if one is not whole.
+    shuffle : bool, default True
+        Store the documents in random order. Leave them in the order given for test sets.
+    random_state : int, default 0
+        Seed of that order.
+    shard_documents : int, optional
+        Largest number of documents of a shard. By default from 2048 to 8192, fewer if they are long.
+    overwrite : bool, default False
+        Replace the corpus at `path`.
+
+    Returns
+    -------
+    Corpus
+
+    Raises
+    ------
+    CorpusError
+        The input is not a corpus (the message names the document), `path` is taken, or the disk refuses.
+    """
+    from sdem_dist.corpus.batches import batches
+    from sdem_dist.corpus.collect import collect
+    from sdem_dist.storage import arrays
+
+    if shard_documents is not None and shard_documents < 1:
+        raise CorpusError(f"shard_documents is {shard_documents}; a shard holds one document or more")
+    with _destination(path, overwrite) as (place, scratch):
+        collected = collect(
+            batches(X, y, ids), scratch, MEMORY_LIMIT, classes, weighted, seed=int(random_state) if shuffle else None
+        )
+        n_features = collected.n_features
+        words = _encoded_vocabulary(vocabulary, n_features)
+        factors = _checked_idf(idf, n_features)
+        group = arrays.create_group(place, overwrite=overwrite)
+        sizes = shard_sizes(collected.n_documents, collected.n_nonzeros, shard_documents)
+        shards = _write_shards(arrays.add_group(group, SHARDS), collected, sizes)
+        header = Header(
+            n_documents=collected.n_documents,
+            n_features=n_features,
+            n_nonzeros=collected.n_nonzeros,
+            classes=collected.classes,
+            class_counts=collected.class_counts,
+            shards=shards,
+            vocabulary_hash=vocabulary_hash(n_features, words),
+            weighted=collected.weighted,
+            vectorizer=vectorizer,
+            made_by=dict(made_by or {}),
+        )
+        if words is not None:
+            parent = arrays.add_group(group, VOCABULARY)
+            arrays.write_array(parent, "bytes", words[0])
+            arrays.write_array(parent, "offsets", words[1])
+        if factors is not None:
+            from sdem_dist.storage.checksum import crc32c
+
+            arrays.write_array(group, IDF, factors)
+            header = replace(header, idf_checksum=crc32c(factors))
+        arrays.set_attributes(group, {MANIFEST: header.to_json()})
+    return open_corpus(path)
+
+
+def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) -> list[int]:
+    """Return the numbers of documents of the shards, as equal as can be, none above `shard_documents`.
+
+    By default a shard holds 8192 documents, or about a million entries if that is fewer documents: zarr takes a
+    millisecond an array, in which a core reads and decodes 200,000 entries. A small corpus is cut finer, down to
+    2048 documents, so that several workers have something to do.
+    """
+    if shard_documents is None:
+        by_documents = min(SHARD_DOCUMENTS, max(SMALL_SHARD_DOCUMENTS, math.ceil(n_documents / 16)))
+        by_nonzeros = SHARD_NONZEROS * n_documents // max(1, n_nonzeros)
+        shard_documents = max(1, min(by_documents, by_nonzeros))
+    n_shards = math.ceil(n_documents / shard_documents)
+    borders = [shard * n_documents // n_shards for shard in range(n_shards + 1)]
+    return [stop - start for start, stop in zip(borders[:-1], borders[1:], strict=True)]
+
+
+def _write_shards(parent: zarr.Group, collected: Collected, sizes: list[int]) -> tuple[ShardInfo, ...]:
+    from sdem_dist.corpus.rows import cut
+    from sdem_dist.corpus.shards import write_shard
+
+    labelled = bool(collected.classes)
+    pieces = cut(collected.rows(), sizes)
+    return tuple(write_shard(parent, shard, rows, collected.n_features, labelled) for shard, rows in enumerate(pieces))
+
+
+@contextmanager
+def _destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path, Path]]:
+    """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds."""
+    from sdem_dist.storage.arrays import is_url
+    from sdem_dist.storage.publish import publish_directory
+
+    if is_url(path):
+        _refuse(path, overwrite)
+        with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
+            yield path, Path(folder)
+        return
+    _refuse(path, overwrite)
+    with publish_directory(path, overwrite=overwrite) as partial:
+        # Beside the corpus to be, so that a disk with room for the one has room for the other, and gone with it.
+        with tempfile.TemporaryDirectory(prefix="spill-", dir=partial) as folder:
+            yield partial, Path(folder)
+
+
+def _refuse(path: str | Path, overwrite: bool) -> None:
+    """Raise CorpusError if a corpus at `path` must be kept, or if what is there is no corpus."""
+    from sdem_dist.storage import arrays
+
+    local = None if arrays.is_url(path) else Path(path)
+    if local is not None and not local.exists():
+        return
+    try:
+        present = MANIFEST in arrays.get_attributes(arrays.open_group(path))
+    except CorpusError:
+        present = False
+    if present and not overwrite:
+        raise CorpusError(f"{path} holds a corpus already; choose another name, or ask to overwrite it")
+    if local is not None and not present and not (overwrite and local.is_dir() and not any(local.iterdir())):
+        raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
+
+
+def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tuple[np.ndarray, np.ndarray] | None:
+    from sdem_dist.storage.strings import encode_strings
+
+    if vocabulary is None:
+        return None
+    if len(vocabulary) != n_features:
+        raise CorpusError(f"the vocabulary has {len(vocabulary)} words and the documents have {n_features} features")
+    try:
+        return encode_strings([str(w) if isinstance(w, np.str_) else w for w in vocabulary])
+    except (TypeError, UnicodeEncodeError) as error:
+        raise CorpusError(f"the vocabulary cannot be stored: {error}") from error
+
+
+def _checked_idf(idf: Any, n_features: int) -> np.ndarray | None:
+    if idf is None:
+        return None
+    factors = np.asarray(idf, np.float64)
+    if factors.shape != (n_features,) or not np.isfinite(factors).all():
+        raise CorpusError(f"idf has shape {factors.shape} or is not finite; {n_features} finite numbers are needed")
+    return factors

@@ -1,0 +1,72 @@
+"""Progress for people: a bar where somebody watches, plain lines where nobody does."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from sdem_dist.engine.events import Callback, CheckpointWritten, EpochEnded, Event, RoundEnded, RunEnded, RunStarted
+
+
+def describe_epoch(event: EpochEnded) -> str:
+    """Return one line about an epoch."""
+    metrics = "  ".join(f"{name} {value:.4f}" for name, value in event.metrics.items())
+    return f"epoch {event.epoch + 1}  {event.documents_per_second:,.0f} documents/s  {metrics}".rstrip()
+
+
+class LogLines:
+    """Write a line an epoch to standard error."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._write(
+                f"{event.n_epochs} epochs, {event.n_rounds} round(s) an epoch, {event.n_lanes} lane(s) a round, "
+                f"{event.n_workers} worker(s)" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
+            )
+        elif isinstance(event, EpochEnded):
+            self._write(describe_epoch(event))
+        elif isinstance(event, CheckpointWritten):
+            self._write(f"checkpoint {event.path}")
+        elif isinstance(event, RunEnded) and event.reason == "patience":
+            self._write(f"stopped after epoch {event.n_epochs}: the validation loss did not improve")
+
+    def _write(self, line: str) -> None:
+        print(f"{self._prefix}{line}", file=sys.stderr, flush=True)
+
+
+class ProgressBar:
+    """Show a bar over the rounds of the run, and the latest metrics."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._progress: Any = None
+        self._task: Any = None
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+            )
+            self._progress.start()
+            total = event.n_epochs * event.n_rounds
+            self._task = self._progress.add_task(self._prefix, total=total, completed=event.epoch * event.n_rounds)
+        elif isinstance(event, RoundEnded):
+            self._progress.advance(self._task)
+        elif isinstance(event, EpochEnded):
+            self._progress.update(self._task, description=f"{self._prefix}{describe_epoch(event)}")
+        elif isinstance(event, RunEnded):
+            self._progress.stop()
+
+
+def for_terminal(prefix: str = "") -> Callback:
+    """Return a progress bar if standard error is a terminal, else plain lines."""
+    return ProgressBar(prefix) if sys.stderr.isatty() else LogLines(prefix)

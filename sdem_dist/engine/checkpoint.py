@@ -1,0 +1,126 @@
+"""States of a run on disk, published atomically; resuming from one gives the bits of the uninterrupted run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sdem_dist.errors import ModelError
+from sdem_dist.storage.archive import read_archive, write_archive
+
+KIND = "sdem-checkpoint"
+_NAME = re.compile(r"checkpoint-(\d{6})-(\d{6})\.sdem")
+
+
+class Progress(NamedTuple):
+    """Where a run stands between two rounds."""
+
+    epoch: int
+    """Epochs finished."""
+    round: int
+    """Rounds of the next epoch finished."""
+    history: list[dict[str, float]]
+    best_epoch: int
+    """Epoch (from 0) of the lowest validation loss so far, or -1."""
+    seconds: float
+    """Wall time of the unfinished epoch's rounds so far."""
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return a hash of settings that a resumed run must share with the one that wrote the checkpoint."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@dataclass
+class Checkpoints:
+    """A folder of checkpoints of one run.
+
+    Parameters
+    ----------
+    folder : Path
+    every_rounds : int, optional
+        Write after so many rounds; None: at the end of each epoch.
+    every_seconds : float, optional
+        Write after the first round that ends so many seconds after the last checkpoint, instead.
+    keep : int
+        How many to keep; older ones are removed once a newer one is published.
+    """
+
+    folder: Path
+    every_rounds: int | None = None
+    every_seconds: float | None = None
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        self.folder = Path(self.folder)
+        self._last = time.monotonic()
+        if self.every_rounds is not None and self.every_seconds is not None:
+            raise ValueError("give every_rounds or every_seconds, not both")
+
+    def due(self, rounds_done: int, end_of_epoch: bool) -> bool:
+        """Say whether a checkpoint is due after `rounds_done` rounds of the run."""
+        if self.every_seconds is not None:
+            return time.monotonic() - self._last >= self.every_seconds
+        if self.every_rounds is not None:
+            return rounds_done % self.every_rounds == 0
+        return end_of_epoch
+
+    def write(self, run: str, progress: Progress, state: NamedTuple, best: NamedTuple | None) -> Path:
+        """Publish a checkpoint and remove all but the newest `keep`.
+
+        Parameters
+        ----------
+        run : str
+            `fingerprint` of the settings and the corpus.
+        progress : Progress
+        state, best : NamedTuple of arrays and floats
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        arrays = _named(state, "state") | (_named(best, "best") if best is not None else {})
+        path = self.folder / f"checkpoint-{progress.epoch:06d}-{progress.round:06d}.sdem"
+        write_archive(path, KIND, arrays, {"run": run, "progress": progress._asdict()})
+        for old in self._paths()[: -self.keep]:
+            old.unlink(missing_ok=True)
+        self._last = time.monotonic()
+        return path
+
+    def latest(self, run: str, state_type: Any) -> tuple[Progress, Any, Any] | None:
+        """Return (progress, state, best state or None) of the newest checkpoint, or None where there is none.
+
+        Raises
+        ------
+        ModelError
+            It is damaged, or belongs to other settings or another corpus.
+        """
+        paths = self._paths()
+        if not paths:
+            return None
+        arrays, metadata = read_archive(paths[-1], KIND)
+        if metadata["run"] != run:
+            raise ModelError(
+                f"{paths[-1]} was written by a run with other settings or on another corpus; "
+                "resume with the same ones, or choose another checkpoint folder"
+            )
+        best = _restored(state_type, arrays, "best") if "best_t" in arrays else None
+        return Progress(**metadata["progress"]), _restored(state_type, arrays, "state"), best
+
+    def _paths(self) -> list[Path]:
+        found = self.folder.iterdir() if self.folder.is_dir() else []
+        return sorted(p for p in found if _NAME.fullmatch(p.name))
+
+
+def _named(state: NamedTuple, prefix: str) -> dict[str, np.ndarray]:
+    return {f"{prefix}_{name}": np.asarray(value) for name, value in state._asdict().items()}
+
+
+def _restored(state_type: Any, arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
+    values = (arrays[f"{prefix}_{name}"] for name in state_type._fields)
+    return state_type(*(float(v) if v.ndim == 0 else v for v in values))

@@ -1,0 +1,58 @@
+"""What runs on workers: module-level pure functions of (learner, corpus, state, place), safe to run twice."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.engine.cache import process_cache
+from sdem_dist.learners.protocol import Lane, Learner
+
+TREE_ARITY = 8
+
+
+class CorpusLike(Protocol):
+    """What tasks need of a corpus: `sdem_dist.corpus.Corpus` on disk or `MemoryCorpus` in this process."""
+
+    @property
+    def cache_key(self) -> str:
+        """Name the content: equal keys mean equal documents."""
+
+    def read(self, start: int, stop: int) -> Documents:
+        """Return the documents at stored positions ``start:stop``."""
+
+
+def _prepared(learner: Learner, corpus: CorpusLike, start: int, stop: int) -> Any:
+    key = (corpus.cache_key, learner.cache_key, start, stop)
+    return process_cache.get(key, lambda: learner.prepare(corpus.read(start, stop)))
+
+
+def map_lane(learner: Learner, corpus: CorpusLike, state: Any, lane: Lane) -> Any:
+    """Return the statistics of one lane."""
+    return learner.map(state, _prepared(learner, corpus, lane.start, lane.stop), lane)
+
+
+def combine(learner: Learner, *parts: Any) -> Any:
+    """Combine statistics pairwise, neighbours first: the shape, and so the bits, depend on their number only."""
+    level = list(parts)
+    while len(level) > 1:
+        pairs = [learner.combine(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+        level = pairs + level[len(pairs) * 2 :]
+    return level[0]
+
+
+def update(learner: Learner, state: Any, statistics: Any) -> Any:
+    """Return the next state."""
+    return learner.update(state, statistics)
+
+
+def evaluate(learner: Learner, corpus: CorpusLike, state: Any, start: int, stop: int) -> np.ndarray:
+    """Return evaluation sums over one range of documents."""
+    return learner.evaluate(state, _prepared(learner, corpus, start, stop))
+
+
+def add(*parts: np.ndarray) -> np.ndarray:
+    """Add evaluation sums in the order given."""
+    return np.sum(np.stack(parts), axis=0)

@@ -1,0 +1,103 @@
+"""Running the engine for an estimator: executor, plan, validation, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from sdem_dist.engine.callbacks import for_terminal
+from sdem_dist.engine.checkpoint import Checkpoints, fingerprint
+from sdem_dist.engine.executor import Executor, InProcess
+from sdem_dist.engine.plan import evaluation_ranges
+from sdem_dist.engine.trainer import EVALUATION_RANGE, Monitoring, evaluate, train
+from sdem_dist.estimators import inputs, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sdem_dist.engine.events import Callback
+    from sdem_dist.learners.sdem import Sdem, SdemState
+
+SMALL = 100_000
+"""Entries under which threads cost more than they save."""
+
+
+@contextmanager
+def executor_for(client: Any, n_jobs: int | None, n_nonzeros: int) -> Iterator[Executor]:
+    """Yield where to run: the client's cluster, or threads of this process."""
+    if client is not None:
+        from sdem_dist.engine.dask import DaskExecutor
+
+        yield DaskExecutor(client)
+        return
+    with InProcess(n_jobs if n_nonzeros >= SMALL else 1) as executor:
+        yield executor
+
+
+def fit_state(
+    estimator: Any,
+    learner: Sdem,
+    source: inputs.Source,
+    *,
+    client: Any,
+    validation: Any,
+    checkpoint: Any,
+    checkpoint_rounds: int | None,
+    checkpoint_seconds: float | None,
+    resume: bool,
+    callbacks: Sequence[Callback],
+) -> tuple[SdemState, list[dict[str, float]]]:
+    """Run a whole training; see `MultinomialNB.fit` for the parameters."""
+    plan = settings.plan(estimator, source.n_documents, learner.seed)
+    if checkpoint is None and (resume or checkpoint_rounds or checkpoint_seconds):
+        raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
+    if estimator.patience is not None and validation is None:
+        raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
+    watch = Monitoring(every=estimator.evaluate_every, monitor=estimator.loss, patience=estimator.patience)
+    if validation is not None:
+        held_out = _validation_source(estimator, validation, client)
+        watch = Monitoring(watch.every, held_out.corpus, held_out.n_documents, watch.monitor, watch.patience)
+    run = fingerprint(asdict(learner), plan.__dict__, source.identity, estimator.patience)
+    with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor:
+        result = train(
+            learner,
+            source.corpus,
+            plan,
+            executor,
+            monitoring=watch,
+            checkpoints=Checkpoints(checkpoint, checkpoint_rounds, checkpoint_seconds) if checkpoint else None,
+            run=run,
+            resume=resume,
+            callbacks=[*callbacks, *([for_terminal(f"{estimator.loss}  ")] if estimator.verbose else [])],
+        )
+    return result.state, result.history
+
+
+def one_pass(estimator: Any, learner: Sdem, source: inputs.Source, state: SdemState) -> SdemState:
+    """Run one epoch from `state` over a source in memory."""
+    plan = settings.plan(estimator, source.n_documents, learner.seed)
+    plan = type(plan)(plan.n_documents, 1, plan.n_rounds, plan.n_lanes, plan.seed)
+    with executor_for(None, estimator.n_jobs, _nonzeros(source)) as executor:
+        return train(
+            learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=state
+        ).state
+
+
+def evaluate_source(
+    estimator: Any, learner: Sdem, state: SdemState, source: inputs.Source, client: Any
+) -> dict[str, float]:
+    """Return the metrics of a state over a source."""
+    with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor:
+        ranges = evaluation_ranges(source.n_documents, -(-source.n_documents // EVALUATION_RANGE))
+        return evaluate(learner, source.corpus, ranges, executor, executor.put(state))
+
+
+def _validation_source(estimator: Any, validation: Any, client: Any) -> inputs.Source:
+    X, y = validation if isinstance(validation, tuple) else (validation, None)
+    return inputs.evaluation_source(estimator, X, y, client)
+
+
+def _nonzeros(source: inputs.Source) -> int:
+    return int(source.corpus.header.n_nonzeros)

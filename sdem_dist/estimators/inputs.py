@@ -1,0 +1,219 @@
+"""What users hand to an estimator, checked and brought to one shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from sdem_dist.corpus import Corpus, MemoryCorpus
+from sdem_dist.documents import Documents
+from sdem_dist.errors import CorpusError
+
+
+@dataclass(frozen=True)
+class Source:
+    """Documents with labels, ready for the engine."""
+
+    corpus: Corpus | MemoryCorpus
+    classes: np.ndarray
+    class_counts: tuple[float, ...]
+    """Documents of each class, by weight."""
+    n_features: int
+    n_documents: int
+    weight: float
+    """Documents by weight."""
+    identity: str
+    """Hash of the content, for checkpoints."""
+    vocabulary_hash: str | None = None
+    vocabulary: list[str] | None = None
+    vectorizer: dict[str, Any] | None = None
+    idf: np.ndarray | None = None
+
+
+def is_dask_array(X: Any) -> bool:
+    """Say whether `X` is a dask collection, without importing dask."""
+    return hasattr(X, "__dask_graph__")
+
+
+def training_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: Any) -> Source:
+    """Return what `fit` trains on."""
+    if isinstance(X, Corpus):
+        if y is not None or sample_weight is not None:
+            raise ValueError("a corpus brings its labels and has no sample weights: leave y and sample_weight at None")
+        return _more_than_one_class(corpus_source(X))
+    if client is not None:
+        raise ValueError(
+            "a Dask cluster trains from a corpus that its workers can read: write one with sdem_dist.write_corpus "
+            "and fit that"
+        )
+    X, y = matrix_and_labels(estimator, X, y, reset=True)
+    return _more_than_one_class(_memory_source(estimator, X, y, None, sample_weight))
+
+
+def partial_source(
+    estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool
+) -> Source:
+    """Return what `partial_fit` trains on: documents in their order, with all classes."""
+    if first and classes is None:
+        raise ValueError("classes must be passed on the first call to partial_fit.")
+    known = np.unique(classes) if first else estimator.classes_
+    if not first and classes is not None and not np.array_equal(known, np.unique(classes)):
+        raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}")
+    X, y = matrix_and_labels(estimator, X, y, reset=first)
+    return _memory_source(estimator, X, y, known, sample_weight)
+
+
+def evaluation_source(estimator: Any, X: Any, y: Any, client: Any) -> Source:
+    """Return documents to score with a fitted estimator; their classes must be its own."""
+    if isinstance(X, Corpus):
+        source = corpus_source(X)
+        check_compatible(estimator, source)
+        return source
+    if client is not None:
+        raise ValueError("a Dask cluster scores a corpus that its workers can read: write one first")
+    X, y = matrix_and_labels(estimator, X, y, reset=False)
+    return _memory_source(estimator, X, y, estimator.classes_, None)
+
+
+def check_compatible(estimator: Any, source: Source) -> None:
+    """Check that a corpus numbers its words and its classes as a fitted model does.
+
+    Raises
+    ------
+    CorpusError
+    """
+    where = getattr(source.corpus, "path", "these documents")
+    if source.n_features != estimator.n_features_in_:
+        raise CorpusError(
+            f"{where} has {source.n_features} words, the model {estimator.n_features_in_}; "
+            "ingest it with the vocabulary of the training corpus (sdem ingest --vocabulary-from)"
+        )
+    theirs, ours = source.vocabulary, estimator.vocabulary_
+    if theirs is not None and ours is not None and theirs != ours:
+        raise CorpusError(
+            f"the vocabulary of {where} does not match the model's; "
+            "ingest it with the vocabulary of the training corpus (sdem ingest --vocabulary-from)"
+        )
+    if source.classes.tolist() != estimator.classes_.tolist():
+        raise CorpusError(f"the classes of {where} are not the model's: {_some(source.classes)}")
+
+
+def corpus_source(corpus: Corpus) -> Source:
+    """Return a corpus on disk as a source.
+
+    Raises
+    ------
+    CorpusError
+        It has no labels.
+    """
+    header = corpus.header
+    if not header.classes:
+        raise CorpusError(f"{corpus.path} has no labels: it can be predicted, not trained on or evaluated")
+    return Source(
+        corpus=corpus,
+        classes=np.array(header.classes),
+        class_counts=tuple(float(c) for c in header.class_counts),
+        n_features=header.n_features,
+        n_documents=header.n_documents,
+        weight=float(header.n_documents),
+        identity=header.uid,
+        vocabulary_hash=header.vocabulary_hash,
+        vocabulary=corpus.vocabulary(),
+        vectorizer=header.vectorizer,
+        idf=corpus.idf(),
+    )
+
+
+def matrix_and_labels(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return a checked CSR matrix and checked labels."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
+    if is_dask_array(X):
+        X = gather_blocks(X)
+    if is_dask_array(y):
+        y = y.compute()
+    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype="numeric", reset=reset)
+    check_classification_targets(y)
+    return non_negative_csr(estimator, X), y
+
+
+def non_negative_csr(estimator: Any, X: Any) -> sp.csr_matrix:
+    """Return `X` as CSR with distinct ascending indices.
+
+    Raises
+    ------
+    ValueError
+        A count is negative.
+    """
+    X = sp.csr_matrix(X)
+    if X.nnz and X.data.min() < 0:
+        raise ValueError(f"Negative values in data passed to {type(estimator).__name__} (input X)")
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def gather_blocks(X: Any) -> sp.csr_matrix:
+    """Return a dask array of rows as one CSR matrix, computed a block at a time."""
+    blocks = X.rechunk({1: -1}).to_delayed().ravel() if X.numblocks[1] > 1 else X.to_delayed().ravel()
+    return sp.vstack([sp.csr_matrix(block.compute()) for block in blocks], format="csr")
+
+
+def prediction_documents(estimator: Any, X: Any) -> Documents:
+    """Return unlabelled documents in memory, checked against a fitted estimator."""
+    X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=False)
+    X = non_negative_csr(estimator, X)
+    data = X.data if X.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
+    return Documents(data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), X.shape[1])
+
+
+def _memory_source(
+    estimator: Any, X: sp.csr_matrix, y: np.ndarray, classes: np.ndarray | None, sample_weight: Any
+) -> Source:
+    found, positions = np.unique(y, return_inverse=True)
+    if classes is None:
+        classes = found
+    else:
+        unknown = np.setdiff1d(found, classes)
+        if len(unknown):
+            raise ValueError(f"y has labels that are not among the classes: {_some(unknown)}")
+        positions = np.searchsorted(classes, y)
+    weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, np.float64, ensure_non_negative=True)
+    from sdem_dist.estimators.settings import seed_of
+
+    corpus = MemoryCorpus(
+        X, positions.astype(np.int32), tuple(classes.tolist()), weights=weights, random_state=seed_of(estimator.random_state)
+    )
+    counts = np.bincount(positions, weights, len(classes))
+    return Source(
+        corpus=corpus,
+        classes=classes,
+        class_counts=tuple(counts.tolist()),
+        n_features=X.shape[1],
+        n_documents=X.shape[0],
+        weight=float(X.shape[0] if weights is None else weights.sum()),
+        identity="memory",
+    )
+
+
+def _more_than_one_class(source: Source) -> Source:
+    if len(source.classes) < 2:
+        where = getattr(source.corpus, "path", None)
+        what = f"{where} has" if where else "y has"
+        raise ValueError(
+            f"{what} one class only ({_some(source.classes)}): a classifier needs at least two classes"
+        )
+    return source
+
+
+def _some(values: np.ndarray) -> str:
+    shown = ", ".join(str(v) for v in values[:5].tolist())
+    return shown + (", ..." if len(values) > 5 else "")

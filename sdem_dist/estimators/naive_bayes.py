@@ -1,0 +1,364 @@
+"""Multinomial naive Bayes trained by sdEM, as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.estimators import inputs, settings
+from sdem_dist.estimators.fitting import fit_state, one_pass
+from sdem_dist.estimators.scoring import over_blocks
+
+from sdem_dist.models.naive_bayes import joint_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from sdem_dist.corpus import Corpus
+    from sdem_dist.engine.events import Callback
+
+
+class MultinomialNB(ClassifierMixin, BaseEstimator):
+    """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
+
+    The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
+    expectation parameters are found.
+
+    Parameters
+    ----------
+    loss : {"ncll", "hinge", "nll"}, default="ncll"
+        Negative conditional log-likelihood ``-ln p(y | d)``, hinge loss (Masegosa 2014, equation 17), or the negative
+        log-likelihood ``-ln p(y, d)``: then the result is exactly scikit-learn's ``MultinomialNB``, in one pass.
+    alpha : {"laplace", "log"} or float, default="laplace"
+        Pseudo-count of each word in the Dirichlet prior: 1 (the paper's P1), ln of the size of the vocabulary (P2),
+        or a number.
+    fit_prior : bool, default=True
+        Learn the class prior; False takes a uniform one.
+    class_prior : array-like of shape (n_classes,), default=None
+        A fixed class prior.
+    n_epochs : int, default=10
+        Passes over the documents.
+    n_lanes : int, default=None
+        Lanes of a round. None: a function of the number of documents, never of the cluster,
+        see `sdem_dist.estimators.settings.default_lanes`.
+    rounds_per_epoch : int, default=None
+        Merges an epoch. None: with ``merge="mean"`` 4, or 1 where there is one lane; with ``merge="sum"`` as many as
+        `batch_size` asks for, and nothing else may be given.
+    merge : {"mean", "sum"}, default="mean"
+        "mean": each lane runs sdEM over its documents and the lanes' expectation parameters are averaged, each word's
+        over the lanes that met it. "sum": the lanes' statistics at one theta are added for one step a round.
+    batch_size : int, default=None
+        Documents of a step: inside a lane for "mean" (None: 1), of a round for "sum" (None: 250).
+    step_decay : float, default=1e-5
+        lambda of the step size ``1 / (1 + lambda t)``, t counting documents.
+    tolerance : float, default=1e-6
+        A document whose largest class weight (``1 - p(y | d)`` for NCLL) is not above it asks for no step.
+    prior_scale : float, default=1.0
+        Multiplies the running prior correction gamma. The paper has 1.
+    absence : float, default=0.2
+        For "mean": how much a lane that did not meet a word counts towards keeping the word's row as it was, between
+        0 (not at all) and 1 (like any other lane: the plain mean).
+    average : bool, default=False
+        Polyak-Ruppert averaging: the model is the mean of mu over all rounds after the first epoch.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    evaluate_every : int, default=1
+        Record the losses over the training documents (and the validation documents) after every so many epochs; 0
+        never.
+    patience : int, default=None
+        With validation documents: stop after so many evaluations in which their loss found no new minimum, and keep
+        the parameters of the minimum.
+    n_jobs : int, default=None
+        Threads, where no Dask client is given. None: all cores. No bit of the result depends on it.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the order of documents.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    feature_log_prob_ : ndarray of shape (n_classes, n_features)
+        ln p(word | class).
+    class_log_prior_ : ndarray of shape (n_classes,)
+        ln p(class).
+    n_features_in_ : int
+    history_ : list of dict
+        One entry an epoch: ``epoch``, ``seconds``, and where evaluated ``accuracy``, ``nll``, ``ncll``, ``hinge``
+        (means a document) and ``perplexity`` (a word), with the prefix ``validation_`` for validation documents.
+    n_iter_ : int
+        Epochs run.
+    vocabulary_ : list of str or None
+        The words, where the training corpus names them.
+    vectorizer_ : dict or None
+        How the training corpus turned text into counts, so that the model predicts on raw text.
+    idf_ : ndarray of shape (n_features,) or None
+
+    References
+    ----------
+    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str = "ncll",
+        alpha: str | float = "laplace",
+        fit_prior: bool = True,
+        class_prior: Any = None,
+        n_epochs: int = 10,
+        n_lanes: int | None = None,
+        rounds_per_epoch: int | None = None,
+        merge: str = "mean",
+        batch_size: int | None = None,
+        step_decay: float = 1e-5,
+        tolerance: float = 1e-6,
+        prior_scale: float = 1.0,
+        absence: float = 0.2,
+        average: bool = False,
+        class_weight: Any = None,
+        evaluate_every: int = 1,
+        patience: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.alpha = alpha
+        self.fit_prior = fit_prior
+        self.class_prior = class_prior
+        self.n_epochs = n_epochs
+        self.n_lanes = n_lanes
+        self.rounds_per_epoch = rounds_per_epoch
+        self.merge = merge
+        self.batch_size = batch_size
+        self.step_decay = step_decay
+        self.tolerance = tolerance
+        self.prior_scale = prior_scale
+        self.absence = absence
+        self.average = average
+        self.class_weight = class_weight
+        self.evaluate_every = evaluate_every
+        self.patience = patience
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        client: Any = None,
+        validation: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_rounds: int | None = None,
+        checkpoint_seconds: float | None = None,
+        resume: bool = False,
+        callbacks: Sequence[Callback] = (),
+    ) -> MultinomialNB:
+        """Train on documents in memory or on a corpus.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
+            Counts or weights, not negative. A corpus brings its labels.
+        y : array-like of shape (n_samples,), default=None
+            Class labels; None with a corpus.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the documents in memory.
+        client : distributed.Client, default=None
+            Train on this Dask cluster; `X` is then a corpus on storage that its workers see.
+        validation : Corpus or tuple (X, y), default=None
+            Documents evaluated after epochs, for the history and for `patience`.
+        checkpoint : path, default=None
+            Folder for checkpoints.
+        checkpoint_rounds : int, default=None
+        checkpoint_seconds : float, default=None
+            When to write one: after so many rounds, or seconds; both None: after every epoch.
+        resume : bool, default=False
+            Go on from the newest checkpoint in the folder; the result has the bits of an uninterrupted run.
+        callbacks : sequence of callables
+            Called with every event of the run, see `sdem_dist.engine.events`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Settings that do not go together, negative or non-finite counts, labels missing or of one class only.
+        CorpusError, ClusterError, ModelError
+            A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
+        """
+        source = inputs.training_source(self, X, y, sample_weight, client)
+        learner = settings.learner(self, source)
+        self._describe(source)
+        self._state, self.history_ = fit_state(
+            self,
+            learner,
+            source,
+            client=client,
+            validation=validation,
+            checkpoint=checkpoint,
+            checkpoint_rounds=checkpoint_rounds,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=resume,
+            callbacks=callbacks,
+        )
+        self._learner = learner
+        self.n_iter_ = len(self.history_)
+        self._forget_parameters()
+        return self
+
+    def _describe(self, source: inputs.Source) -> None:
+        self.classes_ = source.classes
+        self.n_features_in_ = source.n_features
+        self.vocabulary_, self.vectorizer_, self.idf_ = source.vocabulary, source.vectorizer, source.idf
+
+    def _forget_parameters(self) -> None:
+        self.__dict__.pop("_parameters", None)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MultinomialNB:
+        """Go on with one more batch of documents: one pass of sdEM over it, from where the model stands.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All classes; needed at the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "classes_")
+        source = inputs.partial_source(self, X, y, classes, sample_weight, first)
+        if first:
+            self.history_, self.n_iter_ = [], 0
+            self._state = settings.learner(self, source).init()
+            self._describe(source)
+        seen = self._state.t + source.weight
+        self._learner = settings.learner(self, source, n_documents=seen)
+        self._state = one_pass(self, self._learner, source, self._state)
+        self.n_iter_ += 1
+        self._forget_parameters()
+        return self
+
+    @property
+    def feature_log_prob_(self) -> np.ndarray:
+        """ln p(word | class), shape (n_classes, n_features)."""
+        check_is_fitted(self)
+        parameters = self._natural_parameters()
+        return np.asarray((parameters.log_words - parameters.log_totals).T)
+
+    @property
+    def class_log_prior_(self) -> np.ndarray:
+        """ln p(class), shape (n_classes,)."""
+        check_is_fitted(self)
+        return self._learner.class_log_prior(self._state)
+
+    def _natural_parameters(self) -> Any:
+        if "_parameters" not in self.__dict__:
+            self._parameters = self._learner.parameters(self._state)
+        return self._parameters
+
+    def predict_joint_log_proba(self, X: Any) -> Any:
+        """Return ln p(y, d) without the multinomial coefficient, shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
+            For a dask array the result is one too, computed block by block.
+        """
+        check_is_fitted(self)
+        return over_blocks(self, X, self._joint_log_proba, n_columns=len(self.classes_))
+
+    def _joint_log_proba(self, X: Any) -> np.ndarray:
+        return joint_scores(self._natural_parameters(), inputs.prediction_documents(self, X))
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return ln p(y | d), shape (n_samples, n_classes)."""
+        from scipy.special import log_softmax
+
+        check_is_fitted(self)
+        return over_blocks(self, X, lambda b: log_softmax(self._joint_log_proba(b), axis=1), len(self.classes_))
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return p(y | d), shape (n_samples, n_classes)."""
+        from scipy.special import softmax
+
+        check_is_fitted(self)
+        return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), len(self.classes_))
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable class of each document, shape (n_samples,)."""
+        check_is_fitted(self)
+        return over_blocks(self, X, lambda b: self.classes_[self._joint_log_proba(b).argmax(axis=1)], None)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy on documents, or on a corpus with its own labels."""
+        from sdem_dist.corpus import Corpus
+
+        if isinstance(X, Corpus):
+            return self.evaluate(X)["accuracy"]
+        return float(super().score(X, y, sample_weight))
+
+    def evaluate(self, X: Any, y: Any = None, *, client: Any = None) -> dict[str, float]:
+        """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
+        y : array-like of shape (n_samples,), default=None
+            None with a corpus.
+        client : distributed.Client, default=None
+            Score a corpus on this cluster.
+        """
+        from sdem_dist.estimators.fitting import evaluate_source
+
+        check_is_fitted(self)
+        return evaluate_source(self, self._learner, self._state, inputs.evaluation_source(self, X, y, client), client)
+
+    def vectorize(self, texts: Sequence[str]) -> Any:
+        """Return raw texts as the matrix that this model was trained on, a CSR matrix.
+
+        Raises
+        ------
+        ModelError
+            The model was not trained on text.
+        """
+        from sdem_dist.errors import ModelError
+        from sdem_dist.text.vectorizer import VectorizerSettings
+        from sdem_dist.text.weighting import transform_texts
+
+        check_is_fitted(self)
+        if self.vectorizer_ is None:
+            raise ModelError("this model was trained on numbers, not on text: it cannot turn text into counts")
+        settings_ = VectorizerSettings.from_json(self.vectorizer_)
+        return transform_texts(texts, settings_, self.vocabulary_, self.idf_)
+
+    def save(self, path: str | Path) -> None:
+        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
+        from sdem_dist.estimators.persistence import save_model
+
+        check_is_fitted(self)
+        save_model(self, path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_state")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.classifier_tags.poor_score = True
+        return tags

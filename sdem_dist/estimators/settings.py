@@ -1,0 +1,163 @@
+"""From an estimator's parameters to the learner and the plan of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdem_dist.engine.plan import Plan
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.losses import LOSSES
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.inputs import Source
+
+MERGES = ("mean", "sum")
+SUM_BATCH = 250
+"""Default documents of a round for ``merge="sum"``."""
+SUM_TASK_DOCUMENTS = 1_000
+"""Documents that make a task of ``merge="sum"`` worth its overhead."""
+MIN_LANE_DOCUMENTS = 8
+MAX_LANE_DOCUMENTS = 50_000
+LANES = 64
+ROUNDS = 4
+
+
+def default_lanes(n_documents: int, n_rounds: int) -> int:
+    """Return the number of lanes of a round for ``merge="mean"``: a function of the corpus, never of the cluster.
+
+    64, fewer where a lane would have under 8 documents, more where it would have over 50,000 in a round.
+    """
+    a_round = n_documents // n_rounds
+    return max(1, min(LANES, a_round // MIN_LANE_DOCUMENTS), -(-a_round // MAX_LANE_DOCUMENTS))
+
+
+def seed_of(random_state: Any) -> int:
+    """Return an integer seed from what scikit-learn accepts as ``random_state``."""
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def plan(estimator: Any, n_documents: int, seed: int) -> Plan:
+    """Return the plan of a run.
+
+    Raises
+    ------
+    ValueError
+        Settings that contradict each other.
+    """
+    e = estimator
+    if e.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
+        return Plan(n_documents, 1, 1, e.n_lanes or default_lanes(n_documents, 1), seed)
+    if e.merge == "sum":
+        if e.rounds_per_epoch is not None:
+            raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
+        batch = min(e.batch_size or SUM_BATCH, n_documents)
+        rounds = -(-n_documents // batch)
+        return Plan(n_documents, e.n_epochs, rounds, e.n_lanes or -(-batch // SUM_TASK_DOCUMENTS), seed)
+    rounds = e.rounds_per_epoch or (1 if e.n_lanes == 1 or n_documents < ROUNDS * MIN_LANE_DOCUMENTS else ROUNDS)
+    return Plan(n_documents, e.n_epochs, rounds, e.n_lanes or default_lanes(n_documents, rounds), seed)
+
+
+def check(estimator: Any) -> None:
+    """Check an estimator's parameters.
+
+    Raises
+    ------
+    ValueError
+        The name of the parameter, what it was and what it may be.
+    """
+    e = estimator
+    for name, allowed in (("loss", LOSSES), ("merge", MERGES)):
+        if getattr(e, name) not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}, got {getattr(e, name)!r}")
+    for name in ("n_epochs", "n_lanes", "rounds_per_epoch", "batch_size", "patience", "n_jobs"):
+        value = getattr(e, name)
+        optional = name != "n_epochs"
+        if not (optional and value is None) and not (isinstance(value, int | np.integer) and value >= 1):
+            raise ValueError(f"{name} must be a positive integer{' or None' if optional else ''}, got {value!r}")
+    for name in ("step_decay", "tolerance", "prior_scale", "evaluate_every"):
+        if not getattr(e, name) >= 0:
+            raise ValueError(f"{name} must not be negative, got {getattr(e, name)!r}")
+    if not 0 <= e.absence <= 1:
+        raise ValueError(f"absence must be between 0 and 1, got {e.absence!r}")
+    if isinstance(e.alpha, str):
+        if e.alpha not in ("laplace", "log"):
+            raise ValueError(f"alpha must be 'laplace', 'log' or a number, got {e.alpha!r}")
+    elif not (np.isscalar(e.alpha) and np.isfinite(e.alpha) and e.alpha >= 0):
+        raise ValueError(f"alpha must be 'laplace', 'log' or a finite number that is not negative, got {e.alpha!r}")
+    elif e.alpha == 0 and e.loss != "nll":
+        raise ValueError("alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S")
+
+
+def pseudo_count(alpha: str | float, n_features: int) -> float:
+    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2); 0 becomes 1e-10, as in scikit-learn."""
+    if alpha == "laplace":
+        return 1.0
+    if alpha == "log":
+        return float(np.log(max(n_features, 2)))
+    return max(float(alpha), 1e-10)
+
+
+def learner(estimator: Any, source: Source, n_documents: float | None = None) -> Sdem:
+    """Return the learner of an estimator for a training source.
+
+    Parameters
+    ----------
+    n_documents : float, optional
+        n of the paper; None: the source's documents by weight.
+    """
+    e = estimator
+    check(e)
+    n_classes = len(source.classes)
+    seed = seed_of(e.random_state)
+    plan_ = plan(e, source.n_documents, seed)
+    exact = plan_.n_lanes == plan_.n_rounds == 1 and (e.batch_size or 1) == 1
+    return Sdem(
+        n_features=source.n_features,
+        n_classes=n_classes,
+        n_documents=source.weight if n_documents is None else n_documents,
+        loss=e.loss,
+        alpha=pseudo_count(e.alpha, source.n_features),
+        merge=e.merge,
+        batch_size=e.batch_size or 1,
+        exact=exact,
+        step_decay=float(e.step_decay),
+        tolerance=float(e.tolerance),
+        prior_scale=float(e.prior_scale),
+        absence=float(e.absence),
+        average=bool(e.average),
+        log_prior=_log_prior(e, n_classes),
+        class_weight=_class_weight(e.class_weight, source),
+        seed=seed,
+    )
+
+
+def _log_prior(e: Any, n_classes: int) -> tuple[float, ...] | None:
+    if e.class_prior is not None:
+        prior = np.asarray(e.class_prior, np.float64)
+        if prior.shape != (n_classes,):
+            raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
+        with np.errstate(divide="ignore"):
+            return tuple(np.log(prior).tolist())
+    if not e.fit_prior:
+        return (-float(np.log(n_classes)),) * n_classes
+    return None
+
+
+def _class_weight(class_weight: Any, source: Source) -> tuple[float, ...] | None:
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
+        counts = np.asarray(source.class_counts, np.float64)
+        return tuple((counts.sum() / (len(counts) * np.maximum(counts, 1.0))).tolist())
+    unknown = set(class_weight) - set(source.classes.tolist())
+    if unknown:
+        raise ValueError(f"class_weight names classes that are not there: {sorted(unknown, key=str)}")
+    return tuple(float(class_weight.get(c, 1.0)) for c in source.classes.tolist())

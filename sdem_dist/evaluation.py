@@ -1,0 +1,62 @@
+"""Quality of a model over documents, as sums that add up over shards and are finished once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist import losses
+
+SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words", "documents")
+
+
+def evaluation_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return sums over documents, in the order of `SUMS`.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_documents, n_classes), float64
+        ``ln p(y, d)``, without the multinomial coefficient.
+    labels : ndarray of shape (n_documents,), integers
+    weights : ndarray of shape (n_documents,), float64
+    lengths : ndarray of shape (n_documents,), float64
+        Words of each document, repetitions counted (the sum of its weights where a corpus is weighted).
+
+    Returns
+    -------
+    ndarray of shape (8,), float64
+    """
+    used = weights > 0  # a document of weight zero counts nowhere, even where its loss is infinite
+    scores, labels, weights, lengths = scores[used], labels[used], weights[used], lengths[used]
+    columns = (
+        np.ones(len(labels)),
+        losses.nll(scores, labels),
+        losses.ncll(scores, labels),
+        losses.hinge(scores, labels),
+        scores.argmax(axis=1) == labels,
+        losses.marginal_log_likelihood(scores),
+        lengths,
+    )
+    return np.array([float(weights @ np.asarray(c, np.float64)) for c in columns] + [float(len(labels))])
+
+
+def finish(sums: np.ndarray) -> dict[str, float]:
+    """Turn sums into means a document: accuracy, the losses, and the perplexity a word.
+
+    Returns
+    -------
+    dict
+        ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means a document, natural logarithms) and ``perplexity``,
+        ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial coefficient.
+    """
+    s = dict(zip(SUMS, sums.tolist(), strict=True))
+    weight = s["weight"]
+    if weight == 0.0:
+        return dict.fromkeys(("accuracy", "nll", "ncll", "hinge", "perplexity"), float("nan"))
+    words = s["words"]
+    return {
+        "accuracy": s["correct"] / weight,
+        "nll": s["nll"] / weight,
+        "ncll": s["ncll"] / weight,
+        "hinge": s["hinge"] / weight,
+        "perplexity": float(np.exp(-s["log_likelihood"] / words)) if words else float("nan"),
+    }

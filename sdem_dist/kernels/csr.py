@@ -1,0 +1,36 @@
+"""Products of documents with word-major tables."""
+
+from __future__ import annotations
+
+from sdem_dist.kernels.jit import jit
+from sdem_dist.kernels.rows import add_row
+
+
+@jit
+def add_scores(data, indices, indptr, table, out):  # type: ignore[no-untyped-def]
+    """Add ``sum_j data[j] * table[indices[j]]`` to each document's row of `out`.
+
+    Parameters
+    ----------
+    data, indices, indptr : CSR arrays of the documents
+    table : ndarray of shape (n_words, n_classes), float64
+    out : ndarray of shape (n_documents, n_classes), float64, changed in place
+    """
+    for d in range(indptr.size - 1):
+        for j in range(indptr[d], indptr[d + 1]):
+            add_row(data[j], table[indices[j]], out[d])
+
+
+@jit
+def add_statistics(data, indices, indptr, class_weights, out):  # type: ignore[no-untyped-def]
+    """Add every document's counts, weighted by class, to the rows of its words.
+
+    Parameters
+    ----------
+    data, indices, indptr : CSR arrays of the documents
+    class_weights : ndarray of shape (n_documents, n_classes), float64
+    out : ndarray of shape (n_words, n_classes), float64, changed in place
+    """
+    for d in range(indptr.size - 1):
+        for j in range(indptr[d], indptr[d + 1]):
+            add_row(data[j], class_weights[d], out[indices[j]])

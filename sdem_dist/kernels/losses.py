@@ -1,0 +1,61 @@
+"""The losses for one document, as the sequential kernels need them; `sdem_dist.losses` has them over batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit
+
+NLL, NCLL, HINGE = 0, 1, 2
+
+
+@jit
+def class_weights(loss, scores, label, out):  # type: ignore[no-untyped-def]
+    """Write minus the gradient of the loss with respect to the class scores ln p(y, d) into `out`.
+
+    Table 1 of Masegosa 2014: the step of sdEM adds ``out[y] * s(y, d)`` for every class ``y``.
+
+    Parameters
+    ----------
+    loss : int
+        `NCLL`: ``out = 1[y] - p(. | d)``.  `HINGE`: 1 on the label and -1 on its strongest rival where
+        ``scores[label] - scores[rival] <= 1``, else zeros (equation 17).  `NLL`: 1 on the label.
+    scores : ndarray of shape (n_classes,), float64
+    label : int
+    out : ndarray of shape (n_classes,), float64, overwritten
+
+    Returns
+    -------
+    largest : float
+        The largest absolute weight of a class: 0 where the document asks for no step.
+    """
+    n_classes = scores.size
+    if loss == NCLL:
+        top = scores[0]
+        for k in range(1, n_classes):
+            top = max(top, scores[k])
+        total = 0.0
+        for k in range(n_classes):
+            # Below exp(-690) a posterior is nothing beside any count, and would make later sums denormal, thus slow.
+            out[k] = np.exp(scores[k] - top) if scores[k] - top > -690.0 else 0.0
+            total += out[k]
+        rest = 0.0
+        for k in range(n_classes):
+            out[k] = -out[k] / total
+            if k != label:
+                rest -= out[k]
+        out[label] = rest  # 1 - p(label | d) without cancellation
+        return rest
+    for k in range(n_classes):
+        out[k] = 0.0
+    out[label] = 1.0
+    if loss == HINGE:
+        rival = -1
+        for k in range(n_classes):
+            if k != label and (rival < 0 or scores[k] > scores[rival]):
+                rival = k
+        if scores[label] - scores[rival] > 1.0:
+            out[label] = 0.0
+        else:
+            out[rival] = -1.0
+    return out[label]

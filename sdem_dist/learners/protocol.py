@@ -1,0 +1,72 @@
+"""What a learner is to the engine: a handful of pure functions over arrays, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The documents that one task of a round processes, and its place in the run.
+
+    Attributes
+    ----------
+    epoch, round, lane : int
+        Place in the run, from 0; together with the learner's seed they key every random number of the lane.
+    start, stop : int
+        Positions of its documents in the corpus.
+    round_documents : int
+        Documents of all lanes of the round.
+    """
+
+    epoch: int
+    round: int
+    lane: int
+    start: int
+    stop: int
+    round_documents: int
+
+
+class LocalDocuments(NamedTuple):
+    """Documents whose words are renumbered compactly, so that a lane's tables are small and stay in cache."""
+
+    documents: Documents
+    """`indices` are positions in `words`; labels and weights are present."""
+    words: np.ndarray
+    """Shape (n_words,), uint32, ascending: the words of the corpus that occur."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.documents.nbytes + self.words.nbytes
+
+
+class Learner(Protocol):
+    """Pure functions that the engine composes; states and statistics are NamedTuples of arrays and floats."""
+
+    @property
+    def cache_key(self) -> str:
+        """Name what `prepare` depends on: prepared documents are shared between learners of one key."""
+
+    def init(self) -> Any:
+        """Return the state before the first document."""
+
+    def prepare(self, documents: Documents) -> Any:
+        """Return documents as `map` and `evaluate` want them; done once a lane, then cached."""
+
+    def map(self, state: Any, documents: Any, lane: Lane) -> Any:
+        """Return the statistics of one lane at the broadcast state: on a worker, no I/O, no hidden state."""
+
+    def combine(self, a: Any, b: Any) -> Any:
+        """Return the statistics of two sets of lanes together; associative up to rounding."""
+
+    def update(self, state: Any, statistics: Any) -> Any:
+        """Return the next state: step in the expectation parameters, check, M-step."""
+
+    def evaluate(self, state: Any, documents: Any) -> np.ndarray:
+        """Return sums over documents of what a history records, see `sdem_dist.evaluation`."""

@@ -1,0 +1,306 @@
+"""Stochastic discriminative EM for multinomial naive Bayes, as the engine wants it (Masegosa 2014, Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist import losses
+from sdem_dist.documents import Documents
+from sdem_dist.evaluation import evaluation_sums
+from sdem_dist.kernels import losses as kernel_losses
+from sdem_dist.kernels.multinomial import run_documents
+from sdem_dist.kernels.rows import add_rows, local_words
+from sdem_dist.learners.protocol import Lane, LocalDocuments
+from sdem_dist.models import naive_bayes
+
+_KERNEL_LOSS = {"nll": kernel_losses.NLL, "ncll": kernel_losses.NCLL, "hinge": kernel_losses.HINGE}
+
+
+class SdemState(NamedTuple):
+    """Expectation parameters mu, unnormalised, and where the run stands."""
+
+    words: np.ndarray
+    """N, expected counts of word and class without gamma: shape (n_features, n_classes), float64."""
+    totals: np.ndarray
+    """M, the sums of N over the vocabulary: shape (n_classes,)."""
+    class_counts: np.ndarray
+    """C, expected counts of the classes without gamma: shape (n_classes,)."""
+    gamma: float
+    """Running prior correction of the words: sum of alpha * rho / n over the documents seen."""
+    class_gamma: float
+    """The same for the classes."""
+    t: float
+    """Documents seen, a document of weight w counting w."""
+    mean_words: np.ndarray
+    """Mean of N + gamma over the rounds averaged (Polyak-Ruppert); shape (0, 0) where there are none."""
+    mean_class_counts: np.ndarray
+    """Mean of C + class_gamma over the same rounds; shape (0,) where there are none."""
+    n_averaged: float
+    """Rounds averaged so far."""
+
+
+class SdemStatistics(NamedTuple):
+    """Sums over lanes: weighted results of the lanes (merge "mean") or statistics at one theta (merge "sum")."""
+
+    words: np.ndarray
+    """The words met by any lane: shape (n_words,), uint32, ascending."""
+    rows: np.ndarray
+    """Shape (n_words, n_classes + 1): sums over the lanes that met the word; last column the lanes' weights."""
+    class_counts: np.ndarray
+    """Shape (n_classes,)."""
+    gamma: float
+    class_gamma: float
+    weight: float
+    """Documents, by weight."""
+
+
+@dataclass(frozen=True)
+class Sdem:
+    """Settings and pure functions of sdEM for multinomial naive Bayes.
+
+    Attributes
+    ----------
+    n_features, n_classes : int
+    n_documents : float
+        n, the documents of the training corpus by weight.
+    loss : {"nll", "ncll", "hinge"}
+    alpha, class_alpha : float
+        Pseudo-count of every word and of every class in the conjugate priors.
+    merge : {"mean", "sum"}
+    batch_size : int
+        Documents of a step inside a lane ("mean" only).
+    exact : bool
+        Take logarithms at the gamma of the moment instead of freezing gamma in them for a lane's run.
+    step_decay : float
+        lambda of ``rho = 1 / (1 + lambda t)``.
+    tolerance : float
+        Documents whose largest class weight is not above it ask for no step.
+    prior_scale : float
+        Multiplies what gamma gains.
+    absence : float
+        Weight, between 0 and 1, with which a lane that did not meet a word pulls its row to the broadcast value.
+    average : bool
+        Score with the mean of mu over all rounds after the first epoch instead of the last mu.
+    log_prior : tuple of float or None
+        Fixed ln p(y); None learns it.
+    class_weight : tuple of float or None
+        Multiplies the weights of the documents of each class.
+    seed : int
+    """
+
+    n_features: int
+    n_classes: int
+    n_documents: float
+    loss: str = "ncll"
+    alpha: float = 1.0
+    class_alpha: float = 1.0
+    merge: str = "mean"
+    batch_size: int = 1
+    exact: bool = False
+    step_decay: float = 1e-5
+    tolerance: float = 1e-6
+    prior_scale: float = 1.0
+    absence: float = 0.0
+    average: bool = False
+    log_prior: tuple[float, ...] | None = None
+    class_weight: tuple[float, ...] | None = None
+    seed: int = 0
+
+    @property
+    def cache_key(self) -> str:
+        """Prepared documents depend on the class weights only."""
+        return f"local-words {self.class_weight}"
+
+    def init(self) -> SdemState:
+        """Return mu_0, the prior's (Algorithm 1, line 1)."""
+        shape = (self.n_features, self.n_classes)
+        return SdemState(
+            words=np.full(shape, self.alpha),
+            totals=np.full(self.n_classes, self.alpha * self.n_features),
+            class_counts=np.full(self.n_classes, 0.0 if self.loss == "nll" else self.class_alpha),
+            gamma=0.0,
+            class_gamma=0.0,
+            t=0.0,
+            mean_words=np.empty((0, 0)),
+            mean_class_counts=np.empty(0),
+            n_averaged=0.0,
+        )
+
+    def prepare(self, documents: Documents) -> LocalDocuments:
+        """Renumber words compactly, make counts floats, and fold class weights into document weights."""
+        if documents.labels is None:
+            raise ValueError("documents without labels cannot be prepared for training or evaluation")
+        words, local = local_words(documents.indices, documents.n_features)
+        weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+        if self.class_weight is not None:
+            weights = weights * np.asarray(self.class_weight)[documents.labels]
+        data = documents.data if documents.data.dtype == np.float64 else documents.data.astype(np.float32)
+        local_documents = replace(documents, data=data, indices=local, n_features=len(words), weights=weights)
+        return LocalDocuments(local_documents, words)
+
+    def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
+        """Return what one lane adds to a round; see `_run_lane` and `_expected_statistics`."""
+        if self.loss != "nll" and self.merge == "mean":
+            return self._run_lane(state, documents, lane)
+        return self._expected_statistics(state, documents)
+
+    def _run_lane(self, state: SdemState, local: LocalDocuments, lane: Lane) -> SdemStatistics:
+        """Run sdEM over the lane's documents from the broadcast mu; return its mu times its weight."""
+        documents = local.documents
+        assert documents.labels is not None and documents.weights is not None
+        weight = float(documents.weights.sum())
+        order = np.random.Generator(np.random.Philox(key=_key(self.seed, lane))).permutation(documents.n_documents)
+        words = state.words[local.words]
+        class_counts = state.class_counts.copy()
+        word_step = self.prior_scale * self.alpha / self.n_documents
+        class_step = self.prior_scale * self.class_alpha / self.n_documents
+        # The gamma frozen in the logarithms is that of the middle of the lane.
+        frozen = state.gamma + 0.5 * word_step * weight / (1.0 + self.step_decay * state.t)
+        gamma, class_gamma, _ = run_documents(
+            documents.data,
+            documents.indices,
+            documents.indptr,
+            documents.labels,
+            documents.weights,
+            order,
+            self.batch_size,
+            words,
+            state.totals.copy(),
+            class_counts,
+            np.empty((0, 0)) if self.exact else np.log(words + frozen),
+            frozen,
+            state.gamma,
+            state.class_gamma,
+            self._initial_log_prior(),
+            self.log_prior is None,
+            word_step,
+            class_step,
+            self.n_features,
+            state.t,
+            lane.round_documents / max(documents.n_documents, 1),
+            self.step_decay,
+            _KERNEL_LOSS[self.loss],
+            self.tolerance,
+        )
+        rows = np.empty((len(words), self.n_classes + 1))
+        np.multiply(words, weight, out=rows[:, :-1])
+        rows[:, -1] = weight
+        return SdemStatistics(local.words, rows, weight * class_counts, weight * gamma, weight * class_gamma, weight)
+
+    def _expected_statistics(self, state: SdemState, local: LocalDocuments) -> SdemStatistics:
+        """Return the sum over documents of class weights times counts, all at the broadcast theta (Table 1)."""
+        documents = local.documents
+        assert documents.labels is not None and documents.weights is not None
+        if self.loss == "nll":
+            scores = np.zeros((documents.n_documents, self.n_classes))
+        else:
+            scores = naive_bayes.joint_scores(self.parameters(state, local.words), documents)
+        weights = losses.class_weights(self.loss, scores, documents.labels) * documents.weights[:, None]
+        rows = np.zeros((len(local.words), self.n_classes + 1))
+        rows[:, :-1] = naive_bayes.weighted_statistics(weights, documents, len(local.words))
+        weight = float(documents.weights.sum())
+        return SdemStatistics(local.words, rows, weights.sum(axis=0), 0.0, 0.0, weight)
+
+    def combine(self, a: SdemStatistics, b: SdemStatistics) -> SdemStatistics:
+        """Add two sets of lanes, word by word."""
+        words, rows = add_rows(a.words, a.rows, b.words, b.rows)
+        return SdemStatistics(words, rows, *(x + y for x, y in zip(a[2:], b[2:], strict=True)))
+
+    def update(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
+        """Merge the lanes of a round into the next mu."""
+        if statistics.weight == 0.0:
+            return state
+        if self.loss == "nll":
+            return self._maximum_likelihood(state, statistics)
+        new = self._mean(state, statistics) if self.merge == "mean" else self._step(state, statistics)
+        return self._averaged(state, new) if self.average and state.t >= self.n_documents else new
+
+    def _averaged(self, old: SdemState, new: SdemState) -> SdemState:
+        """Add the new mu to the running mean of mu."""
+        n = old.n_averaged + 1.0
+        words, class_counts = new.words + new.gamma, new.class_counts + new.class_gamma
+        if old.n_averaged:
+            words = old.mean_words + (words - old.mean_words) / n
+            class_counts = old.mean_class_counts + (class_counts - old.mean_class_counts) / n
+        return new._replace(mean_words=words, mean_class_counts=class_counts, n_averaged=n)
+
+    def _mean(self, state: SdemState, lanes: SdemStatistics) -> SdemState:
+        """Average the lanes' mu; each word's row over the lanes that met it, see `absence`."""
+        total = lanes.weight
+        met = lanes.rows[:, -1]
+        words = state.words.copy()
+        rows = lanes.rows[:, :-1]
+        if self.absence:
+            absent = self.absence * np.maximum(total - met, 0.0)
+            rows = rows + absent[:, None] * words[lanes.words]
+            met = met + absent
+        present = met > 0  # a lane of weight zero has no say
+        words[lanes.words[present]] = rows[present] / met[present, None]
+        return state._replace(
+            words=words,
+            totals=words.sum(axis=0),
+            class_counts=lanes.class_counts / total,
+            gamma=lanes.gamma / total,
+            class_gamma=lanes.class_gamma / total,
+            t=state.t + total,
+        )
+
+    def _step(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
+        """Take one step of Algorithm 1 with the statistics of all lanes: mu += rho * sum, check."""
+        t = state.t + statistics.weight
+        rho = 1.0 / (1.0 + self.step_decay * t)
+        words = state.words.copy()
+        words[statistics.words] = np.maximum(words[statistics.words] + rho * statistics.rows[:, :-1], 0.0)
+        prior_step = self.prior_scale * rho * statistics.weight / self.n_documents
+        return state._replace(
+            words=words,
+            totals=words.sum(axis=0),
+            class_counts=np.maximum(state.class_counts + rho * statistics.class_counts, 0.0),
+            gamma=state.gamma + self.alpha * prior_step,
+            class_gamma=state.class_gamma + self.class_alpha * prior_step,
+            t=t,
+        )
+
+    def _maximum_likelihood(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
+        """Add the counts to alpha: what NLL's steps converge to, exactly; no prior on the classes."""
+        words = state.words.copy()
+        words[statistics.words] += statistics.rows[:, :-1]
+        class_counts = state.class_counts + statistics.class_counts
+        return state._replace(
+            words=words, totals=words.sum(axis=0), class_counts=class_counts, t=state.t + statistics.weight
+        )
+
+    def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> naive_bayes.NaturalParameters:
+        """Return the natural parameters theta(mu) of the given words (M-step, Algorithm 3)."""
+        if state.n_averaged:
+            rows, totals = state.mean_words[words], state.mean_words.sum(axis=0)
+        else:
+            rows, totals = state.words[words] + state.gamma, state.totals + state.gamma * self.n_features
+        with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0
+            return naive_bayes.NaturalParameters(np.log(rows), np.log(totals), self.class_log_prior(state))
+
+    def class_log_prior(self, state: SdemState) -> np.ndarray:
+        """Return normalised ln p(y), shape (n_classes,)."""
+        if self.log_prior is not None:
+            return np.asarray(self.log_prior)
+        counts = state.mean_class_counts if state.n_averaged else state.class_counts + state.class_gamma
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(counts) - np.log(counts.sum()))
+
+    def evaluate(self, state: SdemState, documents: LocalDocuments) -> np.ndarray:
+        """Return the sums of `sdem_dist.evaluation` over the documents."""
+        d = documents.documents
+        assert d.labels is not None and d.weights is not None
+        scores = naive_bayes.joint_scores(self.parameters(state, documents.words), d)
+        return evaluation_sums(scores, d.labels, d.weights, naive_bayes.lengths(d))
+
+    def _initial_log_prior(self) -> np.ndarray:
+        return np.zeros(self.n_classes) if self.log_prior is None else np.array(self.log_prior)
+
+
+def _key(seed: int, lane: Lane) -> np.ndarray:
+    """Return a 128-bit key of the counter-based generator: one stream per seed and place in the run."""
+    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], dtype=np.uint64)

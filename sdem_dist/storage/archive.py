@@ -1,0 +1,227 @@
+"""One file that holds named arrays and a JSON document: a zarr hierarchy in an uncompressed zip.
+
+Safe to read from anyone: nothing in it is executed, and no memory is taken for an array before the bytes that fill it
+have been seen to exist.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import BytesCodec
+from zarr.storage import ZipStore
+
+from sdem_dist.errors import ModelError
+from sdem_dist.storage.checksum import crc32c
+from sdem_dist.storage.publish import publish_file
+
+FORMAT_VERSION = 1
+MAX_JSON_BYTES = 64 * 2**20
+MAX_DIMENSIONS = 8
+_DTYPES = frozenset(
+    ["bool"] + [f"{k}{n}" for k in ("int", "uint") for n in (8, 16, 32, 64)] + [f"float{n}" for n in (16, 32, 64)]
+)
+
+
+def write_archive(path: str | Path, kind: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
+    """Write `arrays` and `metadata` as the file `path`, atomically.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to create or replace.
+    kind : str
+        What the file is, such as ``"sdem-model"``; `read_archive` must be given the same.
+    arrays : mapping of str to ndarray
+        Booleans, integers and floats of any shape, empty ones too. A name is a Python identifier.
+    metadata : mapping
+        JSON values; no NaN or infinity.
+
+    Raises
+    ------
+    ModelError
+        An array has a name or dtype that cannot be stored, the metadata are not JSON or too large, or the disk refuses.
+    """
+    path = Path(path)
+    stored = {name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in arrays.items()}
+    for name, array in stored.items():
+        if not name.isidentifier() or not name.isascii():
+            raise ModelError(f"{path}: {name!r} cannot be the name of an array: it is not an identifier")
+        if array.dtype.name not in _DTYPES or array.ndim > MAX_DIMENSIONS:
+            raise ModelError(f"{path}: array {name!r} of {array.dtype}, {array.ndim} dimensions cannot be stored")
+    document = {
+        "format": kind,
+        "format_version": FORMAT_VERSION,
+        "checksums": {name: crc32c(array) for name, array in stored.items()},
+        "metadata": dict(metadata),
+    }
+    try:
+        size = len(json.dumps(document, allow_nan=False).encode())
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{path}: the metadata are not JSON: {error}") from error
+    if size > MAX_JSON_BYTES // 4:  # zarr indents it, and must stay below what read_archive accepts
+        raise ModelError(f"{path}: the metadata take {size:,} bytes as JSON, above {MAX_JSON_BYTES // 4:,}")
+    publish_file(path, lambda partial: _write(partial, stored, document), error=ModelError)
+
+
+def _write(path: Path, arrays: Mapping[str, np.ndarray], document: dict[str, Any]) -> None:
+    store = ZipStore(path, mode="w", compression=zipfile.ZIP_STORED)
+    try:
+        group = zarr.create_group(store, attributes=document, zarr_format=3)
+        for name, array in arrays.items():
+            group.create_array(
+                name,
+                data=array,
+                chunks=_chunk_shape(array.shape),
+                filters=None,
+                compressors=None,
+                serializer=BytesCodec(endian="little"),
+                config={"write_empty_chunks": True},  # a chunk left out can then only mean damage
+            )
+    finally:
+        store.close()
+
+
+def read_archive(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `write_archive` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+    kind : str
+        What the file must be.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+    metadata : dict
+
+    Raises
+    ------
+    ModelError
+        The file is missing, is not a `kind`, was made by a newer format, is cut short or altered, or declares more
+        data than it holds.
+    """
+    path = Path(path)
+    try:
+        arrays, document = _read(path, kind)
+    except ModelError:
+        raise
+    except FileNotFoundError as error:
+        raise ModelError(f"{path}: no such file") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # whatever zip, JSON and zarr have to say about a damaged file
+        raise ModelError(
+            f"{path}: cut short, altered, or not a {kind} file ({type(error).__name__}: {error})"
+        ) from error
+    return arrays, document
+
+
+def _read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    with zipfile.ZipFile(path) as archive:
+        members = _checked_members(path, archive)
+        document = _checked_document(path, kind, _json_member(path, archive, members, "zarr.json"))
+        names = list(document["checksums"])
+        expected = {"zarr.json"}
+        for name in names:
+            expected |= _check_array(path, archive, members, name)
+        if set(members) != expected:
+            odd = sorted(set(members) ^ expected)[0]
+            raise ModelError(f"{path}: member {odd!r} of the zip is missing or does not belong there")
+    store = ZipStore(path, mode="r")
+    try:
+        group = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=False)
+        arrays = {name: np.asarray(group[name][...]) for name in names}  # type: ignore[index]
+    finally:
+        store.close()
+    for name, array in arrays.items():
+        if crc32c(array) != document["checksums"][name]:
+            raise ModelError(f"{path}: array {name!r} does not match its checksum: the file is altered")
+    return arrays, document["metadata"]
+
+
+def _checked_members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    infos = archive.infolist()
+    members = {info.filename: info for info in infos}
+    if len(members) != len(infos):
+        raise ModelError(f"{path}: the zip holds two members of one name")
+    for info in infos:
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+            raise ModelError(f"{path}: member {info.filename!r} of the zip is compressed, which is not allowed")
+    if sum(info.file_size for info in infos) > path.stat().st_size:
+        raise ModelError(f"{path}: the zip declares more bytes than the file holds")
+    return members
+
+
+def _json_member(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> Any:
+    if name not in members:
+        raise ModelError(f"{path}: member {name!r} is missing from the zip")
+    if members[name].file_size > MAX_JSON_BYTES:
+        raise ModelError(f"{path}: member {name!r} of the zip is larger than {MAX_JSON_BYTES:,} bytes")
+    return json.loads(archive.read(name))
+
+
+def _checked_document(path: Path, kind: str, node: Any) -> dict[str, Any]:
+    document = node.get("attributes") if isinstance(node, dict) else None
+    if not isinstance(document, dict) or not isinstance(document.get("format"), str):
+        raise ModelError(f"{path}: not a {kind} file: it does not say what it is")
+    if document["format"] != kind:
+        raise ModelError(f"{path}: a {document['format']!r} file, where a {kind!r} file is needed")
+    version = document.get("format_version")
+    if not isinstance(version, int) or version < 1:
+        raise ModelError(f"{path}: format_version is {version!r}, not a positive integer")
+    if version > FORMAT_VERSION:
+        raise ModelError(
+            f"{path}: made by a newer format (version {version}; this package reads up to {FORMAT_VERSION}): "
+            "install a newer sdem_dist"
+        )
+    checksums, metadata = document.get("checksums"), document.get("metadata")
+    if not isinstance(checksums, dict) or not isinstance(metadata, dict):
+        raise ModelError(f"{path}: the checksums or the metadata are missing")
+    if not all(name.isidentifier() and name.isascii() and type(crc) is int for name, crc in checksums.items()):
+        raise ModelError(f"{path}: the table of checksums is malformed")
+    return document
+
+
+def _check_array(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> set[str]:
+    """Check that the bytes an array declares are there, plainly stored; return the array's members."""
+    node = _json_member(path, archive, members, f"{name}/zarr.json")
+    shape, dtype = node["shape"], node["data_type"]
+    plain = (
+        node["node_type"] == "array"
+        and node["zarr_format"] == 3
+        and isinstance(shape, list)
+        and len(shape) <= MAX_DIMENSIONS
+        and all(type(n) is int and n >= 0 for n in shape)
+        and dtype in _DTYPES
+        and node["chunk_grid"] == {"name": "regular", "configuration": {"chunk_shape": list(_chunk_shape(shape))}}
+        and node["chunk_key_encoding"] == {"name": "default", "configuration": {"separator": "/"}}
+        and len(node["codecs"]) == 1
+        and node["codecs"][0]["name"] == "bytes"
+        and node["codecs"][0].get("configuration", {}).get("endian", "little") == "little"
+        and not node.get("storage_transformers")
+    )
+    if not plain:
+        raise ModelError(
+            f"{path}: array {name!r} is not stored plainly (one raw chunk of booleans, integers or floats)"
+        )
+    chunk = "/".join([name, "c"] + ["0"] * len(shape))
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if nbytes == 0:
+        return {f"{name}/zarr.json"}
+    if chunk not in members or members[chunk].file_size != nbytes:
+        held = members[chunk].file_size if chunk in members else 0
+        raise ModelError(f"{path}: array {name!r} declares {nbytes:,} bytes and the zip holds {held:,} of them")
+    return {f"{name}/zarr.json", chunk}
+
+
+def _chunk_shape(shape: tuple[int, ...] | list[int]) -> tuple[int, ...]:
+    return tuple(max(1, n) for n in shape)

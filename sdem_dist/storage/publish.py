@@ -1,0 +1,153 @@
+"""Files and directories that appear under their name whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sdem_dist.errors import CorpusError, SdemError
+
+# What the device says, whatever the file; other OSErrors are ours only if they name one of our paths.
+_DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
+
+
+def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type[SdemError] = SdemError) -> None:
+    """Write a file beside `path`, flush it to the device, then rename it to `path`, replacing what was there.
+
+    Parameters
+    ----------
+    path : str or Path
+        Name of the finished file.
+    write : callable
+        Given the path of a temporary sibling that does not exist yet, creates it and closes it.
+    error : class of SdemError, default SdemError
+        Raised when the device is full, read-only or failing, or the folder cannot be written to.
+
+    Raises
+    ------
+    SdemError
+        An OSError about the file, as `error`. Whatever `write` raises passes through.
+        In every case a file that was at `path` is untouched and nothing else is left behind.
+    """
+    path = _resolved(path)
+    partial = _sibling(path, "partial")
+    try:
+        with _explained(path, error):
+            write(partial)
+            _fsync(partial)
+            os.replace(partial, path)
+            _fsync(path.parent)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def publish_directory(
+    path: str | Path, *, overwrite: bool = False, error: type[SdemError] = CorpusError
+) -> Iterator[Path]:
+    """Yield an empty hidden sibling of `path`; when the block succeeds, flush it and rename it to `path`.
+
+    Parameters
+    ----------
+    path : str or Path
+        Name of the finished directory.
+    overwrite : bool, default False
+        Replace what is at `path`: it is moved aside just before the rename, moved back if the rename fails, and
+        removed last.
+    error : class of SdemError, default CorpusError
+        Raised when `path` is taken, or the device is full, read-only or failing.
+
+    Raises
+    ------
+    SdemError
+        As `error`, see there. Whatever the block raises passes through. In every case what was at `path` is
+        untouched and the temporary directory is gone.
+    """
+    path = _resolved(path)
+    _refuse_existing(path, overwrite, error)
+    partial = _sibling(path, "partial")
+    try:
+        with _explained(path, error):
+            partial.mkdir()
+            yield partial
+            _fsync_tree(partial)
+            _refuse_existing(path, overwrite, error)
+            _swap(partial, path)
+            _fsync(path.parent)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _swap(partial: Path, path: Path) -> None:
+    old = _sibling(path, "old") if path.exists() else None
+    if old is not None:
+        path.rename(old)
+    try:
+        partial.rename(path)
+    except BaseException:
+        if old is not None:
+            old.rename(path)
+        raise
+    if old is not None:
+        # The new directory is in place: a failure to clear the old one must not undo that.
+        if old.is_dir():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                old.unlink()
+
+
+def _refuse_existing(path: Path, overwrite: bool, error: type[SdemError]) -> None:
+    if path.exists() and not overwrite:
+        raise error(f"{path} exists already; remove it, choose another name, or ask to overwrite it")
+
+
+@contextmanager
+def _explained(path: Path, error: type[SdemError]) -> Iterator[None]:
+    """Turn an OSError about the files being published into `error`; leave those about other files alone."""
+    try:
+        yield
+    except OSError as cause:
+        named = isinstance(cause.filename, str | Path) and str(cause.filename).startswith(str(path.parent))
+        if isinstance(cause, SdemError) or not (cause.errno in _DEVICE_ERRORS or named):
+            raise
+        raise error(f"cannot write {path}: {cause.strerror or cause}{_free_space(path.parent)}") from cause
+
+
+def _free_space(folder: Path) -> str:
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return f" (the folder {folder} cannot be read)"
+    return f" ({free / 1e6:,.0f} MB free in {folder})"
+
+
+def _resolved(path: str | Path) -> Path:
+    """Follow symbolic links, so that what they point to is replaced and not the link."""
+    return Path(os.path.realpath(path))
+
+
+def _sibling(path: Path, purpose: str) -> Path:
+    return path.with_name(f".{path.name}.{purpose}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def _fsync_tree(folder: Path) -> None:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            _fsync(Path(parent, name))
+        _fsync(Path(parent))
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

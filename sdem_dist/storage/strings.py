@@ -1,0 +1,70 @@
+"""Lists of strings as two plain arrays: all UTF-8 bytes joined, and where each string starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Join `strings` into one byte array.
+
+    Parameters
+    ----------
+    strings : sequence of str
+
+    Returns
+    -------
+    joined : ndarray of uint8
+        The UTF-8 bytes of all strings, one after another.
+    offsets : ndarray of shape (len(strings) + 1,), int64
+        String ``i`` is ``joined[offsets[i]:offsets[i + 1]]``.
+
+    Raises
+    ------
+    TypeError
+        An element is not a string.
+    UnicodeEncodeError
+        A string holds a lone surrogate, which UTF-8 cannot express.
+    """
+    encoded = []
+    for position, string in enumerate(strings):
+        if not isinstance(string, str):
+            raise TypeError(f"element {position} is a {type(string).__name__}, not a string")
+        encoded.append(string.encode("utf-8"))
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
+    """Split `joined` at `offsets`: the inverse of `encode_strings`.
+
+    Raises
+    ------
+    ValueError
+        The arrays have wrong dtypes or shapes, the offsets do not climb from 0 to the number of bytes, or a string is
+        not UTF-8 (`UnicodeDecodeError`, with the string's position in its reason).
+    """
+    check_offsets(joined, offsets)
+    raw = joined.tobytes()
+    bounds = offsets.tolist()
+    strings = []
+    for position, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        try:
+            strings.append(raw[first:last].decode("utf-8"))
+        except UnicodeDecodeError as error:
+            error.reason += f" (string {position})"
+            raise
+    return strings
+
+
+def check_offsets(joined: np.ndarray, offsets: np.ndarray) -> None:
+    """Raise ValueError unless `offsets` cut the bytes `joined` into consecutive strings."""
+    if joined.dtype != np.uint8 or joined.ndim != 1:
+        raise ValueError(f"the bytes of the strings are {joined.dtype} of {joined.ndim} dimensions, not uint8 of one")
+    if offsets.dtype != np.int64 or offsets.ndim != 1 or len(offsets) == 0:
+        raise ValueError("the offsets of the strings are not a one-dimensional int64 array of one element or more")
+    if offsets[0] != 0 or offsets[-1] != len(joined) or np.any(offsets[1:] < offsets[:-1]):
+        raise ValueError(f"the offsets of the strings do not climb from 0 to the number of bytes, {len(joined)}")

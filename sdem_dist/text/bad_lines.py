@@ -1,0 +1,107 @@
+"""What to do with a line that is not a document: stop there, or leave it out and count it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from sdem_dist.errors import IngestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLES_KEPT = 5
+
+
+@dataclass
+class LineGate:
+    """Decides about every line: documents pass, bad lines raise or are counted.
+
+    Parameters
+    ----------
+    on_error : {"raise", "skip"}
+        "raise" stops at the first bad line, "skip" leaves bad lines out and counts them.
+    known_classes : frozenset of str, or None
+        The only labels allowed; None allows any.
+
+    Attributes
+    ----------
+    skipped : int
+        Lines left out so far.
+    examples : list of str
+        The messages of the first few of them.
+    """
+
+    on_error: Literal["raise", "skip"] = "raise"
+    known_classes: frozenset[str] | None = None
+    skipped: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error is 'raise' or 'skip', not {self.on_error!r}")
+
+    def refuse(self, path: Path, line: int, problem: str, unit: str = "line") -> None:
+        """Record the bad line `line` (counted from 1) of `path`.
+
+        Raises
+        ------
+        IngestError
+            If bad lines are not to be skipped.
+        """
+        message = f"{path}, {unit} {line}: {problem}"
+        if self.on_error == "raise":
+            raise IngestError(f"{message} (on_error='skip', or --on-error skip, leaves such {unit}s out)")
+        self.skipped += 1
+        if len(self.examples) < EXAMPLES_KEPT:
+            self.examples.append(message)
+
+    def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
+        """Return the label as a class name without surrounding blanks, or None if the line is refused."""
+        name = label_name(raw)
+        if name is None:
+            self.refuse(path, line, f"the label is {raw!r}, neither a text nor a number", unit)
+        elif not name:
+            self.refuse(path, line, "the label is empty", unit)
+        elif (problem := not_unicode(name)) is not None:
+            self.refuse(path, line, f"the label has {problem}", unit)
+            return None
+        elif self.known_classes is not None and name not in self.known_classes:
+            known = ", ".join(sorted(self.known_classes)[:10])
+            more = ", ..." if len(self.known_classes) > 10 else ""
+            self.refuse(path, line, f"label {name!r} is not among the corpus's classes ({known}{more})", unit)
+            return None
+        return name or None
+
+
+def label_name(raw: object) -> str | None:
+    """Return a label as text (1.0 becomes "1", True becomes "true"), or None for anything but a text or a number."""
+    if isinstance(raw, str):
+        return raw.strip()
+    if isinstance(raw, bool):
+        return str(raw).lower()
+    if isinstance(raw, float) and raw.is_integer():
+        return str(int(raw))
+    if isinstance(raw, int | float) and not math.isnan(raw):
+        return str(raw)
+    return None
+
+
+def not_unicode(text: str) -> str | None:
+    """Return what makes `text` impossible to store as UTF-8, or None if nothing does.
+
+    Readers decode with "surrogateescape", which turns an undecodable byte into one of U+DC80..U+DCFF.
+    """
+    if text.isascii():
+        return None
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        if 0xDC80 <= code <= 0xDCFF:
+            return (
+                f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the file's own with encoding="
+            )
+        return f"half of a surrogate pair, U+{code:04X}"
+    return None

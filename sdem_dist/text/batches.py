@@ -1,0 +1,114 @@
+"""The second pass of an ingest: counted blocks come back from disk with the columns and weights of the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.text.counting import numbers_path
+from sdem_dist.text.spill import block_path, load_block
+from sdem_dist.text.weighting import weigh
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+Batch = tuple["sp.csr_matrix", np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How a block's columns become those of the corpus.
+
+    Attributes
+    ----------
+    n_features : int
+    of_numbers : ndarray of int64, or None
+        Column of every numbered term, -1 for none, for blocks with terms of their own whose numbers are no columns yet.
+    own_terms : bool
+        Blocks have terms of their own, and files with their numbers.
+    offset : int
+        Without terms of their own: the column that becomes 0.
+    """
+
+    n_features: int
+    of_numbers: np.ndarray | None = None
+    own_terms: bool = True
+    offset: int = 0
+
+    def of_block(self, folder: Path, block: int, n_columns: int) -> np.ndarray:
+        """Return the corpus's column for each of the block's columns, int64, -1 for those left out."""
+        if not self.own_terms:
+            columns = np.arange(n_columns, dtype=np.int64) - self.offset
+            columns[columns >= self.n_features] = -1
+            return columns
+        numbers = np.load(numbers_path(folder, block), allow_pickle=False)
+        if self.of_numbers is None:
+            return np.asarray(numbers)
+        return np.where(numbers >= 0, self.of_numbers[numbers], -1)
+
+
+@dataclass(frozen=True)
+class SecondPass:
+    """Everything needed to read the counted blocks again.
+
+    Attributes
+    ----------
+    folder : Path
+    n_blocks : int
+    columns : Columns
+    classes : ndarray of object
+        The corpus's name of the class of every code that the first pass gave.
+    idf : ndarray of shape (n_features,), or None
+    norm : float, or None
+    whole : bool
+        The counts are whole numbers.
+    """
+
+    folder: Path
+    n_blocks: int
+    columns: Columns
+    classes: np.ndarray
+    idf: np.ndarray | None
+    norm: float | None
+    whole: bool
+
+    @property
+    def weighted(self) -> bool:
+        """The entries are real weights rather than counts."""
+        return self.idf is not None or self.norm is not None or not self.whole
+
+    def batches(self, held_out: bool, wrote: Callable[[Batch], None]) -> Iterator[Batch]:
+        """Yield (matrix, class names, positions in the source) of the documents held out, or of the others."""
+        first = 0
+        for number in range(self.n_blocks):
+            block = load_block(block_path(self.folder, number))
+            rows = np.flatnonzero(block.held_out == held_out)
+            ids, first = first + rows, first + len(block.labels)
+            if len(rows) == 0:
+                continue
+            counts = block.counts if len(rows) == len(block.labels) else block.counts[rows]
+            columns = self.columns.of_block(self.folder, number, counts.shape[1])
+            counts = remap(counts, columns, self.columns.n_features)
+            if self.weighted:
+                counts = weigh(counts, self.idf, self.norm).astype(np.float32)
+            else:
+                counts.data = counts.data.astype(np.int64)
+            batch = counts, self.classes[block.labels[rows]], ids
+            wrote(batch)
+            yield batch
+
+
+def remap(counts: sp.csr_matrix, columns: np.ndarray, n_features: int) -> sp.csr_matrix:
+    """Return `counts` with column ``j`` moved to ``columns[j]`` and left out where that is negative."""
+    import scipy.sparse as sp
+
+    moved = columns[counts.indices]
+    kept = moved >= 0
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])[counts.indptr]
+    result = sp.csr_matrix((counts.data[kept], moved[kept], indptr), shape=(counts.shape[0], n_features))
+    result.sort_indices()
+    return result

@@ -1,0 +1,105 @@
+"""Opens a file that may be compressed; damage in it becomes an error that names the file."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from sdem_dist.errors import IngestError
+
+COMPRESSIONS = (".gz", ".xz", ".zst")
+INPUT_CHUNK = 1 << 18
+
+
+def plain_suffix(path: Path) -> str:
+    """Return the lower-case suffix under that of a compression: ".csv" for ``a.CSV.gz``."""
+    suffixes = [s.lower() for s in path.suffixes[-2:]]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    else:
+        suffixes = suffixes[-1:]
+    return suffixes[-1] if suffixes else ""
+
+
+@contextmanager
+def open_binary(path: Path) -> Iterator[Any]:
+    """Open `path` for reading bytes, decompressed as its suffix says.
+
+    Raises
+    ------
+    IngestError
+        If the file is missing, cannot be read, is damaged or cut short, or needs a package that is not installed.
+    """
+    try:
+        with _opened(path) as stream:
+            yield stream
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, FileNotFoundError):
+            raise IngestError(f"{path}: there is no such file") from error
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise IngestError(f"{path} cannot be read to its end: {reason}") from error
+
+
+def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
+    match path.suffix.lower():
+        case ".gz":
+            return gzip.open(path, "rb")
+        case ".xz":
+            return lzma.open(path, "rb")
+        case ".zst":
+            return io.BufferedReader(_ZstdFile(path), INPUT_CHUNK)
+        case _:
+            return open(path, "rb")
+
+
+class _ZstdFile(io.RawIOBase):
+    """Bytes of a .zst file, frame after frame; unlike zstandard's own reader it notices a file cut short."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import zstandard
+        except ImportError as error:
+            raise IngestError(
+                f"{path}: reading .zst files needs the package zstandard; install it with pip install 'sdem_dist[zstd]'"
+            ) from error
+        self._zstandard = zstandard
+        self._file = path.open("rb")
+        self._frame: Any = None
+        self._pending = b""
+        self._compressed = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._pending:
+            if not self._compressed:
+                self._compressed = self._file.read(INPUT_CHUNK)
+            if not self._compressed:
+                if self._frame is not None:
+                    raise EOFError("the compressed file ends in the middle of its data")
+                return 0
+            if self._frame is None:
+                self._frame = self._zstandard.ZstdDecompressor().decompressobj()
+            try:
+                self._pending = self._frame.decompress(self._compressed)
+            except self._zstandard.ZstdError as error:
+                raise OSError(f"damaged Zstandard data: {error}") from error
+            self._compressed = b""
+            if self._frame.eof:
+                self._compressed, self._frame = self._frame.unused_data, None
+        size = min(len(buffer), len(self._pending))
+        buffer[:size] = self._pending[:size]
+        self._pending = self._pending[size:]
+        return size
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()

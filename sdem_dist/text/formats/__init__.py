@@ -1,0 +1,1 @@
+"""One small module for every format that documents come in."""

@@ -1,0 +1,53 @@
+"""A folder of text files by class: the name of the sub-folder is the label."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sdem_dist.errors import IngestError
+from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.compressed import open_binary
+
+
+def read_folder(path: Path, encoding: str, gate: LineGate) -> Iterator[tuple[str, str]]:
+    """Yield (label, text) of each file below the sub-folders of `path`, in the order of their sorted names.
+
+    Hidden files and folders are left out. Files directly in `path` belong to no class and are an error.
+    """
+    for entry in sorted(os.listdir(path)):
+        if entry.startswith("."):
+            continue
+        if not (path / entry).is_dir():
+            gate.refuse(path / entry, 1, "the file lies in no class folder; a class folder's name is the label", "file")
+            continue
+        label = gate.label(path / entry, 1, entry, "folder")
+        if label is None:
+            continue
+        for file in _files_below(path / entry):
+            text = _decoded(file, encoding, gate)
+            if text is not None:
+                yield label, text
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield Path(parent, name)
+
+
+def _decoded(file: Path, encoding: str, gate: LineGate) -> str | None:
+    with open_binary(file) as stream:
+        content: bytes = stream.read()
+    try:
+        return str(content, encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = f"the byte 0x{content[error.start]:02x} is not {encoding} text; name the files' own with encoding="
+        gate.refuse(file, line, problem)
+        return None
+    except LookupError as error:
+        raise IngestError(f"{encoding!r} is not an encoding that Python knows, such as 'latin-1'") from error

@@ -1,0 +1,296 @@
+"""From sources to a corpus: text is read and counted once, in parallel; the corpus appears whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sdem_dist.errors import CorpusError, IngestError, SdemError
+from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.batches import Batch, SecondPass
+from sdem_dist.text.counting import count_matrices, count_text
+from sdem_dist.text.plan import new_plan, plan_from_corpus
+from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, matrix_blocks, numeric_format, text_blocks
+from sdem_dist.text.vectorizer import VectorizerSettings
+
+if TYPE_CHECKING:
+    from sdem_dist.text.counting import Tally
+
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass
+class IngestReport:
+    """What an ingest did.
+
+    Attributes
+    ----------
+    path : str
+        The corpus.
+    n_documents, n_features, n_nonzeros : int
+        Of the corpus; `n_empty` of its documents have no word.
+    classes : list
+        Class names.
+    held_out_path : str, or None
+        The corpus of held-out documents, `n_held_out` of them.
+    n_skipped : int
+        Bad lines left out; `skipped_examples` says of the first few what was wrong.
+    seconds : float
+    """
+
+    path: str
+    n_documents: int = 0
+    n_features: int = 0
+    n_nonzeros: int = 0
+    n_empty: int = 0
+    classes: list[Any] = field(default_factory=list)
+    held_out_path: str | None = None
+    n_held_out: int = 0
+    n_skipped: int = 0
+    skipped_examples: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, batch: Batch) -> None:
+        """Count a batch that goes into the corpus."""
+        matrix = batch[0]
+        self.n_documents += matrix.shape[0]
+        self.n_nonzeros += matrix.nnz
+        self.n_empty += int(np.count_nonzero(np.diff(matrix.indptr) == 0))
+
+
+def ingest(
+    sources: Sequence[str | Path],
+    path: str | Path,
+    settings: VectorizerSettings | None = None,
+    *,
+    reading: Reading | None = None,
+    held_out: float = 0.0,
+    held_out_path: str | Path | None = None,
+    vocabulary_from: str | Path | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    n_jobs: int | None = None,
+    block_documents: int = BLOCK_DOCUMENTS,
+    random_state: int = 0,
+    shard_documents: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> IngestReport:
+    """Read sources and write them as a corpus.
+
+    Memory holds some blocks of documents and the distinct words, however large the sources. A hidden folder beside
+    `path` holds the counted documents meanwhile, and is removed in the end, also after a failure. The corpus is the same
+    for every `n_jobs` and `block_documents`.
+
+    Parameters
+    ----------
+    sources : sequence of str or Path
+        Files and folders, in order; all of text, or all of numbers of one format.
+    path : str or Path
+        The corpus to write.
+    settings : VectorizerSettings, optional
+        How text becomes counts; for sources of numbers only its `weighting` and `norm`. Default: counts of words.
+    reading : Reading, optional
+        How sources are read.
+    held_out : float, default 0.0
+        Fraction of documents, below 1, that go to `held_out_path` instead, in the order of the source. They have no part
+        in choosing words or idf.
+    vocabulary_from : str or Path, optional
+        A corpus whose settings, vocabulary, idf and classes are taken; then `settings` is not given and documents keep
+        the order of the source. For test sets. Features outside it are passed over, other labels are bad lines.
+    on_error : {"raise", "skip"}
+        Whether a bad line ends the ingest or is left out and counted.
+    n_jobs : int, optional
+        Processes that count words. Default: one a core. Scripts guard the call by ``if __name__ == "__main__":``.
+    block_documents : int, default 2000
+        Documents counted at a time.
+    random_state : int, default 0
+        Decides the order of documents in the corpus, and which are held out.
+    shard_documents : int, optional
+        Documents in a shard of the corpus.
+    overwrite : bool, default False
+        Replace what is at `path` and `held_out_path`.
+    progress : callable, optional
+        Called with (stage, documents done, documents in all or None).
+
+    Returns
+    -------
+    IngestReport
+
+    Raises
+    ------
+    IngestError
+        A source cannot be read (the message names file and line), holds no document or word, or a process died.
+    CorpusError
+        `path` is taken, or the device is full.
+    ValueError
+        Arguments contradict each other.
+    """
+    started = time.monotonic()
+    files, reading, progress = [Path(s) for s in sources], reading or Reading(), progress or _silent
+    _check_arguments(files, settings, held_out, held_out_path, vocabulary_from, block_documents)
+    targets = [str(p) for p in (path, held_out_path) if p is not None]
+    _check_targets(targets, overwrite)
+    form = numeric_format(files, reading)
+    if vocabulary_from is None:
+        plan = new_plan(settings or VectorizerSettings(), form, reading)
+    else:
+        plan = plan_from_corpus(vocabulary_from, form, reading)
+    gate = LineGate(on_error, plan.known_classes)
+    report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
+
+    with _temporary_folder(path) as folder:
+        if form is not None:
+            matrices = matrix_blocks(files, reading, gate, block_documents)
+            tally = count_matrices(matrices, folder, plan.settings, held_out, random_state, progress)
+        else:
+            texts = text_blocks(files, reading, gate, block_documents)
+            arguments = (plan.settings, plan.terms, held_out, random_state, n_jobs, progress)
+            tally = count_text(texts, folder, *arguments)
+        _check_tally(tally, held_out, gate)
+        corpus_plan = plan.settled(tally)
+        second = SecondPass(
+            folder,
+            tally.n_blocks,
+            corpus_plan.columns,
+            corpus_plan.classes_of_codes(tally.classes),
+            corpus_plan.idf,
+            plan.settings.norm,
+            tally.whole,
+        )
+        made_by = {
+            "command": "ingest",
+            "sources": [str(f) for f in files],
+            "vocabulary_from": None if vocabulary_from is None else str(vocabulary_from),
+            "held_out": held_out,
+            "skipped_lines": gate.skipped,
+            "zero_based": corpus_plan.zero_based,
+            "random_state": random_state,
+        }
+        common: dict[str, Any] = {
+            "classes": corpus_plan.classes,
+            "vocabulary": corpus_plan.vocabulary,
+            "idf": corpus_plan.idf,
+            "vectorizer": plan.settings.to_json(),
+            "weighted": second.weighted or None,
+            "random_state": random_state,
+            "shard_documents": shard_documents,
+            "overwrite": overwrite,
+        }
+        _write_all(targets, second, report, made_by, common, plan.shuffle, tally, progress)
+    report.n_features, report.classes = corpus_plan.columns.n_features, list(corpus_plan.classes)
+    report.n_held_out = tally.n_held_out
+    report.n_skipped, report.skipped_examples = gate.skipped, gate.examples
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _write_all(
+    targets: list[str],
+    second: SecondPass,
+    report: IngestReport,
+    made_by: dict[str, Any],
+    common: dict[str, Any],
+    shuffle: bool,
+    tally: Tally,
+    progress: Progress,
+) -> None:
+    """Write the corpus, after the one of held-out documents, which goes again if the corpus fails."""
+    from sdem_dist.corpus import write_corpus
+
+    path, *held_out_path = targets
+    done = 0
+
+    def wrote(batch: Batch) -> None:
+        nonlocal done
+        done += batch[0].shape[0]
+        progress("writing", done, tally.n_documents)
+
+    def wrote_training(batch: Batch) -> None:
+        report.add(batch)
+        wrote(batch)
+
+    for held_out in held_out_path:
+        made = {**made_by, "part": "held out"}
+        write_corpus(held_out, second.batches(True, wrote), **common, shuffle=False, made_by=made)
+    try:
+        write_corpus(path, second.batches(False, wrote_training), **common, shuffle=shuffle, made_by=made_by)
+    except BaseException:
+        for held_out in held_out_path:
+            shutil.rmtree(held_out, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def _temporary_folder(path: str | Path) -> Iterator[Path]:
+    """Yield a hidden folder beside `path` (in the system's temporary folder for a URL), removed in the end."""
+    beside = None if "://" in str(path) else Path(path).absolute().parent
+    name = str(path).rstrip("/").rsplit("/", 1)[-1]
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{name}.ingest-", dir=beside, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+    except OSError as error:
+        if isinstance(error, SdemError):
+            raise
+        where = beside or tempfile.gettempdir()
+        raise IngestError(
+            f"cannot keep the counted documents in {where} meanwhile: {error.strerror or error}; nothing was written"
+        ) from error
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    """Report nothing."""
+
+
+def _check_arguments(
+    files: list[Path],
+    settings: VectorizerSettings | None,
+    held_out: float,
+    held_out_path: str | Path | None,
+    vocabulary_from: str | Path | None,
+    block_documents: int,
+) -> None:
+    if not files:
+        raise ValueError("there are no sources to ingest")
+    if not 0 <= held_out < 1:
+        raise ValueError(f"held_out is a fraction from 0 and below 1, not {held_out!r}")
+    if (held_out > 0) != (held_out_path is not None):
+        raise ValueError("held_out and held_out_path are given together")
+    if vocabulary_from is not None and (settings is not None or held_out > 0):
+        raise ValueError("with vocabulary_from, the settings are those of that corpus and nothing is held out")
+    if block_documents < 1:
+        raise ValueError(f"block_documents is 1 or more, not {block_documents!r}")
+
+
+def _check_targets(targets: list[str], overwrite: bool) -> None:
+    """Notice now what would fail after an hour of counting."""
+    if len({str(Path(t).absolute()) for t in targets}) < len(targets):
+        raise ValueError("path and held_out_path are the same")
+    for target in targets:
+        if "://" in target:
+            continue
+        if Path(target).exists() and not overwrite:
+            raise CorpusError(f"{target} exists already; remove it, choose another name, or ask to overwrite it")
+        if not Path(target).absolute().parent.is_dir():
+            raise IngestError(
+                f"{target}: there is no folder {Path(target).absolute().parent} to write it to; create it"
+            )
+
+
+def _check_tally(tally: Tally, held_out: float, gate: LineGate) -> None:
+    if tally.n_documents == 0:
+        examples = "".join(f"\n  {example}" for example in gate.examples)
+        left_out = f"; {gate.skipped} bad lines were left out, such as{examples}" if gate.skipped else ""
+        raise IngestError(f"the sources hold no document{left_out}")
+    if held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
+        raise IngestError(
+            f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "
+            "choose another fraction or seed"
+        )

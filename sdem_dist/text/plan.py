@@ -1,0 +1,167 @@
+"""What an ingest decides before it reads, and what only the whole of the sources decides."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdem_dist.errors import IngestError
+from sdem_dist.text.bad_lines import label_name
+from sdem_dist.text.batches import Columns
+from sdem_dist.text.vectorizer import VectorizerSettings
+from sdem_dist.text.vocabulary import FixedTerms, TermTotals
+from sdem_dist.text.weighting import smooth_idf
+
+if TYPE_CHECKING:
+    from sdem_dist.corpus import Corpus
+    from sdem_dist.text.counting import Tally
+    from sdem_dist.text.sources import Reading
+
+
+@dataclass(frozen=True)
+class CorpusPlan:
+    """What a corpus will have beside its documents.
+
+    Attributes
+    ----------
+    columns : Columns
+    vocabulary : list of str, or None
+    idf : ndarray of shape (n_features,), or None
+    classes : sequence of class names
+    zero_based : bool, or None
+        Of svmlight sources: their columns count from 0.
+    """
+
+    columns: Columns
+    vocabulary: list[str] | None
+    idf: np.ndarray | None
+    classes: Sequence[Any]
+    zero_based: bool | None
+
+    def classes_of_codes(self, codes: dict[str, int]) -> np.ndarray:
+        """Return the class, as in `classes`, of every code of a class name: objects, since NumPy's texts end at a NUL."""
+        named = {label_name(name): name for name in self.classes}
+        result = np.empty(len(codes), object)
+        for name, code in codes.items():
+            result[code] = named[name]
+        return result
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How an ingest goes.
+
+    Attributes
+    ----------
+    settings : VectorizerSettings
+    terms : TermTotals or FixedTerms
+        Numbers the terms of every block of kind "count".
+    zero_based : bool, "auto", or None
+        Of svmlight sources; None for others.
+    reference : Corpus, or None
+        The corpus that the vocabulary, idf and classes are taken from.
+    """
+
+    settings: VectorizerSettings
+    terms: TermTotals | FixedTerms
+    zero_based: Any
+    reference: Corpus | None = None
+    vocabulary: list[str] | None = None
+
+    @property
+    def shuffle(self) -> bool:
+        """Documents are shuffled; test sets keep their order."""
+        return self.reference is None
+
+    @property
+    def known_classes(self) -> frozenset[str] | None:
+        """The only labels allowed, None for any."""
+        if self.reference is None:
+            return None
+        return frozenset(str(label_name(name)) for name in self.reference.header.classes)
+
+    def settled(self, tally: Tally) -> CorpusPlan:
+        """Decide columns, vocabulary and idf after everything was counted."""
+        offset, zero_based = _first_column(self.zero_based, tally)
+        if self.reference is not None:
+            header = self.reference.header
+            columns = Columns(header.n_features, own_terms=self.settings.kind == "count", offset=offset)
+            return CorpusPlan(columns, self.vocabulary, self.reference.idf(), header.classes, zero_based)
+        vocabulary = None
+        if isinstance(self.terms, TermTotals) and self.settings.kind == "count":
+            vocabulary, of_numbers, frequency = self.terms.choose(self.settings, tally.n_training)
+            columns = Columns(len(vocabulary), of_numbers)
+        else:
+            columns = Columns(tally.n_columns - offset, own_terms=False, offset=offset)
+            if columns.n_features < 1:
+                raise IngestError("no document has a value; there is nothing to learn from")
+            frequency = tally.document_frequency.values(tally.n_columns)[offset:]
+        idf = smooth_idf(frequency, tally.n_training) if self.settings.weighting == "tfidf" else None
+        return CorpusPlan(columns, vocabulary, idf, sorted(tally.classes), zero_based)
+
+
+def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -> Plan:
+    """Return the plan of a corpus that takes nothing from another."""
+    numeric = form is not None
+    if settings.kind == "matrix" and not numeric:
+        raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")
+    if numeric and settings.kind != "matrix":
+        plain = VectorizerSettings(kind="matrix", weighting=settings.weighting, norm=settings.norm)
+        text_only = [
+            f.name
+            for f in dataclasses.fields(settings)
+            if f.name != "kind" and getattr(settings, f.name) != getattr(plain, f.name)
+        ]
+        if settings.kind == "hashing" or text_only:
+            raise IngestError(f"the sources hold numbers, to which {', '.join(text_only) or 'hashing'} does not apply")
+        settings = plain
+    return Plan(settings, TermTotals(), reading.zero_based if form == "svmlight" else None)
+
+
+def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> Plan:
+    """Return the plan of a corpus with the settings, vocabulary, idf and classes of the corpus at `path`.
+
+    Raises
+    ------
+    CorpusError
+        If there is no corpus.
+    IngestError
+        If it does not say how text became its numbers, or the sources are numbers and it was text, or the reverse.
+    """
+    from sdem_dist.corpus import open_corpus
+
+    corpus = open_corpus(path)
+    header, numeric = corpus.header, form is not None
+    if header.vectorizer is None and not numeric:
+        raise IngestError(f"{path} does not say how text became its numbers, so new text cannot follow it")
+    try:
+        settings = VectorizerSettings.from_json(header.vectorizer or {"kind": "matrix"})
+    except (TypeError, ValueError) as error:
+        raise IngestError(f"{path} says how text became its numbers, but not understandably: {error}") from error
+    if (settings.kind == "matrix") != numeric:
+        here, there = ("numbers", "text") if numeric else ("text", "numbers")
+        raise IngestError(f"the sources hold {here}, but {path} was made from {there}")
+    zero_based: Any = None
+    if form == "svmlight":
+        # a small test set may happen not to use the first column: the corpus knows better
+        recorded = header.made_by.get("zero_based")
+        zero_based = recorded if reading.zero_based == "auto" and recorded is not None else reading.zero_based
+    vocabulary = corpus.vocabulary()
+    terms = FixedTerms(vocabulary or [])
+    return Plan(settings, terms, zero_based, corpus, vocabulary)
+
+
+def _first_column(zero_based: Any, tally: Tally) -> tuple[int, bool | None]:
+    """Return the column that becomes 0, and whether columns count from 0."""
+    if zero_based is None:
+        return 0, None
+    if zero_based == "auto":
+        zero_based = tally.first_column == 0
+    if not zero_based and tally.first_column == 0:
+        raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
+    return (0 if zero_based else 1), bool(zero_based)

@@ -1,0 +1,199 @@
+"""Reads sources of any format as blocks of documents, a bounded number at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from sdem_dist.errors import IngestError
+from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from sdem_dist.text.bad_lines import LineGate
+
+FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz")
+NUMERIC_FORMATS = ("svmlight", "npz")
+SUFFIXES = {
+    ".txt": "tsv",
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".npz": "npz",
+}
+BLOCK_DOCUMENTS = 2000
+BLOCK_CHARACTERS = 4_000_000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How sources are read.
+
+    Attributes
+    ----------
+    format : str, or None
+        One of `FORMATS`; None decides by the suffix of each source, after that of a compression.
+    label, text : str, int or None
+        The columns of label and text: numbers from 0 for "tsv" (None: each line is ``label<TAB>text``), names for
+        "csv", "jsonl" and "parquet" (None: "label" and "text"). The other formats have no choice.
+    encoding : str
+        Encoding of the text; bytes that it forbids are bad lines.
+    labels_file : path, or None
+        Labels of the rows of an "npz" source: one a line, or an .npy array.
+    zero_based : bool or "auto"
+        Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
+    """
+
+    format: str | None = None
+    label: str | int | None = None
+    text: str | int | None = None
+    encoding: str = "utf-8"
+    labels_file: str | Path | None = None
+    zero_based: bool | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise ValueError(f"format is one of {', '.join(FORMATS)}, not {self.format!r}")
+        if self.zero_based not in (True, False, "auto"):
+            raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
+
+
+@dataclass
+class TextBlock:
+    """Documents as text: `labels[i]` is the class name of `texts[i]`."""
+
+    labels: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass
+class MatrixBlock:
+    """Documents as the rows of a CSR matrix; blocks of one source may differ in their number of columns."""
+
+    labels: list[str]
+    matrix: sp.csr_matrix
+
+
+def source_format(source: Path, reading: Reading) -> str:
+    """Return the format of `source`.
+
+    Raises
+    ------
+    IngestError
+        If the source is missing or its suffix tells no format.
+    """
+    if not source.exists():
+        raise IngestError(f"{source}: there is no such file or folder")
+    if reading.format is not None:
+        form = reading.format
+    elif source.is_dir():
+        form = "folder"
+    elif (known := SUFFIXES.get(plain_suffix(source))) is not None:
+        form = known
+    else:
+        raise IngestError(
+            f"{source}: its suffix tells no format ({', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}); "
+            f"name one with --format: {', '.join(FORMATS)}"
+        )
+    if (form == "folder") != source.is_dir():
+        raise IngestError(f"{source} is {'a folder' if source.is_dir() else 'a file'}, which is not read as {form!r}")
+    return form
+
+
+def numeric_format(sources: Sequence[Path], reading: Reading) -> str | None:
+    """Return the one format of sources that hold numbers, or None if all hold text.
+
+    Raises
+    ------
+    IngestError
+        If they hold both, or numbers in two formats, whose columns cannot be matched.
+    """
+    forms = {source_format(source, reading): source for source in sources}
+    numeric = [form for form in forms if form in NUMERIC_FORMATS]
+    if numeric and len(forms) > 1:
+        first, second = list(forms.items())[:2]
+        raise IngestError(
+            f"{first[1]} is {first[0]} and {second[1]} is {second[0]}, which do not go together into one corpus"
+        )
+    return numeric[0] if numeric else None
+
+
+def text_blocks(
+    sources: Iterable[Path], reading: Reading, gate: LineGate, block_documents: int = BLOCK_DOCUMENTS
+) -> Iterator[TextBlock]:
+    """Yield the documents of text sources, in order, in blocks of at most `block_documents` and some megabytes."""
+    block, characters = TextBlock(), 0
+    for source in sources:
+        for label, text in _documents(source, reading, gate):
+            block.labels.append(label)
+            block.texts.append(text)
+            characters += len(text)
+            if len(block.texts) == block_documents or characters >= BLOCK_CHARACTERS:
+                yield block
+                block, characters = TextBlock(), 0
+    if block.texts:
+        yield block
+
+
+def matrix_blocks(
+    sources: Iterable[Path], reading: Reading, gate: LineGate, block_documents: int = BLOCK_DOCUMENTS
+) -> Iterator[MatrixBlock]:
+    """Yield the rows of numeric sources, in order, in blocks of at most `block_documents`."""
+    for source in sources:
+        if source_format(source, reading) == "npz":
+            from sdem_dist.text.formats.npz import read_npz
+
+            labels_file = None if reading.labels_file is None else Path(reading.labels_file)
+            blocks = read_npz(source, labels_file, reading.encoding, gate, block_documents)
+        else:
+            from sdem_dist.text.formats.svmlight import read_svmlight
+
+            blocks = read_svmlight(source, gate, block_documents)
+        for matrix, labels in blocks:
+            yield MatrixBlock(labels, matrix)
+
+
+def _documents(source: Path, reading: Reading, gate: LineGate) -> Iterator[tuple[str, str]]:
+    form = source_format(source, reading)
+    if form == "folder":
+        from sdem_dist.text.formats.folder import read_folder
+
+        return read_folder(source, reading.encoding, gate)
+    if form == "tsv":
+        from sdem_dist.text.formats.tab_lines import read_tab_lines
+
+        label, text = (_column_number(source, wanted) for wanted in (reading.label, reading.text))
+        return read_tab_lines(source, reading.encoding, gate, label, text)
+    columns = (
+        str("label" if reading.label is None else reading.label),
+        str("text" if reading.text is None else reading.text),
+    )
+    if form == "csv":
+        from sdem_dist.text.formats.csv_table import read_csv
+
+        return read_csv(source, reading.encoding, gate, *columns)
+    if form == "jsonl":
+        from sdem_dist.text.formats.json_lines import read_json_lines
+
+        return read_json_lines(source, reading.encoding, gate, *columns)
+    from sdem_dist.text.formats.parquet_table import read_parquet
+
+    return read_parquet(source, gate, *columns)
+
+
+def _column_number(source: Path, wanted: str | int | None) -> int | None:
+    try:
+        return None if wanted is None else int(wanted)
+    except ValueError:
+        raise IngestError(
+            f"{source}: it has no header, so a column is a number from 0, not {wanted!r}; a file with a header is CSV"
+        ) from None

@@ -1,0 +1,203 @@
+"""How text becomes words and counts: settings that travel with a corpus, and scikit-learn's vectorisers built from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+TOKEN_PATTERN = r"(?u)\b\w\w+\b"
+
+
+@dataclass(frozen=True)
+class VectorizerSettings:
+    """Settings of the way from text to a matrix; the names mean what they mean in scikit-learn's ``CountVectorizer``.
+
+    Attributes
+    ----------
+    kind : {"count", "hashing", "matrix"}
+        "count" collects a vocabulary, "hashing" hashes words to `n_features` columns without one (no sign alternates),
+        "matrix" stands for sources that are numbers already: only `weighting` and `norm` apply.
+    lowercase, token_pattern, analyzer, ngram_range, min_df, max_df, max_features, binary, strip_accents
+        As in ``CountVectorizer``.
+    stop_words : "english", tuple of str, or None
+        Words left out, compared before stemming.
+    stem : str, or None
+        A language of PyStemmer, such as "english" or "porter". Words are stemmed after they are split and after stop
+        words are left out, before they are joined into n-grams.
+    n_features : int, or None
+        Number of columns of kind "hashing".
+    weighting : {"raw", "tfidf"}
+        "tfidf" multiplies 1 + log(count) by the smooth idf of scikit-learn's ``TfidfTransformer``.
+    norm : float, or None
+        Every document's row is scaled to this Euclidean length; None leaves rows as they are.
+    """
+
+    kind: Literal["count", "hashing", "matrix"] = "count"
+    lowercase: bool = True
+    token_pattern: str = TOKEN_PATTERN
+    stop_words: str | tuple[str, ...] | None = None
+    analyzer: Literal["word", "char", "char_wb"] = "word"
+    ngram_range: tuple[int, int] = (1, 1)
+    min_df: int | float = 1
+    max_df: int | float = 1.0
+    max_features: int | None = None
+    n_features: int | None = None
+    binary: bool = False
+    stem: str | None = None
+    strip_accents: Literal["ascii", "unicode"] | None = None
+    weighting: Literal["raw", "tfidf"] = "raw"
+    norm: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.stop_words is not None and not isinstance(self.stop_words, str):
+            object.__setattr__(self, "stop_words", tuple(self.stop_words))
+        object.__setattr__(self, "ngram_range", tuple(self.ngram_range))
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} is one of {allowed}, not {getattr(self, name)!r}")
+        _check_numbers(self)
+        _check_tokens(self)
+        given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
+        for condition, names in (
+            (self.kind == "matrix", [n for n in given if n not in ("kind", "weighting", "norm")]),
+            (self.kind == "hashing", [n for n in given if n in ("min_df", "max_df", "max_features")]),
+            (self.kind == "count", [n for n in given if n == "n_features"]),
+            (self.analyzer != "word", [n for n in given if n in ("token_pattern", "stop_words", "stem")]),
+        ):
+            if condition and names:
+                what = (
+                    f"kind {self.kind!r}" if names[0] not in ("token_pattern", "stop_words", "stem") else "these words"
+                )
+                raise ValueError(f"{', '.join(names)} does not apply to {what} (analyzer {self.analyzer!r})")
+        if self.kind == "hashing" and self.n_features is None:
+            raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as a dictionary that JSON can hold."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> VectorizerSettings:
+        """Return the settings that `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            If a setting is unknown, as in a corpus written by a newer version, or has no valid value.
+        """
+        if unknown := set(values) - {f.name for f in dataclasses.fields(cls)}:
+            raise ValueError(
+                f"unknown settings of text: {', '.join(sorted(unknown))}; a newer version may have written them"
+            )
+        return cls(**values)
+
+
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "kind": ("count", "hashing", "matrix"),
+    "analyzer": ("word", "char", "char_wb"),
+    "strip_accents": (None, "ascii", "unicode"),
+    "weighting": ("raw", "tfidf"),
+}
+
+
+def _check_numbers(settings: VectorizerSettings) -> None:
+    if len(settings.ngram_range) != 2 or not 1 <= settings.ngram_range[0] <= settings.ngram_range[1]:
+        raise ValueError(f"ngram_range is two lengths, 1 or more, the shorter first, not {settings.ngram_range}")
+    for name in ("min_df", "max_df"):
+        value = getattr(settings, name)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not (value >= 1 if whole else isinstance(value, float) and 0 <= value <= 1):
+            raise ValueError(
+                f"{name} is a whole number of documents from 1, or a fraction from 0.0 to 1.0, not {value!r}"
+            )
+    for name in ("max_features", "n_features"):
+        value = getattr(settings, name)
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ValueError(f"{name} is a whole number from 1 or None, not {value!r}")
+    if settings.norm is not None and not 0 < settings.norm < float("inf"):
+        raise ValueError(f"norm is a length above 0 or None, not {settings.norm!r}")
+
+
+def _check_tokens(settings: VectorizerSettings) -> None:
+    if isinstance(settings.stop_words, str) and settings.stop_words != "english":
+        raise ValueError(f"stop_words is 'english', a list of words or None, not {settings.stop_words!r}")
+    try:
+        groups = re.compile(settings.token_pattern).groups
+    except re.error as error:
+        raise ValueError(f"token_pattern {settings.token_pattern!r} is no regular expression: {error}") from error
+    if groups > 1:
+        raise ValueError(f"token_pattern {settings.token_pattern!r} has {groups} groups; at most one is captured")
+    if settings.stem is not None:
+        _stemmer(settings.stem)
+
+
+@lru_cache(maxsize=8)
+def _stemmer(language: str) -> Any:
+    try:
+        import Stemmer
+    except ImportError as error:
+        raise ValueError(
+            "stemming needs the package PyStemmer; install it with pip install 'sdem_dist[stem]'"
+        ) from error
+    try:
+        return Stemmer.Stemmer(language)
+    except KeyError as error:
+        raise ValueError(f"stem is one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
+
+
+def build_vectorizer(
+    settings: VectorizerSettings, vocabulary: list[str] | None = None
+) -> CountVectorizer | HashingVectorizer:
+    """Return scikit-learn's vectoriser of these settings, giving raw counts.
+
+    It applies no limit to document frequencies or to the number of words: those concern a whole corpus.
+
+    Parameters
+    ----------
+    vocabulary : list of str, or None
+        The words of kind "count", in the order of columns; None lets the vectoriser collect them.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+    if settings.kind == "matrix":
+        raise ValueError("these documents came as numbers; there is no way from text to their columns")
+    shared: dict[str, Any] = {
+        "lowercase": settings.lowercase,
+        "analyzer": settings.analyzer,
+        "ngram_range": settings.ngram_range,
+        "binary": settings.binary,
+        "strip_accents": settings.strip_accents,
+    }
+    if settings.analyzer == "word":
+        tokenizer = _tokenizer(settings) if settings.stem or settings.stop_words else None
+        shared |= {"tokenizer": tokenizer, "token_pattern": None if tokenizer else settings.token_pattern}
+    if settings.kind == "hashing":
+        return HashingVectorizer(n_features=settings.n_features, alternate_sign=False, norm=None, **shared)
+    return CountVectorizer(vocabulary=vocabulary, **shared)
+
+
+def _tokenizer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
+    """Return a function that splits a text, leaves out stop words, then stems.
+
+    scikit-learn compares stop words with what its tokeniser returns, which would be stems, so they are left out here.
+    """
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    split = re.compile(settings.token_pattern).findall
+    stopped = frozenset(ENGLISH_STOP_WORDS if settings.stop_words == "english" else settings.stop_words or ())
+    stem = None if settings.stem is None else _stemmer(settings.stem).stemWords
+
+    def tokenize(text: str) -> list[str]:
+        words = [word for word in split(text) if word not in stopped]
+        return words if stem is None else list(stem(words))
+
+    return tokenize
