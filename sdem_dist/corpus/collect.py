@@ -114,6 +114,13 @@ def _added(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return total
 
 
+def _plain_list(values: Any) -> list[Any]:
+    if hasattr(values, "tolist"):
+        plain: list[Any] = values.tolist()
+        return plain
+    return [v.item() if isinstance(v, np.generic) else v for v in values]
+
+
 class _IdReader:
     """Reads the ids of batches, which are integers throughout or strings throughout."""
 
@@ -125,7 +132,7 @@ class _IdReader:
         from sdem_dist.storage.strings import encode_strings
 
         place = f"the batch from document {start} on"
-        plain = None if ids is None else [i.item() if isinstance(i, np.generic) else i for i in ids]
+        plain = None if ids is None else _plain_list(ids)
         if plain is not None and len(plain) != stop - start:
             raise CorpusError(f"{place} has {stop - start} documents and {len(plain)} ids")
         if not (plain is None or stop > start):

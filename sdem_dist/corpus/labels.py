@@ -81,7 +81,7 @@ class LabelEncoder:
         if self._fixed:
             return tuple(found), np.arange(len(found), dtype=np.int32)
         try:
-            order = sorted(range(len(found)), key=found.__getitem__)  # type: ignore[arg-type]
+            order = sorted(range(len(found)), key=found.__getitem__)
         except TypeError as error:
             raise CorpusError(f"the labels are of kinds that cannot be sorted together: {error}") from error
         positions = np.zeros(max(1, len(found)), np.int32)

@@ -29,6 +29,11 @@ def shard_name(shard: int) -> str:
     return f"{shard:05d}"
 
 
+def shard_path(shard: int, array: str) -> str:
+    """Return the path of one of a shard's arrays from the corpus's root."""
+    return f"{SHARDS}/{shard_name(shard)}/{array}"
+
+
 def shard_attributes(n_documents: int, n_features: int) -> dict[str, Any]:
     """Return the attributes that make a shard's group a sparse matrix for anndata."""
     return {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n_documents, n_features]}
@@ -170,14 +175,14 @@ class Header:
                 n_documents=_count(document["n_documents"]),
                 n_features=_count(document["n_features"]),
                 n_nonzeros=_count(document["n_nonzeros"]),
-                classes=tuple(document["classes"]),
+                classes=tuple(_instance(c, str, int, float, bool) for c in document["classes"]),
                 class_counts=tuple(_count(n) for n in document["class_counts"]),
                 shards=tuple(_shard(s) for s in document["shards"]),
-                vocabulary_hash=document["vocabulary_hash"],
-                weighted=bool(document["weighted"]),
-                vectorizer=document["vectorizer"],
-                made_by=dict(document["made_by"]),
-                idf_checksum=document["idf_checksum"],
+                vocabulary_hash=_instance(document["vocabulary_hash"], str),
+                weighted=_instance(document["weighted"], bool),
+                vectorizer=_instance(document["vectorizer"], dict, type(None)),
+                made_by=_instance(document["made_by"], dict),
+                idf_checksum=_instance(document["idf_checksum"], int, type(None)),
             )
         except KeyError as error:
             raise CorpusError(f"{where}: the manifest has no entry {error}: the corpus is damaged") from error
@@ -222,6 +227,12 @@ def _shard(document: Mapping[str, Any]) -> ShardInfo:
         raise ValueError(f"data_dtype is {document['data_dtype']!r}")
     n_documents, n_nonzeros = _count(document["n_documents"]), _count(document["n_nonzeros"])
     return ShardInfo(n_documents, n_nonzeros, document["data_dtype"], checksums)
+
+
+def _instance(value: Any, *kinds: type) -> Any:
+    if type(value) not in kinds:
+        raise ValueError(f"{value!r} is a {type(value).__name__}")
+    return value
 
 
 def _count(value: Any) -> int:

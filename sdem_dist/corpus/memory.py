@@ -71,6 +71,8 @@ class MemoryCorpus:
             rows = rows if shuffle else rows.copy()  # the caller's matrix stays as it is
             rows.sum_duplicates()
         column = _column(weights, n_documents, np.float64, "weights")
+        if column is not None and not (column.min() >= 0 and np.isfinite(column.max())):
+            raise CorpusError("the documents' weights are negative or not finite")
         if column is not None and self.order is not None:
             column = column[self.order]
         data = _compact(rows.data)
@@ -114,7 +116,7 @@ class MemoryCorpus:
             class_counts=tuple(counts),
             shards=(shard,),
             vocabulary_hash=vocabulary_hash(documents.n_features, None),
-            weighted=documents.data.dtype.kind == "f",
+            weighted=documents.data.dtype.kind == "f" and bool((documents.data % 1 != 0).any()),
         )
 
     def read(self, start: int, stop: int, *, verify: bool = True) -> Documents:
@@ -125,13 +127,13 @@ class MemoryCorpus:
 
     def vocabulary(self) -> None:
         """Return None: a matrix has no words."""
-        return None
+        return
 
 
 def _column(values: Any, n_documents: int, dtype: type, name: str) -> np.ndarray | None:
     if values is None:
         return None
-    column = np.asarray(values, dtype)
+    column: np.ndarray = np.asarray(values, dtype)
     if column.shape != (n_documents,):
         raise CorpusError(f"the matrix has {n_documents} documents, and the {name} have shape {column.shape}")
     return column

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import IDF, MANIFEST, SHARDS, VOCABULARY, Header, vocabulary_hash
+from sdem_dist.corpus.layout import IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import read_ids, read_shard
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
@@ -98,12 +98,6 @@ class Corpus:
 
         return open_group(self.path)
 
-    @cached_property
-    def _shards(self) -> zarr.Group:
-        from sdem_dist.storage.arrays import child_group
-
-        return child_group(self._group, SHARDS)
-
     @property
     def cache_key(self) -> str:
         """A name for the content: equal names, equal documents."""
@@ -154,11 +148,11 @@ class Corpus:
 
     def read_shard(self, shard: int, *, verify: bool = True) -> Documents:
         """Read the documents of one shard; see `read`."""
-        return read_shard(self._shards, self.header, self._checked(shard), self.path, verify)
+        return read_shard(self._group, self.header, self._checked(shard), self.path, verify)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
-        return read_ids(self._shards, self.header, self._checked(shard), self.path)
+        return read_ids(self._group, self.header, self._checked(shard), self.path)
 
     def _checked(self, shard: int) -> int:
         if not 0 <= shard < len(self.header.shards):
@@ -174,9 +168,8 @@ class Corpus:
         if header.vocabulary_hash == vocabulary_hash(header.n_features, None):
             return None
         try:
-            group = arrays.child_group(self._group, VOCABULARY)
-            offsets = arrays.read_array(group, "offsets", shape=(header.n_features + 1,))
-            encoded = arrays.read_array(group, "bytes", shape=(int(offsets[-1]),)), offsets
+            offsets = arrays.read_array(self._group, f"{VOCABULARY}/offsets", shape=(header.n_features + 1,))
+            encoded = arrays.read_array(self._group, f"{VOCABULARY}/bytes", shape=(int(offsets[-1]),)), offsets
             if vocabulary_hash(header.n_features, encoded) != header.vocabulary_hash:
                 raise CorpusError("it does not match the manifest's vocabulary_hash: a file is damaged or missing")
             return decode_strings(*encoded)

@@ -75,8 +75,7 @@ class Rows:
     def write(self, file: BinaryIO) -> Layout:
         """Append the arrays' raw bytes to `file`; return what `read` needs to find them again."""
         arrays = self._arrays()
-        for array in arrays:
-            file.write(memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b"")
+        file.writelines(np.ascontiguousarray(a).view(np.uint8).data for a in arrays)
         return tuple((str(a.dtype), len(a)) for a in arrays)
 
     @classmethod

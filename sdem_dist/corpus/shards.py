@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import Header, ShardInfo, index_dtype, shard_attributes, shard_name
+from sdem_dist.corpus.layout import Header, ShardInfo, index_dtype, shard_attributes, shard_name, shard_path
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 
@@ -39,8 +39,8 @@ def write_shard(parent: zarr.Group, shard: int, rows: Rows, n_features: int, lab
     return ShardInfo(rows.n_documents, len(rows.data), str(rows.data.dtype), checksums)
 
 
-def read_shard(parent: zarr.Group, header: Header, shard: int, where: str, verify: bool) -> Documents:
-    """Read the shard number `shard` from the group of shards `parent`.
+def read_shard(root: zarr.Group, header: Header, shard: int, where: str, verify: bool) -> Documents:
+    """Read the shard number `shard` of the corpus at `root`.
 
     Raises
     ------
@@ -60,8 +60,9 @@ def read_shard(parent: zarr.Group, header: Header, shard: int, where: str, verif
     if header.classes:
         shapes["labels"], dtypes["labels"] = info.n_documents, np.dtype(np.int32)
     try:
-        group = arrays.child_group(parent, shard_name(shard))
-        found = {name: arrays.read_array(group, name, shape=(length,)) for name, length in shapes.items()}
+        found = {
+            name: arrays.read_array(root, shard_path(shard, name), shape=(length,)) for name, length in shapes.items()
+        }
     except CorpusError as error:
         raise CorpusError(f"{where}: shard {shard}: {error}") from error
     for name, array in found.items():
@@ -77,7 +78,7 @@ def read_shard(parent: zarr.Group, header: Header, shard: int, where: str, verif
     return documents
 
 
-def read_ids(parent: zarr.Group, header: Header, shard: int, where: str) -> np.ndarray | list[str]:
+def read_ids(root: zarr.Group, header: Header, shard: int, where: str) -> np.ndarray | list[str]:
     """Read the ids of a shard's documents: int64, or strings."""
     from sdem_dist.storage import arrays
     from sdem_dist.storage.strings import decode_strings
@@ -87,7 +88,7 @@ def read_ids(parent: zarr.Group, header: Header, shard: int, where: str) -> np.n
 
     def read(name: str, length: int) -> np.ndarray:
         try:
-            array = arrays.read_array(arrays.child_group(parent, shard_name(shard)), name, shape=(length,))
+            array = arrays.read_array(root, shard_path(shard, name), shape=(length,))
         except CorpusError as error:
             raise CorpusError(f"{place}: {error}") from error
         check_sum(info, name, array, place)

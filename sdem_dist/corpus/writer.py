@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +102,7 @@ def write_corpus(
 
     if shard_documents is not None and shard_documents < 1:
         raise CorpusError(f"shard_documents is {shard_documents}; a shard holds one document or more")
+    vectorizer, made_by = _plain_json(vectorizer, "vectorizer"), _plain_json(made_by, "made_by")
     with _destination(path, overwrite) as (place, scratch):
         collected = collect(
             batches(X, y, ids), scratch, MEMORY_LIMIT, classes, weighted, seed=int(random_state) if shuffle else None
@@ -107,7 +110,7 @@ def write_corpus(
         n_features = collected.n_features
         words = _encoded_vocabulary(vocabulary, n_features)
         factors = _checked_idf(idf, n_features)
-        group = arrays.create_group(place, overwrite=overwrite)
+        group = arrays.create_group(place, overwrite=overwrite and arrays.is_url(path))
         sizes = shard_sizes(collected.n_documents, collected.n_nonzeros, shard_documents)
         shards = _write_shards(arrays.add_group(group, SHARDS), collected, sizes)
         header = Header(
@@ -120,7 +123,7 @@ def write_corpus(
             vocabulary_hash=vocabulary_hash(n_features, words),
             weighted=collected.weighted,
             vectorizer=vectorizer,
-            made_by=dict(made_by or {}),
+            made_by=made_by or {},
         )
         if words is not None:
             parent = arrays.add_group(group, VOCABULARY)
@@ -148,7 +151,7 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
         shard_documents = max(1, min(by_documents, by_nonzeros))
     n_shards = math.ceil(n_documents / shard_documents)
     borders = [shard * n_documents // n_shards for shard in range(n_shards + 1)]
-    return [stop - start for start, stop in zip(borders[:-1], borders[1:], strict=True)]
+    return [stop - start for start, stop in pairwise(borders)]
 
 
 def _write_shards(parent: zarr.Group, collected: Collected, sizes: list[int]) -> tuple[ShardInfo, ...]:
@@ -166,16 +169,17 @@ def _destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path
     from sdem_dist.storage.arrays import is_url
     from sdem_dist.storage.publish import publish_directory
 
+    _refuse(path, overwrite)
     if is_url(path):
-        _refuse(path, overwrite)
         with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
             yield path, Path(folder)
         return
-    _refuse(path, overwrite)
-    with publish_directory(path, overwrite=overwrite) as partial:
-        # Beside the corpus to be, so that a disk with room for the one has room for the other, and gone with it.
-        with tempfile.TemporaryDirectory(prefix="spill-", dir=partial) as folder:
-            yield partial, Path(folder)
+    # The folder lies in the corpus to be, so that a disk with room for the one has room for the other, and goes with it.
+    with (
+        publish_directory(path, overwrite=overwrite) as partial,
+        tempfile.TemporaryDirectory(prefix="spill-", dir=partial) as folder,
+    ):
+        yield partial, Path(folder)
 
 
 def _refuse(path: str | Path, overwrite: bool) -> None:
@@ -193,6 +197,17 @@ def _refuse(path: str | Path, overwrite: bool) -> None:
         raise CorpusError(f"{path} holds a corpus already; choose another name, or ask to overwrite it")
     if local is not None and not present and not (overwrite and local.is_dir() and not any(local.iterdir())):
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
+
+
+def _plain_json(document: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
+    """Return a document as reading it back will give it; raise CorpusError if it is not JSON."""
+    if document is None:
+        return None
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(document), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise CorpusError(f"{name} is not JSON: {error}") from error
+    return plain
 
 
 def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tuple[np.ndarray, np.ndarray] | None:

@@ -36,6 +36,11 @@ class Plan:
         bounds = np.linspace(0, self.n_documents, self.n_rounds * self.n_lanes + 1).astype(np.int64)
         return [(int(a), int(b)) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
+    @property
+    def lane_documents(self) -> int:
+        """Return the documents of a lane in one round, rounded down."""
+        return self.n_documents // (self.n_rounds * self.n_lanes)
+
     def round(self, epoch: int, round: int) -> list[Lane]:
         """Return the lanes of one round."""
         ranges = self.ranges

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,9 +30,10 @@ def _prepared(learner: Learner, corpus: CorpusLike, start: int, stop: int) -> An
     return process_cache.get(key, lambda: learner.prepare(corpus.read(start, stop)))
 
 
-def map_lane(learner: Learner, corpus: CorpusLike, state: Any, lane: Lane) -> Any:
-    """Return the statistics of one lane."""
-    return learner.map(state, _prepared(learner, corpus, lane.start, lane.stop), lane)
+def map_lanes(learner: Learner, corpus: CorpusLike, state: Any, lanes: Sequence[Lane]) -> Any:
+    """Return the combined statistics of one or more lanes."""
+    documents = (_prepared(learner, corpus, lane.start, lane.stop) for lane in lanes)
+    return combine(learner, *(learner.map(state, d, lane) for d, lane in zip(documents, lanes, strict=True)))
 
 
 def combine(learner: Learner, *parts: Any) -> Any:
@@ -48,9 +50,9 @@ def update(learner: Learner, state: Any, statistics: Any) -> Any:
     return learner.update(state, statistics)
 
 
-def evaluate(learner: Learner, corpus: CorpusLike, state: Any, start: int, stop: int) -> np.ndarray:
-    """Return evaluation sums over one range of documents."""
-    return learner.evaluate(state, _prepared(learner, corpus, start, stop))
+def evaluate(learner: Learner, corpus: CorpusLike, state: Any, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Return evaluation sums over ranges of documents."""
+    return learner.evaluate(state, (_prepared(learner, corpus, start, stop) for start, stop in ranges))
 
 
 def add(*parts: np.ndarray) -> np.ndarray:

@@ -18,7 +18,11 @@ from sdem_dist.evaluation import finish
 from sdem_dist.learners.protocol import Learner
 
 EVALUATION_RANGE = 16_384
-"""Documents of a validation corpus that one task scores."""
+"""Documents that one task scores at most, where ranges are shorter."""
+EVALUATION_TASKS = 8
+"""Tasks into which the scoring of a small corpus is cut at least, where it has as many ranges."""
+BUNDLED_LANE = 2_000
+"""Lanes of fewer documents are bundled into tasks."""
 
 
 class Result(NamedTuple):
@@ -139,11 +143,12 @@ def train(
 def _submit_round(
     learner: Learner, corpus: tasks.CorpusLike, plan: Plan, executor: Executor, state: Any, epoch: int, round: int
 ) -> Any:
-    lanes = plan.round(epoch, round)
+    lanes = [lane for lane in plan.round(epoch, round) if lane.stop > lane.start]
+    # A bundle is a whole subtree of the reduction, or one leaf: either way the same bits.
+    bundle = tasks.TREE_ARITY if plan.lane_documents < BUNDLED_LANE else 1
     level = [
-        executor.submit(tasks.map_lane, learner, corpus, state, lane, affinity=lane.start)
-        for lane in lanes
-        if lane.stop > lane.start
+        executor.submit(tasks.map_lanes, learner, corpus, state, lanes[i : i + bundle], affinity=lanes[i].start)
+        for i in range(0, len(lanes), bundle)
     ]
     return executor.submit(tasks.update, learner, state, _reduce(executor, tasks.combine, level, learner))
 
@@ -185,10 +190,12 @@ def evaluate(
     ----------
     state : handle of the executor
     """
+    ranges = [(start, stop) for start, stop in ranges if stop > start]
+    longest = max(stop - start for start, stop in ranges)
+    bundle = max(1, min(EVALUATION_RANGE // longest, -(-len(ranges) // EVALUATION_TASKS)))
     level = [
-        executor.submit(tasks.evaluate, learner, corpus, state, start, stop, affinity=start)
-        for start, stop in ranges
-        if stop > start
+        executor.submit(tasks.evaluate, learner, corpus, state, ranges[i : i + bundle], affinity=ranges[i][0])
+        for i in range(0, len(ranges), bundle)
     ]
     return finish(np.asarray(executor.result(_reduce(executor, tasks.add, level))))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -68,5 +69,5 @@ class Learner(Protocol):
     def update(self, state: Any, statistics: Any) -> Any:
         """Return the next state: step in the expectation parameters, check, M-step."""
 
-    def evaluate(self, state: Any, documents: Any) -> np.ndarray:
-        """Return sums over documents of what a history records, see `sdem_dist.evaluation`."""
+    def evaluate(self, state: Any, batches: Iterable[Any]) -> np.ndarray:
+        """Return sums over batches of prepared documents of what a history records, see `sdem_dist.evaluation`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from sdem_dist import losses
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import evaluation_sums
+from sdem_dist.evaluation import SUMS, evaluation_sums
 from sdem_dist.kernels import losses as kernel_losses
 from sdem_dist.kernels.multinomial import run_documents
 from sdem_dist.kernels.rows import add_rows, local_words
@@ -290,12 +291,15 @@ class Sdem:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(counts) - np.log(counts.sum()))
 
-    def evaluate(self, state: SdemState, documents: LocalDocuments) -> np.ndarray:
-        """Return the sums of `sdem_dist.evaluation` over the documents."""
-        d = documents.documents
-        assert d.labels is not None and d.weights is not None
-        scores = naive_bayes.joint_scores(self.parameters(state, documents.words), d)
-        return evaluation_sums(scores, d.labels, d.weights, naive_bayes.lengths(d))
+    def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
+        """Return the sums of `sdem_dist.evaluation` over all batches."""
+        parameters = self.parameters(state)
+        sums = np.zeros(len(SUMS))
+        for d, words in batches:
+            assert d.labels is not None and d.weights is not None
+            scores = naive_bayes.joint_scores(parameters._replace(log_words=parameters.log_words[words]), d)
+            sums += evaluation_sums(scores, d.labels, d.weights, naive_bayes.lengths(d))
+        return sums
 
     def _initial_log_prior(self) -> np.ndarray:
         return np.zeros(self.n_classes) if self.log_prior is None else np.array(self.log_prior)

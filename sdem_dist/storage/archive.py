@@ -134,7 +134,7 @@ def _read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]
         for name in names:
             expected |= _check_array(path, archive, members, name)
         if set(members) != expected:
-            odd = sorted(set(members) ^ expected)[0]
+            odd = min(set(members) ^ expected)
             raise ModelError(f"{path}: member {odd!r} of the zip is missing or does not belong there")
     store = ZipStore(path, mode="r")
     try:

@@ -12,6 +12,16 @@ from zarr.codecs import BloscCodec
 
 from sdem_dist.errors import CorpusError
 
+# Measured on documents of 20 Newsgroups, one core: bytes an entry (entries decoded a second) for uint16 indices with
+# uint8 counts, uint32 indices with uint8 counts, and uint16 indices with float32 weights.
+#   none                    3.1          5.1          6.1
+#   zstd 1                  2.28 (834 M) 2.39 (250 M) 5.59 (327 M)
+#   zstd 3                  2.05 (505 M) 2.11 (224 M) 5.33 (259 M)
+#   blosc lz4 shuffle       2.45 (1.5 G) 2.46 (1.2 G) 5.44 (1.2 G)
+#   blosc lz4 bitshuffle    2.29 (827 M) 2.35 (563 M) 5.19 (578 M)
+#   blosc zstd 1 bitshuffle 2.09 (256 M) 2.11 (191 M) 5.07 (206 M)
+#   blosc zstd 5 bitshuffle 1.99 (401 M) 2.04 (287 M) 4.96 (330 M)
+# All decode faster than kernels consume, so the smallest is taken; it encodes 28 M entries a second, once.
 _COMPRESSOR = BloscCodec(cname="zstd", clevel=5, shuffle="bitshuffle")
 
 
@@ -51,14 +61,6 @@ def open_group(location: str | Path) -> zarr.Group:
 def add_group(parent: zarr.Group, name: str, attributes: Mapping[str, Any] | None = None) -> zarr.Group:
     """Create the group `name` in `parent`."""
     return parent.create_group(name, attributes=dict(attributes) if attributes else None)
-
-
-def child_group(parent: zarr.Group, name: str) -> zarr.Group:
-    """Open the group `name` of `parent`."""
-    child = _child(parent, name)
-    if not isinstance(child, zarr.Group):
-        raise CorpusError(f"{name!r} of {parent.store_path} is an array, where a group belongs")
-    return child
 
 
 def get_attributes(group: zarr.Group) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def write_array(
 
 
 def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = None) -> np.ndarray:
-    """Read the array `name` of `group` whole.
+    """Read the array at the path `name` of `group` whole.
 
     Parameters
     ----------
@@ -129,12 +131,7 @@ def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = No
         raise CorpusError(f"array {name!r} of {group.store_path} does not decode: {_reason(error)}") from error
 
 
-def has_child(group: zarr.Group, name: str) -> bool:
-    """Whether `group` holds an array or a group `name`."""
-    return name in group
-
-
-def _child(group: zarr.Group, name: str) -> zarr.Array | zarr.Group:
+def _child(group: zarr.Group, name: str) -> zarr.Array[Any] | zarr.Group:
     try:
         return group[name]
     except KeyError as error:

@@ -115,8 +115,8 @@ def _explained(path: Path, error: type[SdemError]) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        named = isinstance(cause.filename, str | Path) and str(cause.filename).startswith(str(path.parent))
-        if isinstance(cause, SdemError) or not (cause.errno in _DEVICE_ERRORS or named):
+        ours = (str(path), str(path.with_name(f".{path.name}.")))  # as _sibling names them
+        if cause.errno not in _DEVICE_ERRORS and not str(cause.filename).startswith(ours):
             raise
         raise error(f"cannot write {path}: {cause.strerror or cause}{_free_space(path.parent)}") from cause
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
     raw = joined.tobytes()
     bounds = offsets.tolist()
     strings = []
-    for position, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for position, (first, last) in enumerate(pairwise(bounds)):
         try:
             strings.append(raw[first:last].decode("utf-8"))
         except UnicodeDecodeError as error:

@@ -1,0 +1,285 @@
+"""``sdem ingest``: from text, tables or matrices to a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sdem_dist.errors import SdemError
+
+if TYPE_CHECKING:
+    from sdem_dist.text import IngestReport, VectorizerSettings
+
+EPILOG = """\b
+Examples:
+  sdem ingest reviews.tsv reviews.zarr
+      lines of "label TAB text"
+  sdem ingest news/ news.zarr --held-out 0.2 --stem english --min-df 2
+      a folder with one sub-folder of text files for each class;
+      a fifth of the documents goes to news.zarr-held-out
+  sdem ingest imdb-train.tsv.xz imdb.zarr --label 0 --text 3 --weighting tfidf --norm 5
+      a table without header: columns are numbers from 0
+  sdem ingest imdb-test.tsv.xz imdb-test.zarr --label 0 --text 3 --vocabulary-from imdb.zarr
+      the test documents, with the words of the training corpus
+  sdem ingest posts.jsonl.zst posts.zarr --label topic --text body
+      JSON Lines, CSV and Parquet: columns are names
+"""
+
+SECTIONS = {
+    "Reading": ("form", "label", "text", "labels_file", "first_column", "encoding", "on_error"),
+    "From text to words": ("analyzer", "token_pattern", "ngrams", "stem", "stop_words", "strip_accents", "keep_case"),
+    "Which words": ("min_df", "max_df", "max_features", "hashing", "vocabulary_from"),
+    "Weights": ("binary", "weighting", "norm"),
+    "Writing": ("held_out", "shard_documents", "seed", "jobs", "overwrite", "help"),
+}
+
+
+class SectionedCommand(click.Command):
+    """A command whose help shows its options in sections."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, section by section."""
+        records = {p.name: p.get_help_record(ctx) for p in self.get_params(ctx)}
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([record for name in names if (record := records.get(name)) is not None])
+
+
+class Share(click.ParamType):  # type: ignore[type-arg]
+    """A whole number of documents, or a fraction of them if written with a point."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """Return an int for "2" and a float for "0.01"."""
+        if isinstance(value, int | float):
+            return value
+        try:
+            return float(value) if "." in value else int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a whole number of documents nor a fraction such as 0.01", param, ctx)
+
+
+class Lengths(click.ParamType):  # type: ignore[type-arg]
+    """The shortest and the longest n-gram: "1,2"."""
+
+    name = "min,max"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Return the two lengths; one number stands for both."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            first, last = [int(n) for n in (value if "," in value else f"{value},{value}").split(",")]
+        except ValueError:
+            self.fail(f"{value!r} is not a pair of lengths such as 1,2", param, ctx)
+        return first, last
+
+
+@click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path))
+@click.argument("corpus", metavar="CORPUS")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz"]),
+    help="Format of the sources.  [default: by suffix]",
+)
+@click.option("--label", metavar="COLUMN", help="Column of the label: a name, or a number from 0 in a .tsv or .txt.")
+@click.option("--text", metavar="COLUMN", help="Column of the text, likewise.  [default: label and text, or 0 and 1]")
+@click.option("--labels-file", type=click.Path(path_type=Path), help="Labels of an .npz matrix, one a line, or .npy.")
+@click.option(
+    "--first-column",
+    type=click.Choice(["auto", "0", "1"]),
+    default="auto",
+    show_default=True,
+    help="Number of the first column of svmlight.",
+)
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text.")
+@click.option(
+    "--on-error",
+    type=click.Choice(["raise", "skip"]),
+    default="raise",
+    show_default=True,
+    help="Stop at a line that is no document, or leave it out and count it.",
+)
+@click.option(
+    "--analyzer",
+    type=click.Choice(["word", "char", "char_wb"]),
+    default="word",
+    show_default=True,
+    help="Count words, pieces of characters, or pieces within words.",
+)
+@click.option("--token-pattern", metavar="REGEX", help=r"What a word is.  [default: two or more of \w]")
+@click.option("--ngrams", type=Lengths(), default="1,1", show_default=True, help="Lengths of sequences to count.")
+@click.option("--stem", metavar="LANGUAGE", help="Stem words: english, porter, german, ... (needs PyStemmer).")
+@click.option("--stop-words", metavar="english|FILE", help="Words to leave out: a list of English, or a file of words.")
+@click.option("--strip-accents", type=click.Choice(["ascii", "unicode"]), help="Remove accents.")
+@click.option("--keep-case", is_flag=True, help="Do not turn text to lower case.")
+@click.option("--min-df", type=Share(), default="1", show_default=True, help="Words in fewer documents are left out.")
+@click.option("--max-df", type=Share(), default="1.0", show_default=True, help="Words in more documents are left out.")
+@click.option("--max-features", type=click.IntRange(1), metavar="N", help="Keep the N most frequent words.")
+@click.option("--hashing", type=click.IntRange(1), metavar="N", help="Hash words to N columns; keeps no vocabulary.")
+@click.option(
+    "--vocabulary-from",
+    metavar="CORPUS",
+    help="For test sets: settings, words, idf and classes of another corpus. Documents keep their order.",
+)
+@click.option("--binary", is_flag=True, help="Count a word once a document.")
+@click.option(
+    "--weighting",
+    type=click.Choice(["raw", "tfidf"]),
+    default="raw",
+    show_default=True,
+    help="Counts, or (1 + log count) times inverse document frequency.",
+)
+@click.option("--norm", type=float, metavar="LENGTH", help="Scale every document to this Euclidean length.")
+@click.option("--held-out", type=float, metavar="FRACTION", help="Put so many documents into CORPUS-held-out.")
+@click.option("--shard-documents", type=click.IntRange(1), metavar="N", help="Documents in a shard.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides the order and what is held out.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that count words.  [default: all cores]")
+@click.option("--overwrite", is_flag=True, help="Replace a corpus that exists.")
+def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
+    """Read SOURCES and write them as one CORPUS.
+
+    A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet,
+    .svm (svmlight) or .npz (a SciPy CSR matrix); text also as .gz, .xz or .zst. Nothing is written until all is read.
+    """
+    from sdem_dist import text
+
+    reference, fraction = options["vocabulary_from"], options["held_out"] or 0.0
+    try:
+        if reference is not None:
+            _refuse_settings()
+        settings = _settings(options) if reference is None else None
+        reading = text.Reading(
+            format=options["form"],
+            label=options["label"],
+            text=options["text"],
+            encoding=options["encoding"],
+            labels_file=options["labels_file"],
+            zero_based={"auto": "auto", "0": True, "1": False}[options["first_column"]],
+        )
+        with shown_progress() as progress:
+            report = text.ingest(
+                list(sources),
+                corpus,
+                settings,
+                reading=reading,
+                held_out=fraction,
+                held_out_path=f"{corpus.rstrip('/')}-held-out" if fraction else None,
+                vocabulary_from=reference,
+                on_error=options["on_error"],
+                n_jobs=options["jobs"],
+                random_state=options["seed"],
+                shard_documents=options["shard_documents"],
+                overwrite=options["overwrite"],
+                progress=progress,
+            )
+    except SdemError as error:
+        raise click.ClickException(str(error)) from error
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo("Interrupted; nothing was written.", err=True)
+        raise SystemExit(130) from None
+    show_report(report)
+
+
+def _settings(options: dict[str, Any]) -> VectorizerSettings:
+    from sdem_dist.text import VectorizerSettings
+
+    given: dict[str, Any] = {
+        name: options[name]
+        for name in (
+            "analyzer",
+            "stem",
+            "strip_accents",
+            "min_df",
+            "max_df",
+            "max_features",
+            "binary",
+            "weighting",
+            "norm",
+        )
+    }
+    if options["token_pattern"] is not None:
+        given["token_pattern"] = options["token_pattern"]
+    if options["hashing"] is not None:
+        given |= {"kind": "hashing", "n_features": options["hashing"]}
+    stop_words = options["stop_words"]
+    if stop_words is not None and stop_words != "english":
+        try:
+            stop_words = tuple(Path(stop_words).read_text("utf-8").split())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"--stop-words is english or a file of words, and {stop_words} is not one: {error}"
+            ) from error
+    return VectorizerSettings(
+        lowercase=not options["keep_case"], ngram_range=options["ngrams"], stop_words=stop_words, **given
+    )
+
+
+def _refuse_settings() -> None:
+    """Refuse options that --vocabulary-from decides."""
+    context = click.get_current_context()
+    decided = {"held_out", "token_pattern", "ngrams", "keep_case", "hashing", "stop_words", "analyzer", "stem"}
+    decided |= {"strip_accents", "min_df", "max_df", "max_features", "binary", "weighting", "norm"}
+    given = [
+        p.opts[0]
+        for p in context.command.params
+        if p.name in decided and context.get_parameter_source(p.name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise ValueError(
+            f"--vocabulary-from takes over the settings of that corpus, so {', '.join(given)} cannot be given"
+        )
+
+
+@contextmanager
+def shown_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        said: dict[str, int] = {}
+
+        def line(stage: str, done: int, total: int | None) -> None:
+            if done >= 2 * said.get(stage, 5000) or (done == total and stage in said):
+                said[stage] = done
+                click.echo(f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents", err=True)
+
+        yield line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def bar(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(f"{stage} documents", total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield bar
+
+
+def show_report(report: IngestReport) -> None:
+    """Say in a few lines what an ingest did."""
+    words = f"{report.n_features:,} features, {report.n_nonzeros:,} nonzeros"
+    click.echo(
+        f"{report.path}: {report.n_documents:,} documents, {len(report.classes)} classes, {words} ({report.seconds:.1f} s)"
+    )
+    if report.held_out_path is not None:
+        click.echo(f"{report.held_out_path}: {report.n_held_out:,} documents held out")
+    if report.n_empty:
+        click.echo(f"{report.n_empty:,} documents have no word; they are kept")
+    if report.n_skipped:
+        click.echo(f"{report.n_skipped:,} bad lines were left out, such as", err=True)
+        for example in report.skipped_examples:
+            click.echo(f"  {example}", err=True)
