@@ -162,7 +162,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
             text=options["text"],
             encoding=options["encoding"],
             labels_file=options["labels_file"],
-            zero_based={"auto": "auto", "0": True, "1": False}[options["first_column"]],
+            zero_based="auto" if options["first_column"] == "auto" else options["first_column"] == "0",
         )
         with shown_progress() as progress:
             report = text.ingest(

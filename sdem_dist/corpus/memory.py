@@ -116,7 +116,7 @@ class MemoryCorpus:
             class_counts=tuple(counts),
             shards=(shard,),
             vocabulary_hash=vocabulary_hash(documents.n_features, None),
-            weighted=documents.data.dtype.kind == "f" and bool((documents.data % 1 != 0).any()),
+            weighted=documents.data.dtype.kind == "f" and not _whole(documents.data),
         )
 
     def read(self, start: int, stop: int, *, verify: bool = True) -> Documents:
@@ -151,3 +151,7 @@ def _compact(data: np.ndarray) -> np.ndarray:
             f"the matrix holds {data.dtype} entries that are no counts: negative, too large, or no numbers"
         )
     return data.astype(np.min_scalar_type(int(data.max())) if len(data) else np.uint8, copy=False)
+
+
+def _whole(data: np.ndarray) -> bool:
+    return bool((data == np.floor(data)).all())

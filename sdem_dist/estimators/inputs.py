@@ -186,7 +186,7 @@ def _memory_source(
         if len(unknown):
             raise ValueError(f"y has labels that are not among the classes: {_some(unknown)}")
         positions = np.searchsorted(classes, y)
-    weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, np.float64, ensure_non_negative=True)
+    weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     from sdem_dist.estimators.settings import seed_of
 
     corpus = MemoryCorpus(
@@ -205,11 +205,12 @@ def _memory_source(
 
 
 def _more_than_one_class(source: Source) -> Source:
-    if len(source.classes) < 2:
+    present = np.count_nonzero(source.class_counts)
+    if present < 2:
         where = getattr(source.corpus, "path", None)
         what = f"{where} has" if where else "y has"
         raise ValueError(
-            f"{what} one class only ({_some(source.classes)}): a classifier needs at least two classes"
+            f"{what} one class only ({_some(source.classes[np.flatnonzero(source.class_counts)])}): a classifier needs at least two classes"
         )
     return source
 

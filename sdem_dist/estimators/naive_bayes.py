@@ -40,13 +40,13 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         Learn the class prior; False takes a uniform one.
     class_prior : array-like of shape (n_classes,), default=None
         A fixed class prior.
-    n_epochs : int, default=10
+    n_epochs : int, default=15
         Passes over the documents.
     n_lanes : int, default=None
         Lanes of a round. None: a function of the number of documents, never of the cluster,
         see `sdem_dist.estimators.settings.default_lanes`.
     rounds_per_epoch : int, default=None
-        Merges an epoch. None: with ``merge="mean"`` 4, or 1 where there is one lane; with ``merge="sum"`` as many as
+        Merges an epoch. None: with ``merge="mean"`` 8, or 1 where there is one lane; with ``merge="sum"`` as many as
         `batch_size` asks for, and nothing else may be given.
     merge : {"mean", "sum"}, default="mean"
         "mean": each lane runs sdEM over its documents and the lanes' expectation parameters are averaged, each word's
@@ -59,9 +59,9 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         A document whose largest class weight (``1 - p(y | d)`` for NCLL) is not above it asks for no step.
     prior_scale : float, default=1.0
         Multiplies the running prior correction gamma. The paper has 1.
-    absence : float, default=0.2
+    absence : float or "auto", default="auto"
         For "mean": how much a lane that did not meet a word counts towards keeping the word's row as it was, between
-        0 (not at all) and 1 (like any other lane: the plain mean).
+        0 (not at all) and 1 (like any other lane: the plain mean). "auto": 3 / n_classes, at most 1.
     average : bool, default=False
         Polyak-Ruppert averaging: the model is the mean of mu over all rounds after the first epoch.
     class_weight : dict, "balanced" or None, default=None
@@ -110,7 +110,7 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         alpha: str | float = "laplace",
         fit_prior: bool = True,
         class_prior: Any = None,
-        n_epochs: int = 10,
+        n_epochs: int = 15,
         n_lanes: int | None = None,
         rounds_per_epoch: int | None = None,
         merge: str = "mean",
@@ -118,7 +118,7 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         step_decay: float = 1e-5,
         tolerance: float = 1e-6,
         prior_scale: float = 1.0,
-        absence: float = 0.2,
+        absence: float | str = "auto",
         average: bool = False,
         class_weight: Any = None,
         evaluate_every: int = 1,
@@ -214,16 +214,13 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         )
         self._learner = learner
         self.n_iter_ = len(self.history_)
-        self._forget_parameters()
+        self._parameters = learner.parameters(self._state)
         return self
 
     def _describe(self, source: inputs.Source) -> None:
         self.classes_ = source.classes
         self.n_features_in_ = source.n_features
         self.vocabulary_, self.vectorizer_, self.idf_ = source.vocabulary, source.vectorizer, source.idf
-
-    def _forget_parameters(self) -> None:
-        self.__dict__.pop("_parameters", None)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MultinomialNB:
         """Go on with one more batch of documents: one pass of sdEM over it, from where the model stands.
@@ -250,26 +247,20 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         self._learner = settings.learner(self, source, n_documents=seen)
         self._state = one_pass(self, self._learner, source, self._state)
         self.n_iter_ += 1
-        self._forget_parameters()
+        self._parameters = self._learner.parameters(self._state)
         return self
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
         """ln p(word | class), shape (n_classes, n_features)."""
         check_is_fitted(self)
-        parameters = self._natural_parameters()
-        return np.asarray((parameters.log_words - parameters.log_totals).T)
+        return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
     @property
     def class_log_prior_(self) -> np.ndarray:
         """ln p(class), shape (n_classes,)."""
         check_is_fitted(self)
         return self._learner.class_log_prior(self._state)
-
-    def _natural_parameters(self) -> Any:
-        if "_parameters" not in self.__dict__:
-            self._parameters = self._learner.parameters(self._state)
-        return self._parameters
 
     def predict_joint_log_proba(self, X: Any) -> Any:
         """Return ln p(y, d) without the multinomial coefficient, shape (n_samples, n_classes).
@@ -283,7 +274,7 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         return over_blocks(self, X, self._joint_log_proba, n_columns=len(self.classes_))
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:
-        return joint_scores(self._natural_parameters(), inputs.prediction_documents(self, X))
+        return joint_scores(self._parameters, inputs.prediction_documents(self, X))
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes)."""

@@ -108,7 +108,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Any:
     if estimator.idf_ is not None and estimator.idf_.shape != (n_features,):
         raise ValueError("array 'idf' has another size than the vocabulary")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
-    estimator._learner, estimator._state = learner, state
+    estimator._learner, estimator._state, estimator._parameters = learner, state, learner.parameters(state)
     return estimator
 
 

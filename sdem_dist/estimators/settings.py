@@ -21,7 +21,9 @@ SUM_TASK_DOCUMENTS = 1_000
 MIN_LANE_DOCUMENTS = 8
 MAX_LANE_DOCUMENTS = 50_000
 LANES = 64
-ROUNDS = 4
+ROUNDS = 8
+ABSENCE_CLASSES = 3.0
+"""Classes up to which ``absence="auto"`` is the plain mean."""
 
 
 def default_lanes(n_documents: int, n_rounds: int) -> int:
@@ -83,8 +85,8 @@ def check(estimator: Any) -> None:
     for name in ("step_decay", "tolerance", "prior_scale", "evaluate_every"):
         if not getattr(e, name) >= 0:
             raise ValueError(f"{name} must not be negative, got {getattr(e, name)!r}")
-    if not 0 <= e.absence <= 1:
-        raise ValueError(f"absence must be between 0 and 1, got {e.absence!r}")
+    if e.absence != "auto" and not (isinstance(e.absence, int | float) and 0 <= e.absence <= 1):
+        raise ValueError(f"absence must be 'auto' or a number between 0 and 1, got {e.absence!r}")
     if isinstance(e.alpha, str):
         if e.alpha not in ("laplace", "log"):
             raise ValueError(f"alpha must be 'laplace', 'log' or a number, got {e.alpha!r}")
@@ -129,7 +131,7 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
         step_decay=float(e.step_decay),
         tolerance=float(e.tolerance),
         prior_scale=float(e.prior_scale),
-        absence=float(e.absence),
+        absence=min(1.0, ABSENCE_CLASSES / n_classes) if e.absence == "auto" else float(e.absence),
         average=bool(e.average),
         log_prior=_log_prior(e, n_classes),
         class_weight=_class_weight(e.class_weight, source),

@@ -27,7 +27,7 @@ class Columns:
     ----------
     n_features : int
     of_numbers : ndarray of int64, or None
-        Column of every numbered term, -1 for none, for blocks with terms of their own whose numbers are no columns yet.
+        Column of every numbered term, -1 for none; None if the numbers of terms are columns already.
     own_terms : bool
         Blocks have terms of their own, and files with their numbers.
     offset : int
@@ -48,7 +48,7 @@ class Columns:
         numbers = np.load(numbers_path(folder, block), allow_pickle=False)
         if self.of_numbers is None:
             return np.asarray(numbers)
-        return np.where(numbers >= 0, self.of_numbers[numbers], -1)
+        return np.asarray(self.of_numbers[numbers])
 
 
 @dataclass(frozen=True)

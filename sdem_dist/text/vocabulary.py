@@ -20,15 +20,12 @@ class TermTotals:
         self._total = GrowingSum()
 
     def add(self, block: BlockTerms) -> np.ndarray:
-        """Add a block; return the number of each of its terms, int64, -1 where only held-out documents have it."""
-        present = np.flatnonzero(block.document_frequency)
-        numbers = self._numbers
-        new = [numbers.setdefault(block.terms[i], len(numbers)) for i in present.tolist()]
-        result = np.full(len(block.terms), -1, np.int64)
-        result[present] = new
-        self._document_frequency.add(result[present], block.document_frequency[present])
-        self._total.add(result[present], block.total[present])
-        return result
+        """Add a block; return the number of each of its terms, int64."""
+        known = self._numbers
+        numbers = np.array([known.setdefault(term, len(known)) for term in block.terms], np.int64)
+        self._document_frequency.add(numbers, block.document_frequency)
+        self._total.add(numbers, block.total)
+        return numbers
 
     def choose(self, settings: VectorizerSettings, n_documents: int) -> tuple[list[str], np.ndarray, np.ndarray]:
         """Choose the vocabulary.
@@ -55,14 +52,15 @@ class TermTotals:
         """
         n_terms = len(self._numbers)
         frequency, total = self._document_frequency.values(n_terms), self._total.values(n_terms)
-        if n_terms == 0:
+        if not frequency.any():
             raise IngestError("no document has a word; check the column of the text, token_pattern and stop_words")
         least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
         if most < least:
             raise IngestError(
                 f"max_df ({settings.max_df}) allows fewer documents than min_df ({settings.min_df}) asks, of {n_documents}"
             )
-        kept = (frequency >= least) & (frequency <= most)
+        # held-out documents bring terms of frequency 0, which a min_df of 0.0 must not let in
+        kept = (frequency >= max(least, 1)) & (frequency <= most)
         chosen = sorted((term, number) for term, number in self._numbers.items() if kept[number])
         if settings.max_features is not None and len(chosen) > settings.max_features:
             totals = total[[number for _, number in chosen]]

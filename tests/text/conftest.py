@@ -30,6 +30,18 @@ def documents():
     return list(DOCUMENTS)
 
 
+@pytest.fixture(scope="session")
+def compressed():
+    """Return the function that compresses bytes as a suffix says."""
+    return _compressed
+
+
+@pytest.fixture(scope="session")
+def rows_in_source_order():
+    """Return the function that reads a corpus back."""
+    return _rows_in_source_order
+
+
 @pytest.fixture
 def write_source(tmp_path):
     """Return a function that writes documents as a file of a format, compressed by suffix."""
@@ -38,13 +50,13 @@ def write_source(tmp_path):
         path = folder / name
         plain = name.removesuffix(".gz").removesuffix(".xz").removesuffix(".zst")
         content = _content(plain.rsplit(".", 1)[1], documents, tmp_path)
-        path.write_bytes(compressed(content, path.suffix))
+        path.write_bytes(_compressed(content, path.suffix))
         return path
 
     return write
 
 
-def compressed(content: bytes, suffix: str) -> bytes:
+def _compressed(content: bytes, suffix: str) -> bytes:
     if suffix == ".gz":
         return gzip.compress(content)
     if suffix == ".xz":
@@ -72,7 +84,7 @@ def _content(form: str, documents, tmp_path: Path) -> bytes:
     raise AssertionError(form)
 
 
-def rows_in_source_order(path) -> tuple[sp.csr_matrix, list]:
+def _rows_in_source_order(path) -> tuple[sp.csr_matrix, list]:
     """Return the documents of a corpus as a matrix, and their class names, in the order of their ids."""
     corpus = open_corpus(path)
     documents = corpus.read(0, corpus.n_documents)

@@ -13,7 +13,6 @@ from sklearn.datasets import dump_svmlight_file
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.sources import Reading, matrix_blocks, numeric_format, source_format, text_blocks
-from tests.text.conftest import DOCUMENTS, compressed
 
 
 def read(path, reading=None, block_documents=4, gate=None):
@@ -37,7 +36,7 @@ def test_text_files_round_trip(write_source, documents, form, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
-def test_folder_round_trip(tmp_path, documents, suffix):
+def test_folder_round_trip(tmp_path, documents, suffix, compressed):
     for number, (label, text) in enumerate(documents):
         file = tmp_path / "news" / label / "deeper" / f"{number}.txt{suffix}"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +46,7 @@ def test_folder_round_trip(tmp_path, documents, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
-def test_svmlight_round_trip(tmp_path, suffix):
+def test_svmlight_round_trip(tmp_path, suffix, compressed):
     X = sp.random_array((11, 9), density=0.4, rng=np.random.default_rng(0)).tocsr()
     y = np.arange(11) % 3 - 1.0
     dump_svmlight_file(X, y, str(tmp_path / "plain"), zero_based=True, comment="a comment")
@@ -61,7 +60,7 @@ def test_svmlight_round_trip(tmp_path, suffix):
 @pytest.mark.parametrize("compress", [True, False])
 @pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix])
 @pytest.mark.parametrize("labels_form", ["txt.gz", "npy"])
-def test_npz_round_trip(tmp_path, compress, container, labels_form):
+def test_npz_round_trip(tmp_path, compress, container, labels_form, compressed):
     X = container(sp.random_array((11, 9), density=0.4, rng=np.random.default_rng(0)))
     labels = [f"class {i % 3}" for i in range(11)]
     sp.save_npz(tmp_path / "docs.npz", X, compressed=compress)
@@ -75,11 +74,9 @@ def test_npz_round_trip(tmp_path, compress, container, labels_form):
 
 
 def test_parquet_round_trip(tmp_path, documents):
-    pyarrow = pytest.importorskip("pyarrow")
-    import pyarrow.parquet
-
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"topic": [d[0] for d in documents], "n": [1] * 6, "body": [d[1] for d in documents]})
-    pyarrow.parquet.write_table(table, tmp_path / "docs.parquet", row_group_size=4)
+    parquet.write_table(table, tmp_path / "docs.parquet", row_group_size=4)
     assert read(tmp_path / "docs.parquet", Reading(label="topic", text="body")) == documents
     with pytest.raises(IngestError, match="no column 'label'; the columns are 'topic', 'n', 'body'"):
         read(tmp_path / "docs.parquet")
@@ -96,8 +93,8 @@ def test_columns_are_chosen(tmp_path):
 
 
 BAD = {
-    "no tab.tsv": (b"a\tx\nlabel only\nb\ty\n", 2, "no TAB"),
-    "too many.tsv": (b"a\tx\nb\ty\tz\nb\ty\n", 2, "3 columns instead of 2"),
+    "no tab.tsv": (b"a\tx\nlabel only\nb\tz\n", 2, "no TAB"),
+    "too many.tsv": (b"a\tx\nb\ty\tz\nb\tz\n", 2, "3 columns instead of 2"),
     "empty label.tsv": (b"a\tx\n \ty\nb\tz\n", 2, "label is empty"),
     "encoding.tsv": (b"a\tx\nb\tcaf\xe9\nb\tz\n", 2, "0xe9"),
     "encoding.csv": (b"label,text\na,x\nb,caf\xe9\nb,z\n", 3, "0xe9"),
@@ -106,8 +103,16 @@ BAD = {
     "fields.csv": (b'label,text\na,"x\nx"\nb\nb,z\n', 4, "1 fields under a header of 2"),
     "not json.jsonl": (b'{"label": "a", "text": "x"}\n{"label"\n{"label": "b", "text": "z"}\n', 2, "not JSON"),
     "list.jsonl": (b'{"label": "a", "text": "x"}\n[]\n{"label": "b", "text": "z"}\n', 2, "object is expected"),
-    "field.jsonl": (b'{"label": "a", "text": "x"}\n{"Text": "y"}\n{"label": "b", "text": "z"}\n', 2, "no field 'label'"),
-    "null.jsonl": (b'{"label": "a", "text": "x"}\n{"label": null, "text": "y"}\n{"label": "b", "text": "z"}\n', 2, "None"),
+    "field.jsonl": (
+        b'{"label": "a", "text": "x"}\n{"Text": "y"}\n{"label": "b", "text": "z"}\n',
+        2,
+        "no field 'label'",
+    ),
+    "null.jsonl": (
+        b'{"label": "a", "text": "x"}\n{"label": null, "text": "y"}\n{"label": "b", "text": "z"}\n',
+        2,
+        "None",
+    ),
     "surrogate.jsonl": (
         b'{"label": "a", "text": "x"}\n{"label": "c", "text": "\\ud800"}\n{"label": "b", "text": "z"}\n',
         2,
@@ -131,7 +136,13 @@ def test_bad_lines_are_named_or_skipped(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [(b"1 2:x", "not svmlight"), (b"1 3:1 2:1", "sorted"), (b"1 2:-1", "negative"), (b"1 2:nan", "not finite"), (b"x 1:1", "")],
+    [
+        (b"1 2:x", "not svmlight"),
+        (b"1 3:1 2:1", "sorted"),
+        (b"1 2:-1", "negative"),
+        (b"1 2:nan", "not finite"),
+        (b"x 1:1", ""),
+    ],
 )
 def test_bad_svmlight_lines(tmp_path, line, message):
     path = tmp_path / "docs.svm"
@@ -169,7 +180,7 @@ def test_very_large_csv_fields(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
-def test_truncated_and_damaged_files_are_errors_even_when_skipping(tmp_path, suffix):
+def test_truncated_and_damaged_files_are_errors_even_when_skipping(tmp_path, suffix, compressed):
     rng = np.random.default_rng(0)
     lines = "".join(f"a\t{rng.integers(10**18)}\n" for _ in range(2000)).encode()
     whole = compressed(lines, suffix)
@@ -242,8 +253,8 @@ def _parts(matrix, **changed):
     return {**parts, "indices": matrix.indices, "indptr": matrix.indptr, **changed}
 
 
-def test_blocks_end_after_some_megabytes_too(tmp_path, monkeypatch):
+def test_blocks_end_after_some_megabytes_too(tmp_path, documents, monkeypatch):
     monkeypatch.setattr("sdem_dist.text.sources.BLOCK_CHARACTERS", 50)
-    (tmp_path / "a.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in DOCUMENTS))
+    (tmp_path / "a.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in documents))
     blocks = list(text_blocks([tmp_path / "a.tsv"], Reading(), LineGate(), 1000))
     assert [len(b.texts) for b in blocks] == [2, 3, 1]

@@ -102,7 +102,7 @@ class _Member:
         content = self._stream.read(size * self.dtype.itemsize)
         if len(content) != size * self.dtype.itemsize:
             raise EOFError("an array in it is cut short")
-        return np.frombuffer(content, self.dtype)
+        return np.frombuffer(bytearray(content), self.dtype)  # a copy that may be written to
 
     def rest(self) -> np.ndarray:
         """Return all elements, of an array of which nothing was taken."""

@@ -1,0 +1,37 @@
+"""``sdem evaluate``: how good a model is on a corpus with labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from sdem_dist.cli.where import check_where, where_options
+
+
+@click.command(no_args_is_help=True)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("corpus")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@where_options
+def evaluate(model: Path, corpus: str, as_json: bool, scheduler: str | None, workers: int | None) -> None:
+    """Measure MODEL on CORPUS: accuracy, losses (means a document) and perplexity (a word).
+
+    The corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
+    --held-out).
+    """
+    check_where(scheduler, workers)
+    from sdem_dist import load_model, open_corpus
+    from sdem_dist.cluster import connected
+
+    estimator, documents = load_model(model), open_corpus(corpus)
+    with connected(scheduler, workers) as client:
+        metrics = estimator.evaluate(documents, client=client)
+    if as_json:
+        click.echo(json.dumps(metrics))
+        return
+    click.echo(f"{documents.n_documents:,} documents of {corpus}")
+    for name, value in metrics.items():
+        weighted = " (weighted)" if name == "perplexity" and documents.header.weighted else ""
+        click.echo(f"  {name:<12}{value:12.4f}{weighted}")

@@ -1,0 +1,61 @@
+"""``sdem predict``: labels and probabilities for raw texts, streaming."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+BLOCK = 2_000
+"""Documents of one task."""
+
+
+@click.command(no_args_is_help=True)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("texts", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--text-column", type=click.IntRange(0), metavar="N", help="Take column N (from 0) of TAB-separated lines.")
+@click.option("--no-proba", is_flag=True, help="Print the label only.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the texts.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: all cores]")
+def predict(
+    model: Path, texts: Path, text_column: int | None, no_proba: bool, encoding: str, jobs: int | None
+) -> None:
+    """Label TEXTS, one document a line (plain, .gz, .xz or .zst; - for standard input), with MODEL.
+
+    Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
+    classes. Nothing is held in memory but a few blocks.
+    """
+    from sdem_dist.estimators.streaming import predict_lines
+
+    lines = _lines(texts, encoding, text_column)
+    for block in predict_lines(model, lines, probabilities=not no_proba, n_jobs=jobs, block=BLOCK):
+        sys.stdout.write(block)
+
+
+def _lines(path: Path, encoding: str, column: int | None) -> Iterator[str]:
+    """Yield one text a line; an empty line is a document without words."""
+    from sdem_dist.errors import IngestError
+    from sdem_dist.text.bad_lines import not_unicode
+    from sdem_dist.text.decoded import open_text
+
+    def checked(stream: Iterator[str]) -> Iterator[str]:
+        for number, line in enumerate(stream, 1):
+            if (problem := not_unicode(line)) is not None:
+                raise IngestError(f"{path}:{number}: the line has {problem}; name the encoding with --encoding")
+            line = line.rstrip("\r\n")
+            if column is not None:
+                fields = line.split("\t")
+                if column >= len(fields):
+                    raise IngestError(f"{path}:{number}: there is no column {column}: the line has {len(fields)}")
+                line = fields[column]
+            yield line
+
+    if str(path) == "-":
+        yield from checked(iter(sys.stdin))
+        return
+    with open_text(path, encoding, newline="\n") as stream:
+        yield from checked(stream)
+
+

@@ -1,0 +1,109 @@
+"""``sdem train``: from a corpus to a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sdem_dist.cli.where import check_where, where_options
+
+EPILOG = """\b
+Examples:
+  sdem train posts.zarr posts.model
+  sdem train posts.zarr posts.model --loss hinge --workers 8
+  sdem train posts.zarr posts.model --scheduler tcp://10.0.0.1:8786 --checkpoint run/ --resume
+  sdem train posts.zarr posts.model --validation held-out.zarr --patience 3 --epochs 50
+"""
+
+
+class Alpha(click.ParamType):  # type: ignore[type-arg]
+    """A word prior: laplace, log, or a number."""
+
+    name = "laplace|log|number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
+        """Return the name or the number."""
+        if value in ("laplace", "log") or isinstance(value, float):
+            return value  # type: ignore[no-any-return]
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither laplace nor log nor a number", param, ctx)
+
+
+@click.command(epilog=EPILOG, no_args_is_help=True)
+@click.argument("corpus")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--loss",
+    type=click.Choice(["ncll", "hinge", "nll"]),
+    default="ncll",
+    show_default=True,
+    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).",
+)
+@click.option("--alpha", type=Alpha(), default="laplace", show_default=True, help="Pseudo-count of each word.")
+@click.option("--epochs", type=click.IntRange(1), default=15, show_default=True, help="Passes over the documents.")
+@click.option("--merge", type=click.Choice(["mean", "sum"]), default="mean", show_default=True, help="Average lanes that learn by themselves, or add their statistics for one step a round.")
+@click.option("--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Merges an epoch.  [default: 8]")
+@click.option("--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step.  [default: 1; with --merge sum 250]")
+@click.option("--validation", metavar="CORPUS", help="Corpus to evaluate after each epoch.")
+@click.option("--patience", type=click.IntRange(1), metavar="N", help="Stop when the validation loss has not fallen for N epochs; keep the best.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep checkpoints here.")
+@click.option("--checkpoint-rounds", type=click.IntRange(1), metavar="N", help="One after every N rounds.  [default: every epoch]")
+@click.option("--checkpoint-seconds", type=float, metavar="S", help="One every S seconds, instead.")
+@click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Decides the order of documents.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@where_options
+def train(corpus: str, model: Path, scheduler: str | None, workers: int | None, **options: Any) -> None:
+    """Train a multinomial naive Bayes classifier on CORPUS and save it as MODEL.
+
+    The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
+    """
+    check_where(scheduler, workers)
+    if options["checkpoint"] is None and (options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]):
+        raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
+    if options["patience"] is not None and options["validation"] is None:
+        raise click.UsageError("--patience needs --validation CORPUS")
+
+    from sdem_dist import MultinomialNB, open_corpus
+    from sdem_dist.cluster import connected
+
+    estimator = MultinomialNB(
+        loss=options["loss"],
+        alpha=options["alpha"],
+        n_epochs=options["epochs"],
+        merge=options["merge"],
+        n_lanes=options["lanes"],
+        rounds_per_epoch=options["rounds"],
+        batch_size=options["batch_size"],
+        patience=options["patience"],
+        random_state=options["seed"],
+        verbose=not options["quiet"],
+    )
+    validation = open_corpus(options["validation"]) if options["validation"] else None
+    documents = open_corpus(corpus)
+    try:
+        with connected(scheduler, workers) as client:
+            estimator.fit(
+                documents,
+                client=client,
+                validation=validation,
+                checkpoint=options["checkpoint"],
+                checkpoint_rounds=options["checkpoint_rounds"],
+                checkpoint_seconds=options["checkpoint_seconds"],
+                resume=options["resume"],
+            )
+    except ValueError as error:
+        from sdem_dist.errors import SdemError
+
+        if isinstance(error, SdemError):
+            raise
+        raise click.ClickException(str(error)) from error
+    estimator.save(model)
+    last = estimator.history_[-1]
+    shown = ", ".join(f"{name} {last[name]:.4f}" for name in ("accuracy", "ncll", "hinge", "validation_accuracy") if name in last)
+    click.echo(f"{model}: {estimator.loss}, {estimator.n_iter_} epochs; training {shown}")

@@ -1,0 +1,70 @@
+"""Getting a Dask client: a cluster of this machine's processes, or a scheduler somewhere."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sdem_dist.errors import ClusterError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@contextmanager
+def connected(scheduler: str | None = None, n_workers: int | None = None, timeout: float = 15.0) -> Iterator[Client | None]:
+    """Yield a client, or None where neither a scheduler nor workers are asked for.
+
+    Parameters
+    ----------
+    scheduler : str, optional
+        Address of a running scheduler, such as ``tcp://10.0.0.1:8786``, or path of its scheduler file.
+    n_workers : int, optional
+        Start so many worker processes of one thread on this machine, listening on loopback only, and end them after.
+    timeout : float
+        Seconds to wait for the scheduler.
+
+    Raises
+    ------
+    ClusterError
+        The scheduler does not answer in time.
+    ValueError
+        Both are given.
+    """
+    if scheduler is not None and n_workers is not None:
+        raise ValueError("give a scheduler's address or a number of local workers, not both")
+    if scheduler is not None:
+        with _client(scheduler, timeout) as client:
+            yield client
+    elif n_workers is not None:
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+                silence_logs=logging.ERROR,
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+    else:
+        yield None
+
+
+def _client(scheduler: str, timeout: float) -> Client:
+    from distributed import Client
+
+    where = {"scheduler_file": scheduler} if scheduler.endswith(".json") else {"address": scheduler}
+    try:
+        return Client(**where, timeout=timeout)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({error}); "
+            "check the address, and that the scheduler runs and is reachable from here"
+        ) from error

@@ -1,0 +1,86 @@
+"""Predicting a stream of raw texts in parallel, in order, with a few blocks in memory."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import lru_cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.estimators.persistence import load_model
+
+
+def predict_lines(
+    model: str | Path, texts: Iterable[str], *, probabilities: bool, n_jobs: int | None, block: int
+) -> Iterator[str]:
+    """Yield lines of predictions, a block of documents at a time, in the order of the texts.
+
+    Parameters
+    ----------
+    model : path
+        A saved model that was trained on text.
+    texts : iterable of str
+    probabilities : bool
+        Add TAB ``class=probability`` for every class after the label.
+    n_jobs : int, optional
+        Processes; None: all cores. Fewer texts than two blocks are done in this process.
+    block : int
+        Documents of a task.
+
+    Yields
+    ------
+    str
+        `block` lines.
+
+    Raises
+    ------
+    ModelError
+        The model cannot be loaded, or was not trained on text.
+    """
+    load_model(model)  # an error in the file is reported before any process starts
+    blocks = _blocks(iter(texts), block)
+    first = list(islice(blocks, 2))
+    n_jobs = n_jobs or len(os.sched_getaffinity(0))
+    if len(first) < 2 or n_jobs == 1:
+        for texts_ in chain(first, blocks):
+            yield _predict_block(str(model), texts_, probabilities)
+        return
+    with ProcessPoolExecutor(n_jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pending: deque[Future[str]] = deque()
+        for texts_ in chain(first, blocks):
+            pending.append(pool.submit(_predict_block, str(model), texts_, probabilities))
+            if len(pending) > 2 * n_jobs:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def _blocks(texts: Iterator[str], size: int) -> Iterator[list[str]]:
+    while block := list(islice(texts, size)):
+        yield block
+
+
+@lru_cache(maxsize=1)
+def _model(path: str) -> Any:
+    return load_model(path)
+
+
+def _predict_block(model: str, texts: list[str], probabilities: bool) -> str:
+    estimator = _model(model)
+    log_proba = estimator.predict_log_proba(estimator.vectorize(texts))
+    names = [str(c).replace("\t", " ").replace("\n", " ") for c in estimator.classes_]
+    best = log_proba.argmax(axis=1)
+    if not probabilities:
+        return "".join(f"{names[k]}\n" for k in best)
+    rows = np.exp(log_proba)
+    return "".join(
+        names[k] + "".join(f"\t{name}={p:.6g}" for name, p in zip(names, row, strict=True)) + "\n"
+        for k, row in zip(best, rows.tolist(), strict=True)
+    )

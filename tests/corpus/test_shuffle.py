@@ -1,0 +1,100 @@
+"""The external shuffle is a permutation by key, whatever the memory and the batches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdem_dist.corpus.rows import Rows, cut
+from sdem_dist.corpus.shuffle import Spill, shuffle_keys
+
+
+def rows(keys, names=None) -> Rows:
+    """Documents that hold their own key, so that mixing them up shows."""
+    keys = np.asarray(keys, np.uint64)
+    lengths = (keys % np.uint64(4)).astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    data = np.repeat(keys % np.uint64(200), lengths).astype(np.uint8)
+    ids, id_bytes = keys.astype(np.int64), None
+    if names:
+        words = [str(k).encode() for k in keys.tolist()]
+        ids, id_bytes = np.cumsum([0, *map(len, words)]), np.frombuffer(b"".join(words), np.uint8)
+    return Rows(keys, data, data.astype(np.uint16), indptr, (keys % np.uint64(7)).astype(np.int32), ids, id_bytes)
+
+
+def assert_same(found: Rows, expected: Rows) -> None:
+    for name in ("keys", "data", "indices", "indptr", "labels", "ids", "id_bytes"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+@pytest.mark.parametrize("memory", [0, 2000, 10**7])
+@pytest.mark.parametrize("names", [False, True])
+def test_drains_by_ascending_key(tmp_path, memory, names):
+    keys = shuffle_keys(4, 0, 900) >> np.uint64(1)
+    spill = Spill(tmp_path, memory, ordered=False)
+    for start in range(0, 900, 130):
+        spill.add(rows(keys[start : start + 130], names))
+    found = Rows.concatenate(list(spill.drain()))
+    assert_same(found, rows(np.sort(keys), names))
+    assert [f for f in tmp_path.rglob("*") if f.is_file()] == []
+
+
+def test_keys_that_share_leading_bits_still_sort(tmp_path):
+    keys = np.random.default_rng(0).permutation(500)
+    spill = Spill(tmp_path, 100, ordered=False)
+    spill.add(rows(keys))
+    assert_same(Rows.concatenate(list(spill.drain())), rows(np.arange(500)))
+
+
+def test_memory_held_is_bounded(tmp_path):
+    keys = shuffle_keys(0, 0, 20_000) >> np.uint64(1)
+    spill = Spill(tmp_path, 20_000, ordered=False)
+    for start in range(0, 20_000, 100):
+        spill.add(rows(keys[start : start + 100]))
+    pieces = [piece.nbytes for piece in spill.drain()]
+    assert sum(pieces) > 25 * 20_000
+    assert max(pieces) <= 21_000
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.lists(st.integers(1, 9), min_size=1, max_size=8))
+def test_cut_gives_the_sizes_asked_for(incoming, wanted):
+    total = sum(incoming)
+    sizes = [n for n in np.diff([min(total, b) for b in np.cumsum([0, *wanted])]).tolist() if n]
+    sizes += [total - sum(sizes)] if sum(sizes) < total else []
+    borders = np.cumsum([0, *incoming])
+    stream = (rows(np.arange(a, b), names=True) for a, b in zip(borders[:-1], borders[1:], strict=True))
+    pieces = list(cut(stream, sizes))
+    assert [p.n_documents for p in pieces] == sizes
+    assert_same(Rows.concatenate(pieces), rows(np.arange(total), names=True))
+
+
+@given(st.integers(-(2**65), 2**65), st.integers(0, 10**12), st.integers(0, 50), st.integers(0, 50))
+def test_keys_depend_on_the_position_only(seed, start, n, m):
+    whole = shuffle_keys(seed, start, start + n + m)
+    parts = shuffle_keys(seed, start, start + n), shuffle_keys(seed, start + n, start + n + m)
+    np.testing.assert_array_equal(whole, np.concatenate(parts))
+    assert len(set(whole.tolist())) == n + m
+
+
+def test_keys_are_spread_evenly():
+    keys = shuffle_keys(0, 0, 64_000)
+    buckets = np.bincount((keys >> np.uint64(58)).astype(int), minlength=64)
+    assert abs(buckets - 1000).max() < 200  # over six standard deviations
+    order = np.argsort(keys)
+    assert abs(np.corrcoef(order, np.arange(64_000))[0, 1]) < 0.03
+
+
+def test_known_keys():
+    # The order of a corpus is part of what a seed means: it must never change.
+    assert shuffle_keys(0, 0, 2).tolist() == [9669442505924063346, 12855374104877926600]
+
+
+def test_importing_corpus_does_not_import_zarr():
+    code = "import sys, sdem_dist.corpus; sys.exit(any(m in sys.modules for m in ('zarr', 'dask', 'sklearn', 'numba')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

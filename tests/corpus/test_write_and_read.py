@@ -1,0 +1,316 @@
+"""What is written comes back, from whatever it came, however it was cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sdem_dist.corpus import Header, ShardInfo, check_corpus, describe, open_corpus, write_corpus
+from sdem_dist.corpus import writer as writer_module
+from sdem_dist.corpus.writer import shard_sizes
+from sdem_dist.errors import CorpusError
+
+N, M = 137, 50
+
+
+def counts(n=N, m=M, seed=0, top=4):
+    rng = np.random.default_rng(seed)
+    dense = rng.integers(0, top, (n, m)) * (rng.random((n, m)) < 0.2)
+    dense[::17] = 0  # empty documents
+    return sp.csr_matrix(dense)
+
+
+X = counts()
+Y = np.random.default_rng(1).choice(["b", "a", "ç"], N)
+
+
+def all_ids(corpus):
+    parts = [corpus.ids(s) for s in range(len(corpus.header.shards))]
+    return np.concatenate(parts)
+
+
+def cut_into_batches(borders, matrix=X, labels=Y):
+    return ((matrix[i:j], labels[i:j]) for i, j in pairwise([0, *sorted(borders), matrix.shape[0]]))
+
+
+def test_round_trip_shuffled(tmp_path):
+    corpus = write_corpus(tmp_path / "c", X, Y, shard_documents=20, random_state=3)
+    documents, ids = corpus.read(0, N), all_ids(corpus)
+    assert sorted(ids) == list(range(N))
+    assert list(ids) != list(range(N))
+    assert (documents.to_csr() != X[ids]).nnz == 0
+    header = corpus.header
+    assert header.classes == ("a", "b", "ç")
+    np.testing.assert_array_equal(np.array(header.classes)[documents.labels], Y[ids])
+    assert header.class_counts == tuple(np.unique(Y, return_counts=True)[1])
+    assert documents.data.dtype == np.uint8
+    assert documents.indices.dtype == np.uint16
+    assert documents.indptr.dtype == np.int64
+    assert documents.labels.dtype == np.int32
+    assert header.shard_starts[-1] == N
+    assert max(s.n_documents for s in header.shards) <= 20
+    assert os.listdir(tmp_path) == ["c"]
+    assert not [name for name in os.listdir(tmp_path / "c") if name.startswith("spill")]
+    assert list(check_corpus(corpus)) == []
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    borders=st.lists(st.integers(0, N), max_size=12),
+    shuffle=st.booleans(),
+    memory=st.sampled_from([0, 700, 5000, 1 << 20]),
+)
+def test_cut_of_the_input_and_memory_do_not_matter(tmp_path, monkeypatch, borders, shuffle, memory):
+    options = {"shuffle": shuffle, "shard_documents": 30, "random_state": 5, "overwrite": True}
+    whole = write_corpus(tmp_path / "whole", X, Y, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(writer_module, "MEMORY_LIMIT", memory)
+        parts = write_corpus(tmp_path / "parts", cut_into_batches(borders), **options)
+    assert parts.header.uid == whole.header.uid
+    assert list(check_corpus(parts)) == []
+    np.testing.assert_array_equal(all_ids(parts), all_ids(whole))
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(bounds=st.tuples(st.integers(0, N), st.integers(0, N)).map(sorted))
+def test_any_range_reads_the_same_documents(tmp_path, bounds):
+    path = tmp_path / "c"
+    corpus = open_corpus(path) if path.exists() else write_corpus(path, X, Y, shard_documents=20, shuffle=False)
+    start, stop = bounds
+    documents = corpus.read(start, stop)
+    assert documents.n_documents == stop - start
+    assert (documents.to_csr() != X[start:stop]).nnz == 0
+
+
+def test_order_is_kept_without_shuffling(tmp_path):
+    corpus = write_corpus(tmp_path / "c", X, Y, shuffle=False, shard_documents=25)
+    np.testing.assert_array_equal(all_ids(corpus), np.arange(N))
+
+
+def test_seeds_give_different_orders(tmp_path):
+    orders = {tuple(all_ids(write_corpus(tmp_path / f"c{s}", X, Y, random_state=s))) for s in (0, 1, -1, 2**70)}
+    assert len(orders) == 4
+
+
+def test_every_kind_of_matrix(tmp_path):
+    expected = write_corpus(tmp_path / "csr", X, Y).header.uid
+    kinds = {
+        "array": sp.csr_array(X),
+        "csc": sp.csc_matrix(X),
+        "coo": sp.coo_array(X),
+        "dense": X.toarray(),
+        "float": X.astype(float),
+        "fortran": np.asfortranarray(X.toarray().astype(np.int16)),
+    }
+    for name, kind in kinds.items():
+        assert write_corpus(tmp_path / name, kind, list(Y)).header.uid == expected, name
+
+
+def test_dask_arrays(tmp_path):
+    da = pytest.importorskip("dask.array")
+    expected = write_corpus(tmp_path / "csr", X, Y).header.uid
+    blocks = da.from_array(X.toarray(), chunks=(40, 13))
+    assert write_corpus(tmp_path / "dask", blocks, da.from_array(Y, chunks=30)).header.uid == expected
+    sparse = da.from_array(X.toarray(), chunks=(40, M)).map_blocks(sp.csr_matrix, dtype=X.dtype)
+    assert write_corpus(tmp_path / "sparse", sparse, Y).header.uid == expected
+
+
+def test_a_url(tmp_path):
+    url = f"memory://{tmp_path.name}/c"
+    corpus = write_corpus(url, X, Y)
+    assert corpus.header.uid == write_corpus(tmp_path / "c", X, Y).header.uid
+    assert corpus.path == url
+    assert describe(corpus).bytes_on_disk > 0
+    with pytest.raises(CorpusError, match="holds a corpus already"):
+        write_corpus(url, X, Y)
+    assert write_corpus(url, X[:9], Y[:9], overwrite=True).n_documents == 9
+    assert open_corpus(url).read(2, 5).n_documents == 3
+
+
+def test_shards_are_csr_groups_for_anyone(tmp_path):
+    write_corpus(tmp_path / "c", X, Y, shard_documents=50, shuffle=False)
+    root = zarr.open_group(tmp_path / "c", mode="r")
+    parts = []
+    for name in sorted(root["shards"].group_keys()):
+        group = root["shards"][name]
+        assert group.attrs["encoding-type"] == "csr_matrix"
+        assert group.attrs["encoding-version"] == "0.1.0"
+        values = [group[n][...] for n in ("data", "indices", "indptr")]
+        parts.append(sp.csr_matrix(tuple(values), shape=group.attrs["shape"]))
+    assert (sp.vstack(parts) != X).nnz == 0
+
+
+def test_rows_are_made_canonical(tmp_path):
+    ragged = sp.csr_matrix((np.array([1.0, 2, 0, 3]), np.array([4, 1, 2, 4]), np.array([0, 4, 4])), shape=(2, 6))
+    before = ragged.copy()
+    corpus = write_corpus(tmp_path / "c", ragged, [0, 1], shuffle=False)
+    documents = corpus.read(0, 2)
+    assert documents.indices.tolist() == [1, 4]
+    assert documents.data.tolist() == [2, 4]
+    assert documents.indptr.tolist() == [0, 2, 2]
+    assert ragged.data.tolist() == before.data.tolist()
+    assert ragged.indices.tolist() == before.indices.tolist()
+
+
+def test_dtypes_are_chosen_shard_by_shard(tmp_path):
+    dense = np.ones((4, 3), np.int64)
+    dense[2, 1], dense[3, 0] = 300, 70000
+    corpus = write_corpus(tmp_path / "c", dense, shuffle=False, shard_documents=1)
+    assert [s.data_dtype for s in corpus.header.shards] == ["uint8", "uint8", "uint16", "uint32"]
+    np.testing.assert_array_equal(corpus.read(0, 4).to_csr().toarray(), dense)
+    assert describe(corpus).data_dtypes == ("uint8", "uint16", "uint32")
+    wide = sp.csr_matrix(([1], [[0], [70000]]), shape=(1, 70001))
+    assert write_corpus(tmp_path / "wide", wide).read(0, 1).indices.tolist() == [70000]
+
+
+def test_weights_are_float32_throughout(tmp_path):
+    weights = X.astype(float)
+    weights.data[-1] = 0.1
+    corpus = write_corpus(tmp_path / "c", cut_into_batches([30, 60], weights), shard_documents=20, shuffle=False)
+    assert corpus.header.weighted
+    assert {s.data_dtype for s in corpus.header.shards} == {"float32"}
+    np.testing.assert_array_equal(corpus.read(0, N).to_csr().toarray(), weights.toarray().astype(np.float32))
+    assert write_corpus(tmp_path / "d", X, Y, weighted=True).read(0, 3).data.dtype == np.float32
+    with pytest.raises(CorpusError, match="weighted=False"):
+        write_corpus(tmp_path / "e", weights, Y, weighted=False)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["x", "y", "x"], ("x", "y")),
+        ([3, -1, 3], (-1, 3)),
+        ([True, False, True], (False, True)),
+        ([1.5, 0.0, 1.5], (0.0, 1.5)),
+        (np.array(["x", "y", "x"], object), ("x", "y")),
+        (["only"] * 3, ("only",)),
+    ],
+)
+def test_kinds_of_labels(tmp_path, labels, classes):
+    corpus = write_corpus(tmp_path / "c", np.ones((3, 2)), labels, shuffle=False)
+    header = open_corpus(tmp_path / "c").header
+    assert header.classes == classes
+    assert [header.classes[k] for k in corpus.read(0, 3).labels] == list(labels)
+    assert [type(c) for c in header.classes] == [type(c) for c in classes]
+
+
+def test_given_classes_fix_the_order(tmp_path):
+    corpus = write_corpus(tmp_path / "c", cut_into_batches([50]), classes=["ç", "unseen", "b", "a"])
+    assert corpus.header.classes == ("ç", "unseen", "b", "a")
+    assert corpus.header.class_counts[1] == 0
+    positions = corpus.read(0, N).labels
+    np.testing.assert_array_equal(np.array(corpus.header.classes)[positions], Y[all_ids(corpus)])
+
+
+def test_without_labels(tmp_path):
+    corpus = write_corpus(tmp_path / "c", X)
+    assert corpus.header.classes == ()
+    assert corpus.read(0, 4).labels is None
+    assert list(check_corpus(corpus)) == []
+
+
+def test_ids_of_integers_and_strings(tmp_path):
+    integers = np.arange(N) * 1000 - 7
+    corpus = write_corpus(tmp_path / "i", X, Y, ids=integers)
+    positions = all_ids(write_corpus(tmp_path / "p", X, Y))
+    np.testing.assert_array_equal(all_ids(corpus), integers[positions])
+    names = [f"dóc-{i}" * (i % 3) for i in range(N)]
+    batches = ((X[i : i + 10], Y[i : i + 10], names[i : i + 10]) for i in range(0, N, 10))
+    corpus = write_corpus(tmp_path / "s", batches, shard_documents=31)
+    found = [name for shard in range(len(corpus.header.shards)) for name in corpus.ids(shard)]
+    assert found == [names[i] for i in positions]
+    assert list(check_corpus(corpus)) == []
+
+
+def test_vocabulary_idf_and_notes(tmp_path):
+    words = [f"wörd{i}" for i in range(M)]
+    idf = np.linspace(1, 2, M)
+    notes = {"vectorizer": {"ngram": [1, 2]}, "made_by": {"version": "1"}}
+    write_corpus(tmp_path / "c", X, Y, vocabulary=words, idf=idf, **notes)
+    corpus = open_corpus(tmp_path / "c")
+    assert corpus.vocabulary() == words
+    np.testing.assert_array_equal(corpus.idf(), idf)
+    assert corpus.header.vectorizer == notes["vectorizer"]
+    assert corpus.header.made_by == notes["made_by"]
+    hashed = write_corpus(tmp_path / "h", X, Y)
+    assert hashed.vocabulary() is None
+    assert hashed.idf() is None
+    assert hashed.header.vocabulary_hash != corpus.header.vocabulary_hash
+
+
+def test_uid_is_the_content(tmp_path):
+    def uid(name, matrix=X, **options):
+        return write_corpus(tmp_path / name, matrix, Y, **options).header.uid
+
+    base = uid("a")
+    assert uid("b", made_by={"version": "other"}) == base
+    other = X.copy()
+    other.data[0] += 1
+    changed = [uid("c", other), uid("d", random_state=1), uid("e", vocabulary=[str(i) for i in range(M)])]
+    changed += [uid("f", shard_documents=10), uid("g", idf=np.ones(M)), uid("h", vectorizer={})]
+    assert len({base, *changed}) == len(changed) + 1
+
+
+def test_corpus_pickles_as_its_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    corpus = write_corpus("c", X, Y)
+    raw = pickle.dumps(corpus)
+    assert len(raw) < 300 + len(str(tmp_path))
+    monkeypatch.chdir("/")
+    again = pickle.loads(raw)
+    assert again.path == str(tmp_path / "c")
+    assert again.header == corpus.header
+    assert again.header is corpus.header  # parsed once in a process
+
+
+def test_a_replaced_corpus_is_read_anew(tmp_path):
+    old = write_corpus(tmp_path / "c", X, Y).header
+    write_corpus(tmp_path / "c", X[:10], Y[:10], overwrite=True)
+    assert open_corpus(tmp_path / "c").header.n_documents == 10
+    assert old.n_documents == N
+    assert os.listdir(tmp_path) == ["c"]
+
+
+def test_header_survives_json():
+    shard = ShardInfo(1, 0, "uint8", {"data": 0})
+    header = Header(1, 2, 0, ("a",), (1,), (shard,), "0" * 64, made_by={"version": "1"})
+    again = Header.from_json(json.loads(json.dumps(header.to_json())), "x")
+    assert again == header
+    assert again.uid == header.uid
+
+
+def test_ranges_outside_are_refused(tmp_path):
+    corpus = write_corpus(tmp_path / "c", X, Y)
+    for start, stop in ((-1, 3), (3, 2), (0, N + 1)):
+        with pytest.raises(IndexError, match="not within"):
+            corpus.read(start, stop)
+    for shard in (-1, len(corpus.header.shards)):
+        with pytest.raises(IndexError, match="not among"):
+            corpus.ids(shard)
+
+
+@given(st.integers(1, 10**7), st.floats(0, 5000), st.none() | st.integers(1, 10**5))
+def test_shard_sizes_cover_the_documents(n_documents, mean, limit):
+    n_documents = min(n_documents, 50_000 * (limit or 1000))
+    sizes = shard_sizes(n_documents, int(n_documents * mean), limit)
+    assert sum(sizes) == n_documents
+    assert min(sizes) >= 1
+    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) <= (limit or 8192)
+
+
+def test_describe(tmp_path):
+    found = describe(write_corpus(tmp_path / "c", X, Y))
+    assert (found.n_documents, found.n_features, found.n_nonzeros) == (N, M, X.nnz)
+    assert sum(found.class_shares.values()) == pytest.approx(1)
+    assert found.bytes_per_nonzero * X.nnz == pytest.approx(found.bytes_on_disk)
+    assert found.bytes_on_disk == sum(f.stat().st_size for f in (tmp_path / "c").rglob("*") if f.is_file())

@@ -1,0 +1,80 @@
+"""Arrays and groups through zarr, and what happens when files go missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sdem_dist.errors import CorpusError
+from sdem_dist.storage import arrays
+from sdem_dist.storage.checksum import crc32c
+
+
+@pytest.fixture(params=["local", "memory"])
+def location(request, tmp_path):
+    return tmp_path / "group" if request.param == "local" else f"memory://{tmp_path.name}"
+
+
+def test_round_trip(location):
+    root = arrays.create_group(location, attributes={"a": 1})
+    child = arrays.add_group(root, "child", {"b": [2]})
+    values = {
+        "x": np.arange(12, dtype=np.uint16).reshape(3, 4),
+        "empty": np.zeros(0, np.float32),
+        "zeros": np.zeros(7, np.int64),
+    }
+    for name, value in values.items():
+        arrays.write_array(child, name, value)
+    arrays.write_array(child, "sharded", np.arange(100), chunks=(10,), zarr_shards=(50,))
+    arrays.set_attributes(root, {"c": "d"})
+    again = arrays.open_group(location)
+    assert arrays.get_attributes(again) == {"a": 1, "c": "d"}
+    for name, value in values.items():
+        read = arrays.read_array(again, f"child/{name}", shape=value.shape)
+        assert read.dtype == value.dtype
+        np.testing.assert_array_equal(read, value)
+    np.testing.assert_array_equal(arrays.read_array(again, "child/sharded"), np.arange(100))
+    assert arrays.stored_bytes(location) > 0
+
+
+def test_existing_group_is_refused(location):
+    arrays.create_group(location)
+    with pytest.raises(CorpusError, match="cannot create"):
+        arrays.create_group(location)
+
+
+def test_missing_things(location):
+    with pytest.raises(CorpusError, match="cannot be opened"):
+        arrays.open_group(location)
+    root = arrays.create_group(location)
+    arrays.add_group(root, "child")
+    with pytest.raises(CorpusError, match="'x' is missing"):
+        arrays.read_array(root, "x")
+    with pytest.raises(CorpusError, match="is a group"):
+        arrays.read_array(root, "child")
+
+
+def test_shape_is_checked_before_reading(tmp_path):
+    root = arrays.create_group(tmp_path / "group")
+    arrays.write_array(root, "x", np.arange(5))
+    with pytest.raises(CorpusError, match=r"shape \(5,\), where \(6,\) belongs"):
+        arrays.read_array(root, "x", shape=(6,))
+
+
+def test_broken_metadata(tmp_path):
+    root = arrays.create_group(tmp_path / "group")
+    arrays.write_array(root, "x", np.arange(5))
+    (tmp_path / "group" / "x" / "zarr.json").write_text("{")
+    with pytest.raises(CorpusError, match="metadata of 'x'"):
+        arrays.read_array(root, "x")
+    (tmp_path / "group" / "zarr.json").write_text("{")
+    with pytest.raises(CorpusError, match="cannot be opened"):
+        arrays.open_group(tmp_path / "group")
+
+
+def test_checksum_ignores_layout_and_byte_order():
+    values = np.arange(12, dtype="<u4").reshape(3, 4)
+    assert crc32c(values) == crc32c(np.asfortranarray(values)) == crc32c(values.astype(">u4"))
+    assert crc32c(np.frombuffer(b"123456789", np.uint8)) == 0xE3069283  # the check value of CRC-32C
+    assert crc32c(np.zeros(0)) == 0
+    assert crc32c(np.array(1.0)) == crc32c(np.ones(1))

@@ -1,0 +1,116 @@
+"""Publication is all or nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from sdem_dist.errors import CorpusError, ModelError
+from sdem_dist.storage.publish import publish_directory, publish_file
+
+
+def test_file_appears_and_replaces(tmp_path):
+    target = tmp_path / "model"
+    publish_file(target, lambda partial: partial.write_text("one"))
+    publish_file(target, lambda partial: partial.write_text("two"))
+    assert target.read_text() == "two"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("failure", [ValueError("no"), KeyboardInterrupt()])
+def test_failing_write_leaves_the_old_file(tmp_path, failure):
+    target = tmp_path / "model"
+    target.write_text("old")
+
+    def write(partial: Path) -> None:
+        partial.write_text("half")
+        raise failure
+
+    with pytest.raises(type(failure)):
+        publish_file(target, write)
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_full_disk_is_explained(tmp_path):
+    def write(partial: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(ModelError, match=r"cannot write .*model: No space left on device \(.* MB free") as caught:
+        publish_file(tmp_path / "model", write, error=ModelError)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_missing_parent_is_explained(tmp_path):
+    with pytest.raises(ModelError, match="No such file or directory"):
+        publish_file(tmp_path / "nowhere" / "model", lambda p: p.write_text("x"), error=ModelError)
+    with pytest.raises(CorpusError, match="No such file or directory"), publish_directory(tmp_path / "nowhere" / "c"):
+        pass
+
+
+def test_other_files_errors_pass_through(tmp_path):
+    with pytest.raises(FileNotFoundError), publish_directory(tmp_path / "corpus"):
+        (tmp_path / "source.txt").read_text()
+    assert os.listdir(tmp_path) == []
+
+
+def test_directory_appears_only_at_the_end(tmp_path):
+    target = tmp_path / "corpus"
+    with publish_directory(target) as partial:
+        (partial / "sub").mkdir()
+        (partial / "sub" / "a").write_text("1")
+        assert not target.exists()
+        assert partial.parent == tmp_path
+        assert partial.name.startswith(".corpus.partial-")
+    assert (target / "sub" / "a").read_text() == "1"
+    assert os.listdir(tmp_path) == ["corpus"]
+
+
+def test_directory_taken_at_start_or_end(tmp_path):
+    target = tmp_path / "corpus"
+    with pytest.raises(CorpusError, match="exists already"), publish_directory(target) as partial:
+        target.mkdir()
+    assert os.listdir(tmp_path) == ["corpus"]
+    with pytest.raises(CorpusError, match="exists already"), publish_directory(target) as partial:
+        pytest.fail(f"{partial} was handed out although the name was taken")
+
+
+def test_overwrite_replaces_and_clears(tmp_path):
+    target = tmp_path / "corpus"
+    target.mkdir()
+    (target / "old").write_text("")
+    with publish_directory(target, overwrite=True) as partial:
+        (partial / "new").write_text("")
+        assert os.listdir(target) == ["old"]
+    assert os.listdir(target) == ["new"]
+    assert os.listdir(tmp_path) == ["corpus"]
+
+
+def test_failed_rename_restores_the_old(tmp_path, monkeypatch):
+    target = tmp_path / "corpus"
+    target.mkdir()
+    (target / "old").write_text("")
+    rename = Path.rename
+
+    def refuse(self, to):
+        if ".partial-" in self.name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(CorpusError, match="Input/output error"), publish_directory(target, overwrite=True):
+        pass
+    assert os.listdir(target) == ["old"]
+    assert os.listdir(tmp_path) == ["corpus"]
+
+
+def test_link_target_is_replaced_not_the_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with publish_directory(tmp_path / "link", overwrite=True) as partial:
+        (partial / "new").write_text("")
+    assert (tmp_path / "link").is_symlink()
+    assert os.listdir(tmp_path / "real") == ["new"]

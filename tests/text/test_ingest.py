@@ -1,0 +1,291 @@
+"""An ingested corpus holds exactly what scikit-learn makes of all documents at once, however it was cut and spread."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+
+from sdem_dist.corpus import open_corpus, write_corpus
+from sdem_dist.errors import CorpusError, IngestError
+from sdem_dist.text import Reading, VectorizerSettings, ingest, transform_texts
+
+WORDS = st.sampled_from(["a", "ab", "b", "bb", "ba", "é", "東", "zz"])
+DOCUMENT = st.tuples(st.sampled_from(["x", "y", "10", "2"]), st.lists(WORDS, max_size=6).map(" ".join))
+
+
+def write_lines(path: Path, documents) -> Path:
+    path.write_text("".join(f"{label}\t{text}\n" for label, text in documents), encoding="utf-8")
+    return path
+
+
+@hypothesis_settings(deadline=None, max_examples=40)
+@given(
+    documents=st.lists(DOCUMENT, min_size=1, max_size=12),
+    block=st.integers(1, 13),
+    min_df=st.sampled_from([1, 2, 0.3]),
+    max_df=st.sampled_from([1.0, 0.7, 3]),
+    max_features=st.sampled_from([None, 1, 3]),
+    ngrams=st.sampled_from([(1, 1), (1, 2), (2, 2)]),
+    binary=st.booleans(),
+)
+def test_vocabulary_and_counts_are_count_vectorizers(
+    documents, block, min_df, max_df, max_features, ngrams, binary, rows_in_source_order
+):
+    limits = {"min_df": min_df, "max_df": max_df, "max_features": max_features}
+    limits |= {"ngram_range": ngrams, "binary": binary, "token_pattern": r"\S+"}
+    reference = CountVectorizer(**limits)
+    try:
+        expected = reference.fit_transform([text for _, text in documents])
+    except ValueError:
+        expected = None
+    with tempfile.TemporaryDirectory() as folder:
+        source, path = write_lines(Path(folder, "docs.tsv"), documents), Path(folder, "corpus")
+        arguments = ([source], path, VectorizerSettings(**limits))
+        if expected is None:
+            with pytest.raises(IngestError):
+                ingest(*arguments, block_documents=block, n_jobs=1)
+            assert [p.name for p in Path(folder).iterdir()] == ["docs.tsv"]
+            return
+        report = ingest(*arguments, block_documents=block, n_jobs=1)
+        found, labels = rows_in_source_order(path)
+        assert open_corpus(path).vocabulary() == reference.get_feature_names_out().tolist()
+    assert (found != expected).nnz == 0 and labels == [label for label, _ in documents]
+    assert report.n_documents == len(documents) and report.n_nonzeros == expected.nnz
+    assert report.n_empty == int((np.diff(expected.indptr) == 0).sum())
+
+
+def test_weights_are_scikit_learns_and_those_of_transform_texts(tmp_path, documents, rows_in_source_order):
+    texts = [text for _, text in documents]
+    settings = VectorizerSettings(weighting="tfidf", norm=3.0)
+    ingest([write_lines(tmp_path / "docs.txt", documents)], tmp_path / "c", settings, block_documents=2)
+    corpus = open_corpus(tmp_path / "c")
+    found, _ = rows_in_source_order(tmp_path / "c")
+    reference = TfidfVectorizer(sublinear_tf=True)
+    np.testing.assert_allclose(found.toarray(), 3 * reference.fit_transform(texts).toarray(), rtol=1e-6)
+    assert (corpus.idf() == reference.idf_).all() and corpus.header.weighted
+    again = VectorizerSettings.from_json(corpus.header.vectorizer)
+    rebuilt = transform_texts(texts, again, corpus.vocabulary(), corpus.idf())
+    assert again == settings and (rebuilt != found).nnz == 0
+
+
+def test_stemmed_ngrams(tmp_path, documents, rows_in_source_order):
+    pytest.importorskip("Stemmer")
+    settings = VectorizerSettings(stem="porter", stop_words="english", ngram_range=(1, 2), min_df=2)
+    ingest([write_lines(tmp_path / "docs.txt", documents)], tmp_path / "c", settings, block_documents=1)
+    words = open_corpus(tmp_path / "c").vocabulary()
+    assert words == ["bank", "share"]
+    found, _ = rows_in_source_order(tmp_path / "c")
+    assert (transform_texts([t for _, t in documents], settings, words) != found).nnz == 0
+
+
+@pytest.mark.parametrize("weighting", ["raw", "tfidf"])
+def test_hashing(tmp_path, documents, weighting, rows_in_source_order):
+    settings = VectorizerSettings(kind="hashing", n_features=32, weighting=weighting)
+    ingest([write_lines(tmp_path / "docs.txt", documents)], tmp_path / "c", settings, block_documents=4)
+    expected = HashingVectorizer(n_features=32, alternate_sign=False, norm=None).transform([t for _, t in documents])
+    if weighting == "tfidf":
+        expected = TfidfTransformer(sublinear_tf=True, norm=None).fit_transform(expected)
+    found, _ = rows_in_source_order(tmp_path / "c")
+    np.testing.assert_allclose(found.toarray(), expected.toarray(), rtol=1e-6)
+    assert open_corpus(tmp_path / "c").vocabulary() is None
+
+
+def test_processes_and_blocks_do_not_change_a_bit(tmp_path, documents, monkeypatch):
+    monkeypatch.setattr("sdem_dist.text.analysis.BLOCKS_WORTH_PROCESSES", 2)
+    source = write_lines(tmp_path / "docs.txt", documents * 20)
+    settings = VectorizerSettings(weighting="tfidf", norm=2.0, ngram_range=(1, 2), max_features=9)
+    uids = set()
+    for n_jobs, block in ((1, 1000), (1, 7), (2, 13)):
+        path, held = tmp_path / f"c{n_jobs}-{block}", tmp_path / f"h{n_jobs}-{block}"
+        split = {"held_out": 0.3, "held_out_path": held, "random_state": 5}
+        ingest([source], path, settings, n_jobs=n_jobs, block_documents=block, **split)
+        uids.add((open_corpus(path).header.uid, open_corpus(held).header.uid))
+    assert len(uids) == 1
+
+
+def test_a_dying_process_is_an_error_and_leaves_nothing(tmp_path, documents, monkeypatch):
+    monkeypatch.setattr("sdem_dist.text.analysis.BLOCKS_WORTH_PROCESSES", 2)
+    monkeypatch.setattr("sdem_dist.text.analysis._prepare_process", _die)
+    source = write_lines(tmp_path / "docs.txt", documents)
+    with pytest.raises(IngestError, match="process that counts words died"):
+        ingest([source], tmp_path / "c", n_jobs=2, block_documents=1)
+    assert [p.name for p in tmp_path.iterdir()] == ["docs.txt"]
+
+
+def _die() -> None:
+    import os
+
+    os._exit(9)
+
+
+def test_held_out_documents_have_no_part_in_words_and_idf(tmp_path, documents, rows_in_source_order):
+    many = [(label, f"{text} only{i}") for i, (label, text) in enumerate(documents * 10)]
+    source = write_lines(tmp_path / "docs.txt", many)
+    settings = VectorizerSettings(weighting="tfidf", min_df=2)
+    arguments = {"held_out": 0.25, "held_out_path": tmp_path / "h", "random_state": 1, "block_documents": 7}
+    report = ingest([source], tmp_path / "c", settings, **arguments)
+    corpus, held = open_corpus(tmp_path / "c"), open_corpus(tmp_path / "h")
+    training_ids = np.sort(np.concatenate([corpus.ids(s) for s in range(len(corpus.header.shards))]))
+    held_ids = np.asarray(held.ids(0))
+    assert (np.diff(held_ids) > 0).all(), "held-out documents keep their order"
+    assert sorted([*training_ids, *held_ids]) == list(range(60))
+    assert (report.n_documents, report.n_held_out) == (len(training_ids), len(held_ids))
+    reference = TfidfVectorizer(sublinear_tf=True, norm=None, min_df=2).fit([many[i][1] for i in training_ids])
+    assert corpus.vocabulary() == held.vocabulary() == reference.get_feature_names_out().tolist()
+    assert (corpus.idf() == reference.idf_).all() and (held.idf() == corpus.idf()).all()
+    found, labels = rows_in_source_order(tmp_path / "h")
+    np.testing.assert_allclose(
+        found.toarray(), reference.transform([many[i][1] for i in held_ids]).toarray(), rtol=1e-6
+    )
+    assert labels == [many[i][0] for i in held_ids] and held.header.classes == corpus.header.classes
+
+
+def test_a_test_set_takes_words_idf_and_classes_from_its_training_corpus(tmp_path, documents):
+    settings = VectorizerSettings(weighting="tfidf", norm=2.0, stop_words=("the",))
+    ingest([write_lines(tmp_path / "train.txt", documents)], tmp_path / "train", settings)
+    train = open_corpus(tmp_path / "train")
+    test = [("earn", "bank and unheard words"), ("acq", "the oil"), ("earn", "nothing known")]
+    ingest([write_lines(tmp_path / "test.txt", test)], tmp_path / "test", vocabulary_from=tmp_path / "train")
+    corpus = open_corpus(tmp_path / "test")
+    assert corpus.header.vocabulary_hash == train.header.vocabulary_hash
+    assert corpus.header.classes == train.header.classes and corpus.header.vectorizer == train.header.vectorizer
+    stored = corpus.read(0, 3)
+    assert [corpus.header.classes[i] for i in stored.labels] == ["earn", "acq", "earn"], "the order is kept"
+    expected = transform_texts([t for _, t in test], settings, train.vocabulary(), train.idf())
+    assert (stored.to_csr() != expected).nnz == 0
+
+    source = write_lines(tmp_path / "odd.txt", [*test, ("sport", "goal")])
+    with pytest.raises(IngestError, match=r"odd\.txt, line 4: label 'sport' is not among the corpus's classes"):
+        ingest([source], tmp_path / "odd", vocabulary_from=tmp_path / "train")
+    report = ingest([source], tmp_path / "odd", vocabulary_from=tmp_path / "train", on_error="skip")
+    assert (report.n_documents, report.n_skipped) == (3, 1)
+    with pytest.raises(ValueError, match="the settings are those of that corpus"):
+        ingest([source], tmp_path / "x", settings, vocabulary_from=tmp_path / "train")
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based, rows_in_source_order):
+    X = sp.csr_matrix(np.array([[0, 2, 0, 1], [3, 0, 0, 0], [0, 0, 0, 0], [1, 0, 4, 0]]))
+    dump_svmlight_file(X, [1, -1, 1, 2], str(tmp_path / "train.svm"), zero_based=zero_based)
+    ingest([tmp_path / "train.svm"], tmp_path / "c", block_documents=1)
+    found, labels = rows_in_source_order(tmp_path / "c")
+    assert found.toarray().tolist() == X.toarray().tolist() and labels == ["1", "-1", "1", "2"]
+    assert not open_corpus(tmp_path / "c").header.weighted
+
+    # a test set that has not the first column, and one that the training set has not
+    (tmp_path / "test.svm").write_text(f"-1 {3 - zero_based}:7 {9 - zero_based}:1\n")
+    ingest([tmp_path / "test.svm"], tmp_path / "t", vocabulary_from=tmp_path / "c")
+    assert rows_in_source_order(tmp_path / "t")[0].toarray().tolist() == [[0, 0, 7, 0]]
+    if zero_based:
+        with pytest.raises(IngestError, match="count from 0, not from 1"):
+            ingest([tmp_path / "train.svm"], tmp_path / "x", reading=Reading(zero_based=False))
+
+
+def test_numbers_may_be_weighted_too(tmp_path, rows_in_source_order):
+    X = sp.random_array((20, 6), density=0.5, rng=np.random.default_rng(0), data_sampler=lambda size: np.ones(size) * 3)
+    sp.save_npz(tmp_path / "x.npz", X.tocsr())
+    (tmp_path / "y.txt").write_text("a\nb\n" * 10)
+    reading = Reading(labels_file=tmp_path / "y.txt")
+    settings = VectorizerSettings(weighting="tfidf", norm=2.0)
+    ingest([tmp_path / "x.npz"], tmp_path / "c", settings, reading=reading, block_documents=3)
+    expected = 2 * TfidfTransformer(sublinear_tf=True).fit_transform(X).toarray()
+    np.testing.assert_allclose(rows_in_source_order(tmp_path / "c")[0].toarray(), expected, rtol=1e-6)
+
+    sp.save_npz(tmp_path / "x.npz", X.tocsr() / 4)
+    ingest([tmp_path / "x.npz"], tmp_path / "real", reading=reading)
+    assert open_corpus(tmp_path / "real").header.weighted
+    with pytest.raises(IngestError, match=r"'tfidf' is for counts, but .* a value is 0\.75"):
+        ingest([tmp_path / "x.npz"], tmp_path / "y", settings, reading=reading)
+    with pytest.raises(IngestError, match="min_df does not apply"):
+        ingest([tmp_path / "x.npz"], tmp_path / "y", VectorizerSettings(min_df=2), reading=reading)
+    with pytest.raises(IngestError, match=r"the sources hold text, but .* was made from numbers"):
+        ingest([write_lines(tmp_path / "d.txt", [("a", "b")])], tmp_path / "y", vocabulary_from=tmp_path / "real")
+
+
+@pytest.mark.parametrize("failing", ["save_block", "load_block"])
+def test_a_full_disk_leaves_nothing(tmp_path, documents, monkeypatch, failing):
+    where = {"save_block": "sdem_dist.text.analysis.save_block", "load_block": "sdem_dist.text.batches.load_block"}
+    calls = []
+
+    def full(*arguments):
+        calls.append(arguments)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(where[failing], full)
+    source = write_lines(tmp_path / "docs.txt", documents * 5)
+    with pytest.raises((IngestError, CorpusError), match="No space left on device"):
+        ingest([source], tmp_path / "c", held_out=0.5, held_out_path=tmp_path / "h", n_jobs=1)
+    assert calls and [p.name for p in tmp_path.iterdir()] == ["docs.txt"]
+
+
+def test_an_interrupt_leaves_nothing(tmp_path, documents):
+    def interrupt(stage, done, total):
+        if stage == "writing" and done > 20:
+            raise KeyboardInterrupt
+
+    source = write_lines(tmp_path / "docs.txt", documents * 5)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(
+            [source], tmp_path / "c", held_out=0.5, held_out_path=tmp_path / "h", block_documents=3, progress=interrupt
+        )
+    assert [p.name for p in tmp_path.iterdir()] == ["docs.txt"]
+
+
+def test_existing_corpora_are_kept_unless_asked(tmp_path, documents):
+    source = write_lines(tmp_path / "docs.txt", documents)
+    ingest([source], tmp_path / "c")
+    uid = open_corpus(tmp_path / "c").header.uid
+    with pytest.raises(CorpusError, match="exists already"):
+        ingest([source], tmp_path / "c", VectorizerSettings(min_df=2))
+    assert open_corpus(tmp_path / "c").header.uid == uid
+    ingest([source], tmp_path / "c", VectorizerSettings(min_df=2), overwrite=True)
+    assert open_corpus(tmp_path / "c").header.uid != uid
+
+
+def test_skipped_lines_are_counted_and_some_shown(tmp_path, documents):
+    source = write_lines(tmp_path / "docs.txt", documents)
+    source.write_text(source.read_text(encoding="utf-8") + "no tab\n" * 9, encoding="utf-8")
+    report = ingest([source], tmp_path / "c", on_error="skip")
+    assert (report.n_documents, report.n_skipped, len(report.skipped_examples)) == (6, 9, 5)
+    assert "docs.txt, line 7: there is no TAB" in report.skipped_examples[0]
+    source.write_text("no tab\n", encoding="utf-8")
+    with pytest.raises(IngestError, match=r"(?s)hold no document; 1 bad lines were left out, such as.*line 1"):
+        ingest([source], tmp_path / "d", on_error="skip")
+
+
+def test_arguments_that_contradict_each_other(tmp_path, documents):
+    source = write_lines(tmp_path / "docs.txt", documents)
+    for changed, message in (
+        ({"held_out": 0.5}, "are given together"),
+        ({"held_out": 1.0, "held_out_path": tmp_path / "h"}, "below 1"),
+        ({"held_out": 0.5, "held_out_path": tmp_path / "c"}, "are the same"),
+        ({"block_documents": 0}, "block_documents"),
+        ({"on_error": "ignore"}, "on_error"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ingest([source], tmp_path / "c", **changed)
+    with pytest.raises(ValueError, match="no sources"):
+        ingest([], tmp_path / "c")
+    with pytest.raises(IngestError, match="there is no folder"):
+        ingest([source], tmp_path / "absent" / "c")
+    with pytest.raises(IngestError, match="both parts need some"):
+        ingest([source], tmp_path / "c", held_out=1e-9, held_out_path=tmp_path / "h")
+    write_corpus(tmp_path / "unknown", sp.csr_matrix(np.eye(2)), ["acq", "earn"])
+    with pytest.raises(IngestError, match="does not say how text became its numbers"):
+        ingest([source], tmp_path / "c", vocabulary_from=tmp_path / "unknown")
+
+
+@pytest.mark.slow
+def test_r8_has_the_published_size(tmp_path, corpora):
+    settings = VectorizerSettings(token_pattern=r"\S+")
+    report = ingest([corpora / "cachopo" / "r8-train-stemmed.txt.xz"], tmp_path / "c", settings)
+    assert (report.n_documents, report.n_features, len(report.classes)) == (5485, 14_575, 8)
