@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def connected(scheduler: str | None = None, n_workers: int | None = None, timeout: float = 15.0) -> Iterator[Client | None]:
+def connected(
+    scheduler: str | None = None, n_workers: int | None = None, timeout: float = 15.0
+) -> Iterator[Client | None]:
     """Yield a client, or None where neither a scheduler nor workers are asked for.
 
     Parameters

@@ -15,13 +15,13 @@ BLOCK = 2_000
 @click.command(no_args_is_help=True)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("texts", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--text-column", type=click.IntRange(0), metavar="N", help="Take column N (from 0) of TAB-separated lines.")
+@click.option(
+    "--text-column", type=click.IntRange(0), metavar="N", help="Take column N (from 0) of TAB-separated lines."
+)
 @click.option("--no-proba", is_flag=True, help="Print the label only.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the texts.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: all cores]")
-def predict(
-    model: Path, texts: Path, text_column: int | None, no_proba: bool, encoding: str, jobs: int | None
-) -> None:
+def predict(model: Path, texts: Path, text_column: int | None, no_proba: bool, encoding: str, jobs: int | None) -> None:
     """Label TEXTS, one document a line (plain, .gz, .xz or .zst; - for standard input), with MODEL.
 
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
@@ -57,5 +57,3 @@ def _lines(path: Path, encoding: str, column: int | None) -> Iterator[str]:
         return
     with open_text(path, encoding, newline="\n") as stream:
         yield from checked(stream)
-
-

@@ -45,14 +45,31 @@ class Alpha(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--alpha", type=Alpha(), default="laplace", show_default=True, help="Pseudo-count of each word.")
 @click.option("--epochs", type=click.IntRange(1), default=15, show_default=True, help="Passes over the documents.")
-@click.option("--merge", type=click.Choice(["mean", "sum"]), default="mean", show_default=True, help="Average lanes that learn by themselves, or add their statistics for one step a round.")
-@click.option("--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]")
+@click.option(
+    "--merge",
+    type=click.Choice(["mean", "sum"]),
+    default="mean",
+    show_default=True,
+    help="Average lanes that learn by themselves, or add their statistics for one step a round.",
+)
+@click.option(
+    "--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]"
+)
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Merges an epoch.  [default: 8]")
-@click.option("--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step.  [default: 1; with --merge sum 250]")
+@click.option(
+    "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step.  [default: 1; with --merge sum 250]"
+)
 @click.option("--validation", metavar="CORPUS", help="Corpus to evaluate after each epoch.")
-@click.option("--patience", type=click.IntRange(1), metavar="N", help="Stop when the validation loss has not fallen for N epochs; keep the best.")
+@click.option(
+    "--patience",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Stop when the validation loss has not fallen for N epochs; keep the best.",
+)
 @click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep checkpoints here.")
-@click.option("--checkpoint-rounds", type=click.IntRange(1), metavar="N", help="One after every N rounds.  [default: every epoch]")
+@click.option(
+    "--checkpoint-rounds", type=click.IntRange(1), metavar="N", help="One after every N rounds.  [default: every epoch]"
+)
 @click.option("--checkpoint-seconds", type=float, metavar="S", help="One every S seconds, instead.")
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Decides the order of documents.")
@@ -64,7 +81,9 @@ def train(corpus: str, model: Path, scheduler: str | None, workers: int | None, 
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
     check_where(scheduler, workers)
-    if options["checkpoint"] is None and (options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]):
+    if options["checkpoint"] is None and (
+        options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]
+    ):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
@@ -86,6 +105,10 @@ def train(corpus: str, model: Path, scheduler: str | None, workers: int | None, 
     )
     validation = open_corpus(options["validation"]) if options["validation"] else None
     documents = open_corpus(corpus)
+    if workers is not None:
+        from sdem_dist.estimators.warm_up import warm_up
+
+        warm_up()  # once here, so that the workers find the compiled kernels on disk
     try:
         with connected(scheduler, workers) as client:
             estimator.fit(
@@ -105,5 +128,7 @@ def train(corpus: str, model: Path, scheduler: str | None, workers: int | None, 
         raise click.ClickException(str(error)) from error
     estimator.save(model)
     last = estimator.history_[-1]
-    shown = ", ".join(f"{name} {last[name]:.4f}" for name in ("accuracy", "ncll", "hinge", "validation_accuracy") if name in last)
+    shown = ", ".join(
+        f"{name} {last[name]:.4f}" for name in ("accuracy", "ncll", "hinge", "validation_accuracy") if name in last
+    )
     click.echo(f"{model}: {estimator.loss}, {estimator.n_iter_} epochs; training {shown}")

@@ -144,7 +144,8 @@ def _compact(data: np.ndarray) -> np.ndarray:
     if data.dtype.kind == "f":
         if data.dtype == np.float32:
             return data
-        single = data.astype(np.float32)
+        with np.errstate(over="ignore"):  # what overflows is not equal, and stays float64
+            single = data.astype(np.float32)
         return single if np.array_equal(single, data) else data.astype(np.float64, copy=False)
     if data.dtype.kind not in "bui" or (len(data) and not 0 <= data.min() <= data.max() < 2**32):
         raise CorpusError(

@@ -15,7 +15,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
-    import zarr
+    from sdem_dist.storage.arrays import Group
 
 # Manifests of large corpora are megabytes, and tasks that open a corpus many: parse each once in a process.
 _headers: dict[str, tuple[tuple[int, ...], Header]] = {}
@@ -93,7 +93,7 @@ class Corpus:
         return Header.from_json(attributes[MANIFEST], self.path)
 
     @cached_property
-    def _group(self) -> zarr.Group:
+    def _group(self) -> Group:
         from sdem_dist.storage.arrays import open_group
 
         return open_group(self.path)

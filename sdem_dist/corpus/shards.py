@@ -11,18 +11,20 @@ from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
-    import zarr
-
     from sdem_dist.corpus.rows import Rows
+    from sdem_dist.storage.arrays import Group
 
 
-def write_shard(parent: zarr.Group, shard: int, rows: Rows, n_features: int, labelled: bool) -> ShardInfo:
+def write_shard(parent: Group, shard: int, rows: Rows, n_features: int, labelled: bool) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest."""
     from sdem_dist.storage import arrays
     from sdem_dist.storage.checksum import crc32c
 
+    data = rows.data
+    if data.dtype.kind == "u":  # chosen from the shard's own entries: those it arrived with must not matter
+        data = data.astype(np.min_scalar_type(int(data.max(initial=0))), copy=False)
     contents = {
-        "data": rows.data,
+        "data": data,
         "indices": rows.indices.astype(index_dtype(n_features), copy=False),
         "indptr": rows.indptr,
     }
@@ -36,10 +38,10 @@ def write_shard(parent: zarr.Group, shard: int, rows: Rows, n_features: int, lab
     for name, array in contents.items():
         arrays.write_array(group, name, array)
     checksums = {name: crc32c(array) for name, array in contents.items()}
-    return ShardInfo(rows.n_documents, len(rows.data), str(rows.data.dtype), checksums)
+    return ShardInfo(rows.n_documents, len(data), str(data.dtype), checksums)
 
 
-def read_shard(root: zarr.Group, header: Header, shard: int, where: str, verify: bool) -> Documents:
+def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool) -> Documents:
     """Read the shard number `shard` of the corpus at `root`.
 
     Raises
@@ -78,7 +80,7 @@ def read_shard(root: zarr.Group, header: Header, shard: int, where: str, verify:
     return documents
 
 
-def read_ids(root: zarr.Group, header: Header, shard: int, where: str) -> np.ndarray | list[str]:
+def read_ids(root: Group, header: Header, shard: int, where: str) -> np.ndarray | list[str]:
     """Read the ids of a shard's documents: int64, or strings."""
     from sdem_dist.storage import arrays
     from sdem_dist.storage.strings import decode_strings

@@ -89,7 +89,7 @@ class Spill:
         for bucket in self._buckets:
             if self._ordered:
                 yield from bucket.pieces()
-            elif bucket.nbytes <= self._memory_limit or _BITS * (self._level + 2) > 64:
+            elif bucket.nbytes <= self._memory_limit or bucket.n_documents < 2 or _BITS * (self._level + 2) > 64:
                 pieces = list(bucket.pieces())
                 if pieces:
                     rows = Rows.concatenate(pieces)
@@ -122,6 +122,11 @@ class _Bucket:
     def nbytes(self) -> int:
         on_disk = sum(np.dtype(kind).itemsize * n for layout in self._layouts for kind, n in layout)
         return on_disk + sum(rows.nbytes for rows in self.held)
+
+    @property
+    def n_documents(self) -> int:
+        on_disk = sum(layout[0][1] for layout in self._layouts)  # the keys come first
+        return on_disk + sum(rows.n_documents for rows in self.held)
 
     def flush(self) -> None:
         if self.held:

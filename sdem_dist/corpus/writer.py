@@ -27,9 +27,8 @@ from sdem_dist.corpus.reader import Corpus, open_corpus
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
-    import zarr
-
     from sdem_dist.corpus.collect import Collected
+    from sdem_dist.storage.arrays import Group
 
 SHARD_DOCUMENTS = 8192
 SMALL_SHARD_DOCUMENTS = 2048
@@ -141,9 +140,9 @@ def write_corpus(
 def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) -> list[int]:
     """Return the numbers of documents of the shards, as equal as can be, none above `shard_documents`.
 
-    By default a shard holds 8192 documents, or about a million entries if that is fewer documents: zarr takes a
-    millisecond an array, in which a core reads and decodes 200,000 entries. A small corpus is cut finer, down to
-    2048 documents, so that several workers have something to do.
+    By default a shard holds 8192 documents, or about a million entries if that is fewer documents: opening and reading
+    an array costs zarr about a millisecond however short it is. A small corpus is cut finer, down to 2048 documents, so
+    that several workers have something to do, and reads about half as fast an entry for it.
     """
     if shard_documents is None:
         by_documents = min(SHARD_DOCUMENTS, max(SMALL_SHARD_DOCUMENTS, math.ceil(n_documents / 16)))
@@ -154,7 +153,7 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
     return [stop - start for start, stop in pairwise(borders)]
 
 
-def _write_shards(parent: zarr.Group, collected: Collected, sizes: list[int]) -> tuple[ShardInfo, ...]:
+def _write_shards(parent: Group, collected: Collected, sizes: list[int]) -> tuple[ShardInfo, ...]:
     from sdem_dist.corpus.rows import cut
     from sdem_dist.corpus.shards import write_shard
 

@@ -80,9 +80,7 @@ def one_pass(estimator: Any, learner: Sdem, source: inputs.Source, state: SdemSt
     plan = settings.plan(estimator, source.n_documents, learner.seed)
     plan = type(plan)(plan.n_documents, 1, plan.n_rounds, plan.n_lanes, plan.seed)
     with executor_for(None, estimator.n_jobs, _nonzeros(source)) as executor:
-        return train(
-            learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=state
-        ).state
+        return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=state).state
 
 
 def evaluate_source(

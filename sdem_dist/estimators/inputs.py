@@ -55,9 +55,7 @@ def training_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: 
     return _more_than_one_class(_memory_source(estimator, X, y, None, sample_weight))
 
 
-def partial_source(
-    estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool
-) -> Source:
+def partial_source(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool) -> Source:
     """Return what `partial_fit` trains on: documents in their order, with all classes."""
     if first and classes is None:
         raise ValueError("classes must be passed on the first call to partial_fit.")
@@ -132,9 +130,7 @@ def corpus_source(corpus: Corpus) -> Source:
 def matrix_and_labels(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[sp.csr_matrix, np.ndarray]:
     """Return a checked CSR matrix and checked labels."""
     if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
-        )
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     if is_dask_array(X):
         X = gather_blocks(X)
     if is_dask_array(y):
@@ -186,11 +182,19 @@ def _memory_source(
         if len(unknown):
             raise ValueError(f"y has labels that are not among the classes: {_some(unknown)}")
         positions = np.searchsorted(classes, y)
-    weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = (
+        None
+        if sample_weight is None
+        else _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    )
     from sdem_dist.estimators.settings import seed_of
 
     corpus = MemoryCorpus(
-        X, positions.astype(np.int32), tuple(classes.tolist()), weights=weights, random_state=seed_of(estimator.random_state)
+        X,
+        positions.astype(np.int32),
+        tuple(classes.tolist()),
+        weights=weights,
+        random_state=seed_of(estimator.random_state),
     )
     counts = np.bincount(positions, weights, len(classes))
     return Source(

@@ -11,14 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.estimators import inputs, settings
 from sdem_dist.estimators.fitting import fit_state, one_pass
 from sdem_dist.estimators.scoring import over_blocks
-
 from sdem_dist.models.naive_bayes import joint_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from sdem_dist.corpus import Corpus
     from sdem_dist.engine.events import Callback
 
 
@@ -252,13 +250,13 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
-        """ln p(word | class), shape (n_classes, n_features)."""
+        """Ln p(word | class), shape (n_classes, n_features)."""
         check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
     @property
     def class_log_prior_(self) -> np.ndarray:
-        """ln p(class), shape (n_classes,)."""
+        """Ln p(class), shape (n_classes,)."""
         check_is_fitted(self)
         return self._learner.class_log_prior(self._state)
 

@@ -12,6 +12,8 @@ from zarr.codecs import BloscCodec
 
 from sdem_dist.errors import CorpusError
 
+Group = zarr.Group
+
 # Measured on documents of 20 Newsgroups, one core: bytes an entry (entries decoded a second) for uint16 indices with
 # uint8 counts, uint32 indices with uint8 counts, and uint16 indices with float32 weights.
 #   none                    3.1          5.1          6.1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -175,12 +176,12 @@ def test_ascending_agrees_with_a_loop(rows):
     indptr = np.cumsum([0, *map(len, rows)])
     indices = np.array([i for row in rows for i in row], np.uint16)
     problem = find_problem(Documents(np.ones(len(indices), np.uint8), indices, indptr, 10), 0)
-    assert (problem is None) == all(a < b for row in rows for a, b in zip(row, row[1:], strict=False))
+    assert (problem is None) == all(a < b for row in rows for a, b in pairwise(row))
 
 
 def dense(**changes) -> np.ndarray:
     matrix = np.ones((4, 3))
-    for _, (row, column, value) in changes.items():
+    for row, column, value in changes.values():
         matrix[row, column] = value
     return matrix
 

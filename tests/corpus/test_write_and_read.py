@@ -26,6 +26,7 @@ def counts(n=N, m=M, seed=0, top=4):
     rng = np.random.default_rng(seed)
     dense = rng.integers(0, top, (n, m)) * (rng.random((n, m)) < 0.2)
     dense[::17] = 0  # empty documents
+    dense[n // 2, 0], dense[n // 3, 1] = 300, 70000  # in shards of wider dtypes than the others
     return sp.csr_matrix(dense)
 
 
@@ -52,7 +53,7 @@ def test_round_trip_shuffled(tmp_path):
     assert header.classes == ("a", "b", "ç")
     np.testing.assert_array_equal(np.array(header.classes)[documents.labels], Y[ids])
     assert header.class_counts == tuple(np.unique(Y, return_counts=True)[1])
-    assert documents.data.dtype == np.uint8
+    assert documents.data.dtype == np.uint32
     assert documents.indices.dtype == np.uint16
     assert documents.indptr.dtype == np.int64
     assert documents.labels.dtype == np.int32
@@ -63,11 +64,11 @@ def test_round_trip_shuffled(tmp_path):
     assert list(check_corpus(corpus)) == []
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     borders=st.lists(st.integers(0, N), max_size=12),
     shuffle=st.booleans(),
-    memory=st.sampled_from([0, 700, 5000, 1 << 20]),
+    memory=st.sampled_from([2000, 10_000, 1 << 20]),
 )
 def test_cut_of_the_input_and_memory_do_not_matter(tmp_path, monkeypatch, borders, shuffle, memory):
     options = {"shuffle": shuffle, "shard_documents": 30, "random_state": 5, "overwrite": True}
@@ -97,7 +98,7 @@ def test_order_is_kept_without_shuffling(tmp_path):
 
 
 def test_seeds_give_different_orders(tmp_path):
-    orders = {tuple(all_ids(write_corpus(tmp_path / f"c{s}", X, Y, random_state=s))) for s in (0, 1, -1, 2**70)}
+    orders = {tuple(all_ids(write_corpus(tmp_path / f"c{s}", X, Y, random_state=s))) for s in (0, 1, -1, 2**40)}
     assert len(orders) == 4
 
 
@@ -109,7 +110,7 @@ def test_every_kind_of_matrix(tmp_path):
         "coo": sp.coo_array(X),
         "dense": X.toarray(),
         "float": X.astype(float),
-        "fortran": np.asfortranarray(X.toarray().astype(np.int16)),
+        "fortran": np.asfortranarray(X.toarray().astype(np.int32)),
     }
     for name, kind in kinds.items():
         assert write_corpus(tmp_path / name, kind, list(Y)).header.uid == expected, name

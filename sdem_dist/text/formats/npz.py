@@ -70,7 +70,7 @@ def _blocks(
             bounds = indptr[first : first + block_documents + 1]
             size = int(bounds[-1] - bounds[0])
             words, values = indices.take(size).astype(np.int64), data.take(size)
-            if size and not (0 <= words.min() and words.max() < n_features):
+            if size and not (words.min() >= 0 and words.max() < n_features):
                 raise IngestError(
                     f"{path}, rows from {first + 1}: a column lies outside the {n_features} of the matrix"
                 )

@@ -1,0 +1,118 @@
+"""``sdem demo``: the whole way, from raw text to predictions, on text that every installation has."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sdem_dist.estimators.naive_bayes import MultinomialNB
+
+LOSSES = ("nll", "ncll", "hinge")
+HELD_OUT = 0.2
+
+
+@click.command()
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("sdem-demo"),
+    show_default=True,
+    help="Where the corpus, the models and the picture go.",
+)
+@click.option("--workers", type=click.IntRange(1), default=2, show_default=True, help="Dask worker processes.")
+@click.option("--epochs", type=click.IntRange(1), default=15, show_default=True, help="Passes over the documents.")
+def demo(folder: Path, workers: int, epochs: int) -> None:
+    """Learn from which of eight installed Python packages a docstring comes.
+
+    Collects the docstrings, ingests them as a zarr corpus with a held-out part, starts a Dask cluster on this machine,
+    trains naive Bayes with each loss, and compares. Nothing is downloaded.
+    """
+    from rich.console import Console
+
+    from sdem_dist import MultinomialNB, ingest, open_corpus
+    from sdem_dist.cluster import connected
+    from sdem_dist.estimators.warm_up import warm_up
+    from sdem_dist.text import VectorizerSettings, collect_docstrings
+
+    console = Console(highlight=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+
+    def say(what: str) -> None:
+        console.print(f"[dim]{time.perf_counter() - started:5.1f} s[/dim]  {what}")
+
+    texts, labels = collect_docstrings()
+    source = folder / "docstrings.jsonl"
+    lines = (json.dumps({"label": label, "text": text}) for label, text in zip(labels, texts, strict=True))
+    source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    say(f"collected {len(texts):,} docstrings of {len(set(labels))} packages: {source}")
+
+    corpus_path, test_path = folder / "docstrings.zarr", folder / "docstrings-held-out.zarr"
+    report = ingest(
+        [source], corpus_path, VectorizerSettings(min_df=2), held_out=HELD_OUT, held_out_path=test_path, overwrite=True
+    )
+    corpus, test = open_corpus(corpus_path), open_corpus(test_path)
+    say(
+        f"ingested {report.n_documents:,} training documents, {report.n_features:,} words, "
+        f"{len(corpus.header.shards)} shards: {corpus_path}; held out {report.n_held_out:,}: {test_path}"
+    )
+    warm_up()
+    say("compiled the kernels")
+    models: dict[str, MultinomialNB] = {}
+    with connected(n_workers=workers) as client:
+        say(f"started a Dask cluster of {workers} worker processes")
+        for loss in LOSSES:
+            model = MultinomialNB(loss=loss, n_epochs=epochs).fit(corpus, client=client, validation=test)
+            model.save(folder / f"{loss}.model")
+            models[loss] = model
+            say(f"trained with {loss.upper()}: {folder / f'{loss}.model'}")
+    _table(console, models, corpus.n_documents)
+    best = max(LOSSES, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
+    _words(console, models[best], best)
+    from sdem_dist.estimators.words import plot_histories
+
+    picture = folder / "curves.png"
+    plot_histories({loss.upper(): m.history_ for loss, m in models.items()}, picture, prefix="validation_")
+    say(f"models: {folder}/*.model; curves on the held-out documents: {picture}")
+    console.print(
+        f"\nNow yours: [bold]echo 'Return a lazy array chunked along every axis.' | "
+        f"sdem predict {folder / f'{best}.model'} -[/bold]"
+    )
+
+
+def _table(console: Console, models: dict[str, MultinomialNB], n_documents: int) -> None:
+    from rich.table import Table
+
+    table = Table(title="On the held-out documents")
+    for name in ("loss", "test accuracy", "NCLL", "hinge loss", "perplexity", "documents/s"):
+        table.add_column(name, justify="left" if name == "loss" else "right")
+    for loss, model in models.items():
+        last = model.history_[-1]
+        seconds = sum(h["seconds"] for h in model.history_)
+        table.add_row(
+            loss.upper(),
+            f"{last['validation_accuracy']:.4f}",
+            f"{last['validation_ncll']:.3f}",
+            f"{last['validation_hinge']:.3f}",
+            f"{last['validation_perplexity']:,.0f}",
+            f"{n_documents * len(model.history_) / seconds:,.0f}",
+        )
+    console.print(table)
+
+
+def _words(console: Console, model: MultinomialNB, loss: str) -> None:
+    from rich.table import Table
+
+    from sdem_dist.estimators.words import speaking_words
+
+    table = Table(title=f"The words that speak most for each class ({loss.upper()})", show_header=False)
+    for name, words in speaking_words(model).items():
+        table.add_row(str(name), " ".join(words))
+    console.print(table)

@@ -1,0 +1,70 @@
+"""Which words speak for which class, and how a training went, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PANELS = (
+    ("accuracy", "accuracy"),
+    ("ncll", "NCLL a document"),
+    ("hinge", "hinge loss a document"),
+    ("perplexity", "perplexity a word"),
+)
+
+
+def speaking_words(estimator: Any, n_words: int = 10) -> dict[Any, list[str]]:
+    """Return the words that speak most for each class of a fitted naive Bayes.
+
+    A word's say is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
+    words of a document of the class, to the evidence against the others.
+
+    Parameters
+    ----------
+    estimator : fitted MultinomialNB
+    n_words : int
+
+    Returns
+    -------
+    dict of class to list of str
+        The loudest first; a model without vocabulary names words by their numbers.
+    """
+    p = np.exp(estimator.feature_log_prob_)
+    others = (p.sum(axis=0) - p) / (len(p) - 1)
+    say = p * (np.log(p) - np.log(others))
+    names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[1])]
+    return {
+        c: [names[w] for w in np.argsort(-s, kind="stable")[:n_words]]
+        for c, s in zip(estimator.classes_.tolist(), say, strict=True)
+    }
+
+
+def plot_histories(histories: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, prefix: str = "") -> None:
+    """Draw accuracy, NCLL, hinge loss and perplexity by epoch, a line for each training, into a picture file.
+
+    Parameters
+    ----------
+    histories : dict of name to ``history_``
+    path : path
+        PNG, SVG or PDF, by its suffix.
+    prefix : str
+        ``"validation_"`` draws the validation documents' values.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, (name, title) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
+        for label, history in histories.items():
+            shown = [(h["epoch"], h[prefix + name]) for h in history if prefix + name in h]
+            marker = "o" if len(shown) > 1 else "s"
+            axes.plot(*zip(*shown, strict=True), marker=marker, markersize=4, label=label)
+        axes.set_title(title)
+        axes.set_xlabel("epoch")
+        axes.grid(alpha=0.3)
+    figure.axes[0].legend()
+    figure.savefig(path, dpi=110)
