@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sdem_dist")
 def main() -> None:
-    """Train generative models of documents discriminatively, over corpora of any size, on Dask.
+    r"""Train generative models of documents discriminatively, over corpora of any size, on Dask.
 
     \b
     A first look, with nothing to download:   sdem demo

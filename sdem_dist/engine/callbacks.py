@@ -21,6 +21,7 @@ class LogLines:
         self._prefix = prefix
 
     def __call__(self, event: Event) -> None:
+        """Write what a person without a terminal wants to know of an event."""
         if isinstance(event, RunStarted):
             self._write(
                 f"{event.n_epochs} epochs, {event.n_rounds} round(s) an epoch, {event.n_lanes} lane(s) a round, "
@@ -46,6 +47,7 @@ class ProgressBar:
         self._task: Any = None
 
     def __call__(self, event: Event) -> None:
+        """Move the bar."""
         if isinstance(event, RunStarted):
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

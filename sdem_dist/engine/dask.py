@@ -43,7 +43,7 @@ class DaskExecutor:
             client.wait_for_workers(1, timeout=wait_for_workers)
         except TimeoutError as error:
             raise ClusterError(
-                f"the scheduler at {client.scheduler.address} has had no worker for {wait_for_workers:g} s; "
+                f"the scheduler at {client.scheduler_info()['address']} has had no worker for {wait_for_workers:g} s; "
                 "start workers or ask whoever runs the cluster"
             ) from error
         self._workers = sorted(client.scheduler_info(n_workers=-1)["workers"])

@@ -60,7 +60,7 @@ class InProcess:
         future: Future[Any] = Future()
         try:
             future.set_result(_call(function, args))
-        except Exception as error:  # kept for `result`, as a pool keeps it
+        except Exception as error:  # noqa: BLE001  kept for `result`, as a pool keeps it
             future.set_exception(error)
         return future
 

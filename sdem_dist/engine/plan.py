@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -34,28 +35,28 @@ class Plan:
     def ranges(self) -> list[tuple[int, int]]:
         """Return the (start, stop) of every range, in stored order."""
         bounds = np.linspace(0, self.n_documents, self.n_rounds * self.n_lanes + 1).astype(np.int64)
-        return [(int(a), int(b)) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [(int(a), int(b)) for a, b in pairwise(bounds)]
 
     @property
     def lane_documents(self) -> int:
         """Return the documents of a lane in one round, rounded down."""
         return self.n_documents // (self.n_rounds * self.n_lanes)
 
-    def round(self, epoch: int, round: int) -> list[Lane]:
+    def lanes(self, epoch: int, round_: int) -> list[Lane]:
         """Return the lanes of one round."""
         ranges = self.ranges
-        dealt = self._deal(epoch)[round]
+        dealt = self._deal(epoch)[round_]
         documents = sum(ranges[r][1] - ranges[r][0] for r in dealt)
-        return [Lane(epoch, round, lane, *ranges[r], documents) for lane, r in enumerate(dealt)]
+        return [Lane(epoch, round_, lane, ranges[r][0], ranges[r][1], documents) for lane, r in enumerate(dealt)]
 
     def _deal(self, epoch: int) -> np.ndarray:
-        generator = np.random.Generator(np.random.Philox(key=np.array([self.seed, epoch], np.uint64)))
-        # Keyed with a counter block of its own, so that no lane draws the same numbers.
-        generator.bit_generator.advance(1 << 64)
+        # A counter block of its own, so that no lane draws the same numbers.
+        bits = np.random.Philox(key=np.array([self.seed, epoch], np.uint64), counter=1 << 64)
+        generator = np.random.Generator(bits)
         return generator.permutation(self.n_rounds * self.n_lanes).reshape(self.n_rounds, self.n_lanes)
 
 
 def evaluation_ranges(n_documents: int, n_ranges: int) -> list[tuple[int, int]]:
     """Cut documents that are only scored into `n_ranges` contiguous ranges, fewer where there are fewer documents."""
     bounds = np.linspace(0, n_documents, min(n_ranges, max(n_documents, 1)) + 1).astype(np.int64)
-    return [(int(a), int(b)) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [(int(a), int(b)) for a, b in pairwise(bounds)]

@@ -114,16 +114,16 @@ def train(
             break
         first = progress.round if epoch == progress.epoch else 0
         seconds = progress.seconds if first else 0.0
-        for round in range(first, plan.n_rounds):
+        for round_ in range(first, plan.n_rounds):
             started = time.perf_counter()
-            previous, state = state, _submit_round(learner, corpus, plan, executor, state, epoch, round)
+            previous, state = state, _submit_round(learner, corpus, plan, executor, state, epoch, round_)
             executor.wait(state)
             del previous  # kept until now: what a lost worker held is recomputed from it, not from the beginning
             seconds += time.perf_counter() - started
-            emit(RoundEnded(epoch, round))
-            last = round == plan.n_rounds - 1
-            if checkpoints is not None and not last and checkpoints.due(epoch * plan.n_rounds + round + 1, False):
-                at = Progress(epoch, round + 1, history, best_epoch, seconds)
+            emit(RoundEnded(epoch, round_))
+            last = round_ == plan.n_rounds - 1
+            if checkpoints is not None and not last and checkpoints.due(epoch * plan.n_rounds + round_ + 1, False):
+                at = Progress(epoch, round_ + 1, history, best_epoch, seconds)
                 state = _publish(executor, checkpoints, run, at, state, best, emit)
         metrics = _evaluate(learner, corpus, plan, executor, state, epoch, monitoring)
         history.append({"epoch": epoch + 1, "seconds": seconds, **metrics})
@@ -141,9 +141,9 @@ def train(
 
 
 def _submit_round(
-    learner: Learner, corpus: tasks.CorpusLike, plan: Plan, executor: Executor, state: Any, epoch: int, round: int
+    learner: Learner, corpus: tasks.CorpusLike, plan: Plan, executor: Executor, state: Any, epoch: int, round_: int
 ) -> Any:
-    lanes = [lane for lane in plan.round(epoch, round) if lane.stop > lane.start]
+    lanes = [lane for lane in plan.lanes(epoch, round_) if lane.stop > lane.start]
     # A bundle is a whole subtree of the reduction, or one leaf: either way the same bits.
     bundle = tasks.TREE_ARITY if plan.lane_documents < BUNDLED_LANE else 1
     level = [

@@ -213,9 +213,8 @@ def _more_than_one_class(source: Source) -> Source:
     if present < 2:
         where = getattr(source.corpus, "path", None)
         what = f"{where} has" if where else "y has"
-        raise ValueError(
-            f"{what} one class only ({_some(source.classes[np.flatnonzero(source.class_counts)])}): a classifier needs at least two classes"
-        )
+        found = _some(source.classes[np.flatnonzero(source.class_counts)])
+        raise ValueError(f"{what} one class only ({found}): a classifier needs at least two classes")
     return source
 
 

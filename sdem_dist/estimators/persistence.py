@@ -40,7 +40,7 @@ def save_model(estimator: Any, path: str | Path) -> None:
         "vectorizer": estimator.vectorizer_,
         "history": estimator.history_,
         "n_iter": int(estimator.n_iter_),
-        "learner": {k: v for k, v in estimator._learner.__dict__.items()},
+        "learner": dict(estimator._learner.__dict__),
     }
     write_archive(path, KIND, arrays, metadata)
 
@@ -75,7 +75,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Any:
     if name not in _ESTIMATORS:
         raise ValueError(f"it holds a {name!r}, which this version does not know")
     estimator = getattr(import_module(_ESTIMATORS[name]), name)(**metadata["parameters"])
-    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in metadata["learner"].items()}
+    settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in metadata["learner"].items()}
     learner = Sdem(**settings)
     state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
     n_features, n_classes = learner.n_features, learner.n_classes

@@ -90,7 +90,7 @@ def check(estimator: Any) -> None:
     if isinstance(e.alpha, str):
         if e.alpha not in ("laplace", "log"):
             raise ValueError(f"alpha must be 'laplace', 'log' or a number, got {e.alpha!r}")
-    elif not (np.isscalar(e.alpha) and np.isfinite(e.alpha) and e.alpha >= 0):
+    elif not (isinstance(e.alpha, int | float | np.floating | np.integer) and 0 <= e.alpha < np.inf):
         raise ValueError(f"alpha must be 'laplace', 'log' or a finite number that is not negative, got {e.alpha!r}")
     elif e.alpha == 0 and e.loss != "nll":
         raise ValueError("alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S")

@@ -151,7 +151,8 @@ class Sdem:
     def _run_lane(self, state: SdemState, local: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Run sdEM over the lane's documents from the broadcast mu; return its mu times its weight."""
         documents = local.documents
-        assert documents.labels is not None and documents.weights is not None
+        assert documents.labels is not None
+        assert documents.weights is not None
         weight = float(documents.weights.sum())
         order = np.random.Generator(np.random.Philox(key=_key(self.seed, lane))).permutation(documents.n_documents)
         words = state.words[local.words]
@@ -194,7 +195,8 @@ class Sdem:
     def _expected_statistics(self, state: SdemState, local: LocalDocuments) -> SdemStatistics:
         """Return the sum over documents of class weights times counts, all at the broadcast theta (Table 1)."""
         documents = local.documents
-        assert documents.labels is not None and documents.weights is not None
+        assert documents.labels is not None
+        assert documents.weights is not None
         if self.loss == "nll":
             scores = np.zeros((documents.n_documents, self.n_classes))
         else:
@@ -208,7 +210,14 @@ class Sdem:
     def combine(self, a: SdemStatistics, b: SdemStatistics) -> SdemStatistics:
         """Add two sets of lanes, word by word."""
         words, rows = add_rows(a.words, a.rows, b.words, b.rows)
-        return SdemStatistics(words, rows, *(x + y for x, y in zip(a[2:], b[2:], strict=True)))
+        return SdemStatistics(
+            words,
+            rows,
+            a.class_counts + b.class_counts,
+            a.gamma + b.gamma,
+            a.class_gamma + b.class_gamma,
+            a.weight + b.weight,
+        )
 
     def update(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
         """Merge the lanes of a round into the next mu."""
@@ -296,7 +305,8 @@ class Sdem:
         parameters = self.parameters(state)
         sums = np.zeros(len(SUMS))
         for d, words in batches:
-            assert d.labels is not None and d.weights is not None
+            assert d.labels is not None
+            assert d.weights is not None
             scores = naive_bayes.joint_scores(parameters._replace(log_words=parameters.log_words[words]), d)
             sums += evaluation_sums(scores, d.labels, d.weights, naive_bayes.lengths(d))
         return sums
