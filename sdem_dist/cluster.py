@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist.errors import ClusterError
@@ -63,6 +64,8 @@ def _client(scheduler: str, timeout: float) -> Client:
     from distributed import Client
 
     where = {"scheduler_file": scheduler} if scheduler.endswith(".json") else {"address": scheduler}
+    if "scheduler_file" in where and not Path(scheduler).exists():  # distributed would wait for it without a deadline
+        raise ClusterError(f"there is no scheduler file {scheduler}: start the scheduler, or check the path")
     try:
         return Client(**where, timeout=timeout)
     except (OSError, TimeoutError, ValueError) as error:

@@ -41,10 +41,13 @@ def ncll(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def hinge(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return ``max(0, 1 - ln p(y, d) / p(rival, d))`` of each document (equation 17)."""
+    return np.maximum(0.0, 1.0 - _margin(scores, labels, rival_of(scores, labels)))
+
+
+def _margin(scores: np.ndarray, labels: np.ndarray, rivals: np.ndarray) -> np.ndarray:
     each = np.arange(len(labels))
     with np.errstate(invalid="ignore"):  # -inf minus -inf: two impossible classes are a tie
-        margin = np.nan_to_num(scores[each, labels] - scores[each, rival_of(scores, labels)], nan=0.0)
-    return np.maximum(0.0, 1.0 - margin)
+        return np.asarray(np.nan_to_num(scores[each, labels] - scores[each, rivals], nan=0.0))
 
 
 def marginal_log_likelihood(scores: np.ndarray) -> np.ndarray:
@@ -74,6 +77,7 @@ def class_weights(loss: str, scores: np.ndarray, labels: np.ndarray) -> np.ndarr
     weights = np.zeros_like(scores)
     weights[each, labels] = 1.0
     if loss == "hinge":
-        weights[each, rival_of(scores, labels)] = -1.0
-        weights[hinge(scores, labels) == 0.0] = 0.0
+        rivals = rival_of(scores, labels)
+        weights[each, rivals] = -1.0
+        weights[_margin(scores, labels, rivals) > 1.0] = 0.0
     return weights

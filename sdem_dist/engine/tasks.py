@@ -37,17 +37,16 @@ def map_lanes(learner: Learner, corpus: CorpusLike, state: Any, lanes: Sequence[
 
 
 def combine(learner: Learner, *parts: Any) -> Any:
-    """Combine statistics pairwise, neighbours first: the shape, and so the bits, depend on their number only."""
+    """Combine statistics in groups of neighbours: the shape, and so the bits, depend on their number only."""
     level = list(parts)
     while len(level) > 1:
-        pairs = [learner.combine(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
-        level = pairs + level[len(pairs) * 2 :]
+        level = [learner.combine(level[i : i + TREE_ARITY]) for i in range(0, len(level), TREE_ARITY)]
     return level[0]
 
 
-def update(learner: Learner, state: Any, statistics: Any) -> Any:
-    """Return the next state."""
-    return learner.update(state, statistics)
+def update(learner: Learner, state: Any, *parts: Any) -> Any:
+    """Return the next state, from statistics of which the last level of the tree is still to be combined."""
+    return learner.update(state, combine(learner, *parts))
 
 
 def evaluate(learner: Learner, corpus: CorpusLike, state: Any, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -57,4 +56,4 @@ def evaluate(learner: Learner, corpus: CorpusLike, state: Any, ranges: Sequence[
 
 def add(*parts: np.ndarray) -> np.ndarray:
     """Add evaluation sums in the order given."""
-    return np.sum(np.stack(parts), axis=0)
+    return np.asarray(np.sum(np.stack(parts), axis=0))

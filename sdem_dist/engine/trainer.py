@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sdem_dist.engine import tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import Callback, CheckpointWritten, EpochEnded, RoundEnded, RunEnded, RunStarted
@@ -144,21 +142,23 @@ def _submit_round(
     learner: Learner, corpus: tasks.CorpusLike, plan: Plan, executor: Executor, state: Any, epoch: int, round_: int
 ) -> Any:
     lanes = [lane for lane in plan.lanes(epoch, round_) if lane.stop > lane.start]
+    if not lanes:  # more lanes than documents
+        return state
     # A bundle is a whole subtree of the reduction, or one leaf: either way the same bits.
     bundle = tasks.TREE_ARITY if plan.lane_documents < BUNDLED_LANE else 1
     level = [
         executor.submit(tasks.map_lanes, learner, corpus, state, lanes[i : i + bundle], affinity=lanes[i].start)
         for i in range(0, len(lanes), bundle)
     ]
-    return executor.submit(tasks.update, learner, state, _reduce(executor, tasks.combine, level, learner))
+    return executor.submit(tasks.update, learner, state, *_reduce(executor, tasks.combine, level, learner))
 
 
-def _reduce(executor: Executor, function: Any, level: list[Any], *leading: Any) -> Any:
-    """Reduce by a tree whose shape depends on the number of parts only."""
-    while len(level) > 1:
+def _reduce(executor: Executor, function: Any, level: list[Any], *leading: Any) -> list[Any]:
+    """Reduce to one last group by a tree whose shape depends on the number of parts only."""
+    while len(level) > tasks.TREE_ARITY:
         groups = [level[i : i + tasks.TREE_ARITY] for i in range(0, len(level), tasks.TREE_ARITY)]
         level = [executor.submit(function, *leading, *group) for group in groups]
-    return level[0]
+    return level
 
 
 def _evaluate(
@@ -197,7 +197,7 @@ def evaluate(
         executor.submit(tasks.evaluate, learner, corpus, state, ranges[i : i + bundle], affinity=ranges[i][0])
         for i in range(0, len(ranges), bundle)
     ]
-    return finish(np.asarray(executor.result(_reduce(executor, tasks.add, level))))
+    return finish(tasks.add(*(executor.result(part) for part in _reduce(executor, tasks.add, level))))
 
 
 def _exhausted(history: list[dict[str, float]], best_epoch: int, monitoring: Monitoring) -> bool:

@@ -59,7 +59,10 @@ def fit_state(
     if validation is not None:
         held_out = _validation_source(estimator, validation, client)
         watch = Monitoring(watch.every, held_out.corpus, held_out.n_documents, watch.monitor, watch.patience)
-    run = fingerprint(asdict(learner), plan.__dict__, source.identity, estimator.patience)
+    stopping = None  # without patience, what is evaluated decides nothing
+    if estimator.patience is not None:
+        stopping = (estimator.patience, watch.every, held_out.identity)
+    run = fingerprint(asdict(learner), asdict(plan), source.identity, stopping)
     with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor:
         result = train(
             learner,

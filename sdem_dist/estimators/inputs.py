@@ -29,6 +29,8 @@ class Source:
     """Documents by weight."""
     identity: str
     """Hash of the content, for checkpoints."""
+    weighted: bool
+    """Entries are real weights rather than counts."""
     vocabulary_hash: str | None = None
     vocabulary: list[str] | None = None
     vectorizer: dict[str, Any] | None = None
@@ -62,6 +64,8 @@ def partial_source(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: 
     known = np.unique(classes) if first else estimator.classes_
     if not first and classes is not None and not np.array_equal(known, np.unique(classes)):
         raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}")
+    if len(known) < 2:
+        raise ValueError(f"classes has one class only ({_some(known)}): a classifier needs at least two classes")
     X, y = matrix_and_labels(estimator, X, y, reset=first)
     return _memory_source(estimator, X, y, known, sample_weight)
 
@@ -120,6 +124,7 @@ def corpus_source(corpus: Corpus) -> Source:
         n_documents=header.n_documents,
         weight=float(header.n_documents),
         identity=header.uid,
+        weighted=header.weighted,
         vocabulary_hash=header.vocabulary_hash,
         vocabulary=corpus.vocabulary(),
         vectorizer=header.vectorizer,
@@ -204,7 +209,8 @@ def _memory_source(
         n_features=X.shape[1],
         n_documents=X.shape[0],
         weight=float(X.shape[0] if weights is None else weights.sum()),
-        identity="memory",
+        identity=corpus.header.uid,
+        weighted=bool(np.any(X.data != np.rint(X.data))),
     )
 
 

@@ -59,7 +59,8 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         Multiplies the running prior correction gamma. The paper has 1.
     absence : float or "auto", default="auto"
         For "mean": how much a lane that did not meet a word counts towards keeping the word's row as it was, between
-        0 (not at all) and 1 (like any other lane: the plain mean). "auto": 3 / n_classes, at most 1.
+        0 (not at all) and 1 (like any other lane: the plain mean). "auto": 3 / n_classes for
+        counts, 10 / n_classes for weights such as tf-idf, at most 1.
     average : bool, default=False
         Polyak-Ruppert averaging: the model is the mean of mu over all rounds after the first epoch.
     class_weight : dict, "balanced" or None, default=None

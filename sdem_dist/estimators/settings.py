@@ -22,8 +22,8 @@ MIN_LANE_DOCUMENTS = 8
 MAX_LANE_DOCUMENTS = 50_000
 LANES = 64
 ROUNDS = 8
-ABSENCE_CLASSES = 3.0
-"""Classes up to which ``absence="auto"`` is the plain mean."""
+ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
+"""Classes up to which ``absence="auto"`` is the plain mean; chosen by tests/benchmarks/choose_defaults.py."""
 
 
 def default_lanes(n_documents: int, n_rounds: int) -> int:
@@ -131,12 +131,18 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
         step_decay=float(e.step_decay),
         tolerance=float(e.tolerance),
         prior_scale=float(e.prior_scale),
-        absence=min(1.0, ABSENCE_CLASSES / n_classes) if e.absence == "auto" else float(e.absence),
+        absence=_absence(e.absence, n_classes, source.weighted),
         average=bool(e.average),
         log_prior=_log_prior(e, n_classes),
         class_weight=_class_weight(e.class_weight, source),
         seed=seed,
     )
+
+
+def _absence(absence: str | float, n_classes: int, weighted: bool) -> float:
+    if absence == "auto":
+        return min(1.0, ABSENCE_CLASSES["weights" if weighted else "counts"] / n_classes)
+    return float(absence)
 
 
 def _log_prior(e: Any, n_classes: int) -> tuple[float, ...] | None:

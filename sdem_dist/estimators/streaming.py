@@ -44,7 +44,8 @@ def predict_lines(
     ModelError
         The model cannot be loaded, or was not trained on text.
     """
-    load_model(model)  # an error in the file is reported before any process starts
+    _model.cache_clear()  # the file may have been replaced
+    _model(str(model))  # an error in it is reported before any process starts
     blocks = _blocks(iter(texts), block)
     first = list(islice(blocks, 2))
     n_jobs = n_jobs or len(os.sched_getaffinity(0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdem_dist.kernels.jit import jit
-from sdem_dist.kernels.rows import add_row
+from sdem_dist.kernels.rows import add_row, add_rows_at
 
 
 @jit
@@ -17,8 +17,8 @@ def add_scores(data, indices, indptr, table, out):  # type: ignore[no-untyped-de
     out : ndarray of shape (n_documents, n_classes), float64, changed in place
     """
     for d in range(indptr.size - 1):
-        for j in range(indptr[d], indptr[d + 1]):
-            add_row(data[j], table[indices[j]], out[d])
+        start, stop = indptr[d], indptr[d + 1]
+        add_rows_at(data[start:stop], indices[start:stop], table, out[d])
 
 
 @jit

@@ -7,7 +7,7 @@ import numpy as np
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.logarithm import log
 from sdem_dist.kernels.losses import class_weights
-from sdem_dist.kernels.rows import add_row, clip_row, copy_row, log_row
+from sdem_dist.kernels.rows import add_row, add_rows_at, clip_row, copy_row, log_row
 
 
 @jit
@@ -63,7 +63,8 @@ def run_documents(
     longest = 0
     for i in range(order.size):
         longest = max(longest, indptr[order[i] + 1] - indptr[order[i]])
-    rows = np.empty(longest * n_classes)
+    rows = np.empty((longest if exact else 0, n_classes))
+    ascending = np.arange(longest).astype(np.uint32)
     scores = np.empty(n_classes)
     step = np.empty((batch_size, n_classes))
     largest = np.empty(batch_size)
@@ -93,16 +94,15 @@ def run_documents(
             for k in range(n_classes):
                 scores[k] = 0.0
             if exact:
-                used = rows[: (stop - start) * n_classes]
                 for j in range(start, stop):
-                    copy_row(words[indices[j]], used[(j - start) * n_classes : (j - start + 1) * n_classes])
+                    copy_row(words[indices[j]], rows[j - start])
+                # One loop over all rows, whatever the number of classes: it vectorises even for two.
+                used = rows.reshape(-1)[: (stop - start) * n_classes]
                 for i in range(used.size):
                     used[i] = log(used[i] + gamma)
-                for j in range(start, stop):
-                    add_row(data[j], used[(j - start) * n_classes : (j - start + 1) * n_classes], scores)
+                add_rows_at(data[start:stop], ascending[: stop - start], rows, scores)
             else:
-                for j in range(start, stop):
-                    add_row(data[j], logs[indices[j]], scores)
+                add_rows_at(data[start:stop], indices[start:stop], logs, scores)
             for j in range(start, stop):
                 length += data[j]
             for k in range(n_classes):

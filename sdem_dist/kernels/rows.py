@@ -17,6 +17,33 @@ def add_row(factor, row, out):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
+def add_four_rows(c0, row0, c1, row1, c2, row2, c3, row3, out):  # type: ignore[no-untyped-def]
+    """``out += c0 * row0 + ... + c3 * row3``: four rows for one pass over `out`."""
+    for k in range(out.size):
+        out[k] += c0 * row0[k] + c1 * row1[k] + c2 * row2[k] + c3 * row3[k]
+
+
+@jit_inline
+def add_rows_at(factors, positions, table, out):  # type: ignore[no-untyped-def]
+    """``out += sum_j factors[j] * table[positions[j]]``."""
+    whole = factors.size - factors.size % 4
+    for j in range(0, whole, 4):
+        add_four_rows(
+            factors[j],
+            table[positions[j]],
+            factors[j + 1],
+            table[positions[j + 1]],
+            factors[j + 2],
+            table[positions[j + 2]],
+            factors[j + 3],
+            table[positions[j + 3]],
+            out,
+        )
+    for j in range(whole, factors.size):
+        add_row(factors[j], table[positions[j]], out)
+
+
+@jit_inline
 def copy_row(row, out):  # type: ignore[no-untyped-def]
     """``out = row``."""
     for k in range(out.size):
@@ -40,76 +67,82 @@ def log_row(row, shift, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def local_words(indices, n_features):  # type: ignore[no-untyped-def]
-    """Renumber the words of some documents compactly.
+def mark_words(words, number):  # type: ignore[no-untyped-def]
+    """Set ``number[w]`` to 1 for every word; `number` has shape (n_features,), uint32."""
+    for i in range(words.size):
+        number[words[i]] = 1
 
-    Parameters
-    ----------
-    indices : ndarray of shape (n_nonzeros,), integers below `n_features`
-    n_features : int
 
-    Returns
-    -------
-    words : ndarray of shape (n_words,), uint32
-        The words that occur, ascending.
-    local : ndarray of shape (n_nonzeros,), uint32
-        Position of each entry's word in `words`.
-    """
-    number = np.zeros(n_features, np.uint32)
-    for i in range(indices.size):
-        number[indices[i]] = 1
+@jit
+def number_words(number):  # type: ignore[no-untyped-def]
+    """Turn the marks of `mark_words` into positions and return the marked words, ascending: shape (n_words,), uint32."""
     n_words = np.uint32(0)
-    for w in range(n_features):
+    for w in range(number.size):
         n_words += number[w]
     words = np.empty(n_words, np.uint32)
     n_words = np.uint32(0)
-    for w in range(n_features):
+    for w in range(number.size):
         if number[w]:
             words[n_words] = w
             number[w] = n_words
             n_words += np.uint32(1)
-    local = np.empty(indices.size, np.uint32)
-    for i in range(indices.size):
-        local[i] = number[indices[i]]
-    return words, local
+    return words
 
 
 @jit
-def add_rows(words_a, rows_a, words_b, rows_b):  # type: ignore[no-untyped-def]
-    """Add two sets of rows, each with its ascending words.
+def gather_rows(table, words, shift, rows, logs):  # type: ignore[no-untyped-def]
+    """Copy the rows of some words and take the logarithms of what they hold plus `shift`.
 
     Parameters
     ----------
-    words_a, words_b : ndarray of shape (n_a,), (n_b,), uint32, ascending
-    rows_a, rows_b : ndarray of shape (n_a, width), (n_b, width), float64
-
-    Returns
-    -------
-    words : ndarray of shape (n_union,), uint32, ascending
-    rows : ndarray of shape (n_union, width), float64
-        ``a + b`` where both have the word, the row itself where one has.
+    table : ndarray of shape (n_features, n_classes), float64
+    words : ndarray of shape (n_words,), integers
+    shift : float
+    rows, logs : ndarray of shape (n_words, n_classes), float64, overwritten
     """
-    width = rows_a.shape[1]
-    words = np.empty(words_a.size + words_b.size, np.uint32)
-    rows = np.empty((words.size, width))
-    a = b = n = 0
-    while a < words_a.size or b < words_b.size:
-        first = b >= words_b.size or (a < words_a.size and words_a[a] <= words_b[b])
-        second = a >= words_a.size or (b < words_b.size and words_b[b] <= words_a[a])
-        out = rows[n]
-        if first and second:
-            words[n] = words_a[a]
-            copy_row(rows_a[a], out)
-            add_row(1.0, rows_b[b], out)
-            a += 1
-            b += 1
-        elif first:
-            words[n] = words_a[a]
-            copy_row(rows_a[a], out)
-            a += 1
-        else:
-            words[n] = words_b[b]
-            copy_row(rows_b[b], out)
-            b += 1
-        n += 1
-    return words[:n].copy(), rows[:n].copy()
+    for i in range(words.size):
+        copy_row(table[words[i]], rows[i])
+        log_row(rows[i], shift, logs[i])
+
+
+@jit
+def weigh_rows(rows, weight, out):  # type: ignore[no-untyped-def]
+    """Write ``weight * rows`` and, in one more column, the weight itself: `out` has shape (n_words, n_classes + 1)."""
+    n_classes = rows.shape[1]
+    for i in range(rows.shape[0]):
+        source, target = rows[i], out[i]
+        for k in range(n_classes):
+            target[k] = weight * source[k]
+        target[n_classes] = weight
+
+
+@jit
+def scatter_add_rows(words, rows, number, out):  # type: ignore[no-untyped-def]
+    """Add each word's row to ``out[number[word]]``."""
+    for i in range(words.size):
+        add_row(1.0, rows[i], out[number[words[i]]])
+
+
+@jit
+def average_rows(words, rows, total, absence, table):  # type: ignore[no-untyped-def]
+    """Replace the rows of some words by their average over lanes, in place.
+
+    Parameters
+    ----------
+    words : ndarray of shape (n_words,), integers
+    rows : ndarray of shape (n_words, n_classes + 1), float64
+        Weighted sums over the lanes that met the word, and those lanes' weight.
+    total : float
+        Weight of all lanes.
+    absence : float
+        How much of the weight of the other lanes keeps the row as it was.
+    table : ndarray of shape (n_features, n_classes), float64, changed in place
+    """
+    n_classes = table.shape[1]
+    for i in range(words.size):
+        source, target = rows[i], table[words[i]]
+        kept = absence * max(total - source[n_classes], 0.0)
+        weight = source[n_classes] + kept
+        if weight > 0.0:  # lanes of weight zero have no say
+            for k in range(n_classes):
+                target[k] = (source[k] + kept * target[k]) / weight

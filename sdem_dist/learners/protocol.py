@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -63,8 +63,8 @@ class Learner(Protocol):
     def map(self, state: Any, documents: Any, lane: Lane) -> Any:
         """Return the statistics of one lane at the broadcast state: on a worker, no I/O, no hidden state."""
 
-    def combine(self, a: Any, b: Any) -> Any:
-        """Return the statistics of two sets of lanes together; associative up to rounding."""
+    def combine(self, parts: Sequence[Any]) -> Any:
+        """Return the statistics of one or more sets of lanes together; associative up to rounding."""
 
     def update(self, state: Any, statistics: Any) -> Any:
         """Return the next state: step in the expectation parameters, check, M-step."""

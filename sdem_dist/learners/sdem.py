@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,7 +13,14 @@ from sdem_dist.documents import Documents
 from sdem_dist.evaluation import SUMS, evaluation_sums
 from sdem_dist.kernels import losses as kernel_losses
 from sdem_dist.kernels.multinomial import run_documents
-from sdem_dist.kernels.rows import add_rows, local_words
+from sdem_dist.kernels.rows import (
+    average_rows,
+    gather_rows,
+    mark_words,
+    number_words,
+    scatter_add_rows,
+    weigh_rows,
+)
 from sdem_dist.learners.protocol import Lane, LocalDocuments
 from sdem_dist.models import naive_bayes
 
@@ -134,7 +141,10 @@ class Sdem:
         """Renumber words compactly, make counts floats, and fold class weights into document weights."""
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
-        words, local = local_words(documents.indices, documents.n_features)
+        number = np.zeros(documents.n_features, np.uint32)
+        mark_words(documents.indices, number)
+        words = number_words(number)
+        local = number[documents.indices]
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         if self.class_weight is not None:
             weights = weights * np.asarray(self.class_weight)[documents.labels]
@@ -155,12 +165,14 @@ class Sdem:
         assert documents.weights is not None
         weight = float(documents.weights.sum())
         order = np.random.Generator(np.random.Philox(key=_key(self.seed, lane))).permutation(documents.n_documents)
-        words = state.words[local.words]
         class_counts = state.class_counts.copy()
         word_step = self.prior_scale * self.alpha / self.n_documents
         class_step = self.prior_scale * self.class_alpha / self.n_documents
         # The gamma frozen in the logarithms is that of the middle of the lane.
         frozen = state.gamma + 0.5 * word_step * weight / (1.0 + self.step_decay * state.t)
+        words = np.empty((len(local.words), self.n_classes))
+        logs = np.empty_like(words)
+        gather_rows(state.words, local.words, frozen, words, logs)
         gamma, class_gamma, _ = run_documents(
             documents.data,
             documents.indices,
@@ -172,7 +184,7 @@ class Sdem:
             words,
             state.totals.copy(),
             class_counts,
-            np.empty((0, 0)) if self.exact else np.log(words + frozen),
+            np.empty((0, 0)) if self.exact else logs,
             frozen,
             state.gamma,
             state.class_gamma,
@@ -188,8 +200,7 @@ class Sdem:
             self.tolerance,
         )
         rows = np.empty((len(words), self.n_classes + 1))
-        np.multiply(words, weight, out=rows[:, :-1])
-        rows[:, -1] = weight
+        weigh_rows(words, weight, rows)
         return SdemStatistics(local.words, rows, weight * class_counts, weight * gamma, weight * class_gamma, weight)
 
     def _expected_statistics(self, state: SdemState, local: LocalDocuments) -> SdemStatistics:
@@ -207,16 +218,24 @@ class Sdem:
         weight = float(documents.weights.sum())
         return SdemStatistics(local.words, rows, weights.sum(axis=0), 0.0, 0.0, weight)
 
-    def combine(self, a: SdemStatistics, b: SdemStatistics) -> SdemStatistics:
-        """Add two sets of lanes, word by word."""
-        words, rows = add_rows(a.words, a.rows, b.words, b.rows)
+    def combine(self, parts: Sequence[SdemStatistics]) -> SdemStatistics:
+        """Add sets of lanes, word by word, from first to last."""
+        if len(parts) == 1:
+            return parts[0]
+        number = np.zeros(self.n_features, np.uint32)
+        for part in parts:
+            mark_words(part.words, number)
+        words = number_words(number)
+        rows = np.zeros((len(words), self.n_classes + 1))
+        for part in parts:
+            scatter_add_rows(part.words, part.rows, number, rows)
         return SdemStatistics(
             words,
             rows,
-            a.class_counts + b.class_counts,
-            a.gamma + b.gamma,
-            a.class_gamma + b.class_gamma,
-            a.weight + b.weight,
+            np.sum([p.class_counts for p in parts], axis=0),
+            sum(p.gamma for p in parts),
+            sum(p.class_gamma for p in parts),
+            sum(p.weight for p in parts),
         )
 
     def update(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
@@ -240,15 +259,8 @@ class Sdem:
     def _mean(self, state: SdemState, lanes: SdemStatistics) -> SdemState:
         """Average the lanes' mu; each word's row over the lanes that met it, see `absence`."""
         total = lanes.weight
-        met = lanes.rows[:, -1]
         words = state.words.copy()
-        rows = lanes.rows[:, :-1]
-        if self.absence:
-            absent = self.absence * np.maximum(total - met, 0.0)
-            rows = rows + absent[:, None] * words[lanes.words]
-            met = met + absent
-        present = met > 0  # a lane of weight zero has no say
-        words[lanes.words[present]] = rows[present] / met[present, None]
+        average_rows(lanes.words, lanes.rows, total, self.absence, words)
         return state._replace(
             words=words,
             totals=words.sum(axis=0),

@@ -1,0 +1,30 @@
+"""NaN and infinities within JSON, which has no word for them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+_NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def to_json(value: Any) -> Any:
+    """Return `value`, made of dicts, lists, tuples and scalars, with ``{"float": name}`` for numbers that JSON lacks."""
+    if isinstance(value, dict):
+        return {name: to_json(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(float(value))}
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """Return what `to_json` was given, with lists for tuples."""
+    if isinstance(value, dict):
+        if value.keys() == {"float"} and value["float"] in _NAMES:
+            return _NAMES[value["float"]]
+        return {name: from_json(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return [from_json(v) for v in value]
+    return value

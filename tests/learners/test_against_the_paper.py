@@ -1,0 +1,167 @@
+"""The trained parameters agree to rounding with a plain program of the paper's algorithms."""
+
+from __future__ import annotations
+
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference import naive_bayes_sdem as paper
+from reference.random_documents import as_pairs, random_counts
+
+from sdem_dist import MultinomialNB
+from sdem_dist.engine.plan import Plan
+
+LOSSES = ("ncll", "hinge")
+PRIORS = ("laplace", "log")
+
+
+def alpha_of(prior, n_words: int) -> float:
+    return {"laplace": 1.0, "log": float(np.log(n_words))}.get(prior, prior)
+
+
+def assert_same(model: MultinomialNB, counts: paper.Counts) -> None:
+    state = model._state
+    np.testing.assert_allclose(state.words.T, counts.N, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(state.totals, counts.M, rtol=1e-9)
+    np.testing.assert_allclose(state.gamma, counts.gamma, rtol=1e-9)
+    np.testing.assert_allclose(state.class_gamma, counts.gamma_classes, rtol=1e-9)
+    np.testing.assert_allclose(state.t, counts.t, rtol=1e-12)
+    np.testing.assert_allclose(model.feature_log_prob_, counts.log_words(), rtol=1e-9)
+    np.testing.assert_allclose(model.class_log_prior_, counts.log_classes(), rtol=1e-9, atol=1e-12)
+
+
+def run_in_sequence(X, y, loss: str, prior, seed: int, n_epochs: int = 1, weights=None, decay: float = 1e-5):
+    """Train both: one lane, one round, steps of one document, gamma of the moment, no tolerance."""
+    model = MultinomialNB(
+        loss=loss, alpha=prior, n_lanes=1, rounds_per_epoch=1, tolerance=0, n_epochs=n_epochs, evaluate_every=0,
+        random_state=seed, step_decay=decay,
+    ).fit(X, y, sample_weight=weights)  # fmt: skip
+    stored = paper.stored_order(len(y), seed)
+    documents, labels = as_pairs(X[stored]), np.searchsorted(model.classes_, y[stored])
+    alpha = alpha_of(prior, X.shape[1])
+    counts = paper.Counts.start(len(model.classes_), X.shape[1], alpha)
+    for epoch in range(n_epochs):
+        counts = paper.run(
+            counts, documents, labels, paper.lane_order(len(y), seed, epoch, 0, 0), loss=loss, alpha=alpha,
+            n=len(y) if weights is None else weights.sum(), decay=decay,
+            document_weights=None if weights is None else weights[stored],
+        )  # fmt: skip
+    return model, counts
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("prior", [*PRIORS, 0.1])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_one_lane_is_the_papers_algorithm(loss, prior, seed):
+    X, y = random_counts(seed=seed)
+    model, counts = run_in_sequence(X, y, loss, prior, seed)
+    assert_same(model, counts)
+    assert (counts.N == 0).any() or prior != 0.1  # the check step is exercised
+    started = np.full_like(counts.N, alpha_of(prior, X.shape[1]))
+    assert not np.allclose(counts.N, started)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_several_epochs_weights_and_a_fast_decay(loss):
+    X, y = random_counts(60, 20, 4, seed=3)
+    weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.5], len(y))
+    model, counts = run_in_sequence(X.astype(float) * 0.37, y, loss, "laplace", 2, 3, weights, decay=0.01)
+    assert_same(model, counts)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("absence", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_lanes_are_the_papers_algorithm_with_gamma_frozen_then_averaged(loss, absence, batch):
+    X, y = random_counts(70, 40, 3, seed=5, length=4.0)
+    n_epochs, n_rounds, n_lanes, seed, alpha, n = 2, 2, 3, 11, 1.0, len(y)
+    model = MultinomialNB(
+        loss=loss, n_lanes=n_lanes, rounds_per_epoch=n_rounds, n_epochs=n_epochs, tolerance=0, evaluate_every=0,
+        absence=absence, batch_size=batch, random_state=seed, step_decay=1e-3,
+    ).fit(X, y)  # fmt: skip
+    stored = paper.stored_order(n, seed)
+    documents, labels = as_pairs(X[stored]), y[stored]
+    counts = paper.Counts.start(3, X.shape[1], alpha)
+    plan = Plan(n, n_epochs, n_rounds, n_lanes, seed)
+    for epoch in range(n_epochs):
+        for round_ in range(n_rounds):
+            lanes, met, sizes = [], [], []
+            for place in plan.lanes(epoch, round_):
+                here = range(place.start, place.stop)
+                middle = counts.gamma + 0.5 * alpha / n * len(here) / (1 + 1e-3 * counts.t)
+                order = place.start + paper.lane_order(len(here), seed, epoch, round_, place.lane)
+                lanes.append(
+                    paper.run(
+                        counts, documents, labels, order, loss=loss, alpha=alpha, n=n, decay=1e-3, batch=batch,
+                        frozen_gamma=middle, stands_for=place.round_documents / len(here),
+                    )
+                )  # fmt: skip
+                met.append({w for d in here for w in documents[d][0]})
+                sizes.append(float(len(here)))
+            counts = paper.average(counts, lanes, met, sizes, absence)
+    assert_same(model, counts)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_steps_of_several_documents_in_one_lane(loss):
+    X, y = random_counts(50, 25, 3, seed=8)
+    model = MultinomialNB(
+        loss=loss, n_lanes=1, rounds_per_epoch=1, n_epochs=1, tolerance=0, evaluate_every=0, batch_size=7
+    ).fit(X, y)
+    stored = paper.stored_order(50, 0)
+    counts = paper.run(
+        paper.Counts.start(3, 25, 1.0), as_pairs(X[stored]), y[stored], paper.lane_order(50, 0, 0, 0, 0),
+        loss=loss, alpha=1.0, n=50, batch=7, frozen_gamma=0.5,
+    )  # fmt: skip
+    assert_same(model, counts)
+
+
+def test_a_fixed_class_prior_is_used_and_not_learned():
+    X, y = random_counts(50, 25, 3, seed=9)
+    prior = np.array([0.6, 0.3, 0.1])
+    model = MultinomialNB(
+        n_lanes=1, rounds_per_epoch=1, n_epochs=1, tolerance=0, evaluate_every=0, class_prior=prior
+    ).fit(X, y)
+    stored = paper.stored_order(50, 0)
+    counts = paper.run(
+        paper.Counts.start(3, 25, 1.0), as_pairs(X[stored]), y[stored], paper.lane_order(50, 0, 0, 0, 0),
+        loss="ncll", alpha=1.0, n=50, log_prior=np.log(prior),
+    )  # fmt: skip
+    np.testing.assert_allclose(model.feature_log_prob_, counts.log_words(), rtol=1e-9)
+    np.testing.assert_allclose(model.class_log_prior_, np.log(prior), rtol=1e-12)
+
+
+def r8() -> tuple[list[str], list[str]]:
+    if "SDEM_CORPORA" not in os.environ:
+        pytest.skip("SDEM_CORPORA does not name the folder of real corpora")
+    path = Path(os.environ["SDEM_CORPORA"], "cachopo", "r8-train-stemmed.txt.xz")
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        labels, texts = zip(*(line.rstrip("\n").split("\t", 1) for line in lines), strict=True)
+    return list(texts), list(labels)
+
+
+def docstrings() -> tuple[list[str], list[str]]:
+    from sdem_dist.text import collect_docstrings
+
+    texts, labels = collect_docstrings()
+    cut = np.random.default_rng(0).permutation(len(texts))[:1500]
+    return [texts[i] for i in cut], [labels[i] for i in cut]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("corpus", [r8, docstrings])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_whole_corpora(corpus, loss, prior):
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    texts, labels = corpus()
+    X = CountVectorizer(token_pattern=r"\S+").fit_transform(texts)
+    model, counts = run_in_sequence(X, np.array(labels), loss, prior, 0)
+    assert len(model.classes_) == 8
+    assert_same(model, counts)

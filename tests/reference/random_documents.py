@@ -1,0 +1,26 @@
+"""Small random corpora for tests, with what real ones have: empty documents, words of one class, rare words."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+
+def random_counts(n_documents: int = 120, n_words: int = 30, n_classes: int = 3, seed: int = 0, length: float = 8.0):
+    """Return counts (CSR of integers) and labels; the classes differ, yet not so much that training is at once done."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.4), n_classes)
+    y = rng.permutation(np.arange(n_documents) % n_classes)
+    rows = [rng.multinomial(rng.poisson(length), 0.5 * topics[k] + 0.5 / n_words) for k in y]
+    X = np.array(rows, dtype=np.int64)
+    X[:: max(n_documents // 5, 1)] = 0
+    return sp.csr_matrix(X), y
+
+
+def as_pairs(X) -> list[tuple[list[int], list[float]]]:
+    """Return each row as its words and how often they occur."""
+    X = sp.csr_matrix(X)
+    return [
+        (X.indices[a:b].tolist(), X.data[a:b].astype(float).tolist())
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
