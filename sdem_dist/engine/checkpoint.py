@@ -15,6 +15,7 @@ import numpy as np
 
 from sdem_dist.errors import ModelError
 from sdem_dist.storage.archive import read_archive, write_archive
+from sdem_dist.storage.numbers import from_json, to_json
 
 KIND = "sdem-checkpoint"
 _NAME = re.compile(r"checkpoint-(\d{6})-(\d{6})\.sdem")
@@ -86,7 +87,7 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         arrays = _named(state, "state") | (_named(best, "best") if best is not None else {})
         path = self.folder / f"checkpoint-{progress.epoch:06d}-{progress.round:06d}.sdem"
-        write_archive(path, KIND, arrays, {"run": run, "progress": progress._asdict()})
+        write_archive(path, KIND, arrays, {"run": run, "progress": to_json(progress._asdict())})
         for old in self._paths()[: -self.keep]:
             old.unlink(missing_ok=True)
         self._last = time.monotonic()
@@ -104,13 +105,17 @@ class Checkpoints:
         if not paths:
             return None
         arrays, metadata = read_archive(paths[-1], KIND)
-        if metadata["run"] != run:
+        if metadata.get("run") != run:
             raise ModelError(
                 f"{paths[-1]} was written by a run with other settings or on another corpus; "
                 "resume with the same ones, or choose another checkpoint folder"
             )
-        best = _restored(state_type, arrays, "best") if "best_t" in arrays else None
-        return Progress(**metadata["progress"]), _restored(state_type, arrays, "state"), best
+        try:
+            progress = Progress(**from_json(metadata["progress"]))
+            best = _restored(state_type, arrays, "best") if "best_t" in arrays else None
+            return progress, _restored(state_type, arrays, "state"), best
+        except (KeyError, TypeError) as error:
+            raise ModelError(f"{paths[-1]}: the parts of this checkpoint do not fit together ({error})") from error
 
     def _paths(self) -> list[Path]:
         found = self.folder.iterdir() if self.folder.is_dir() else []

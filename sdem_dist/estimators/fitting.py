@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from sdem_dist.engine.callbacks import for_terminal
@@ -81,7 +81,11 @@ def fit_state(
 def one_pass(estimator: Any, learner: Sdem, source: inputs.Source, state: SdemState) -> SdemState:
     """Run one epoch from `state` over a source in memory."""
     plan = settings.plan(estimator, source.n_documents, learner.seed)
-    plan = type(plan)(plan.n_documents, 1, plan.n_rounds, plan.n_lanes, plan.seed)
+    plan = replace(plan, n_epochs=1)
+    nothing = learner.init()  # a mean over earlier rounds would hide what this pass learns
+    state = state._replace(
+        mean_words=nothing.mean_words, mean_class_counts=nothing.mean_class_counts, n_averaged=nothing.n_averaged
+    )
     with executor_for(None, estimator.n_jobs, _nonzeros(source)) as executor:
         return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=state).state
 

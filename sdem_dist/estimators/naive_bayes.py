@@ -62,7 +62,8 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         0 (not at all) and 1 (like any other lane: the plain mean). "auto": 3 / n_classes for
         counts, 10 / n_classes for weights such as tf-idf, at most 1.
     average : bool, default=False
-        Polyak-Ruppert averaging: the model is the mean of mu over all rounds after the first epoch.
+        Polyak-Ruppert averaging: the model is the mean of mu over all rounds after the first epoch. `partial_fit` goes
+        on from the last mu, and does not average.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     evaluate_every : int, default=1

@@ -11,6 +11,7 @@ import numpy as np
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.sdem import Sdem, SdemState
 from sdem_dist.storage.archive import read_archive, write_archive
+from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.strings import decode_strings, encode_strings
 
 KIND = "sdem-model"
@@ -34,7 +35,7 @@ def save_model(estimator: Any, path: str | Path) -> None:
         "estimator": type(estimator).__name__,
         "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
         "classes": estimator.classes_.tolist(),
-        "classes_dtype": estimator.classes_.dtype.kind,
+        "classes_dtype": estimator.classes_.dtype.str,
         "n_features": int(estimator.n_features_in_),
         "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
         "vectorizer": estimator.vectorizer_,
@@ -42,7 +43,7 @@ def save_model(estimator: Any, path: str | Path) -> None:
         "n_iter": int(estimator.n_iter_),
         "learner": dict(estimator._learner.__dict__),
     }
-    write_archive(path, KIND, arrays, metadata)
+    write_archive(path, KIND, arrays, to_json(metadata))
 
 
 def load_model(path: str | Path) -> Any:
@@ -63,7 +64,7 @@ def load_model(path: str | Path) -> Any:
     """
     arrays, metadata = read_archive(path, KIND)
     try:
-        return _rebuild(arrays, metadata)
+        return _rebuild(arrays, from_json(metadata))
     except ModelError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -74,7 +75,10 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Any:
     name = metadata["estimator"]
     if name not in _ESTIMATORS:
         raise ValueError(f"it holds a {name!r}, which this version does not know")
-    estimator = getattr(import_module(_ESTIMATORS[name]), name)(**metadata["parameters"])
+    parameters = metadata["parameters"]
+    if isinstance(parameters["class_weight"], list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
+    estimator = getattr(import_module(_ESTIMATORS[name]), name)(**parameters)
     settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in metadata["learner"].items()}
     learner = Sdem(**settings)
     state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
@@ -86,15 +90,20 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Any:
         "class_counts": (n_classes,),
         "mean_words": (n_features, n_classes) if averaged else (0, 0),
         "mean_class_counts": (n_classes,) if averaged else (0,),
+        **dict.fromkeys(("gamma", "class_gamma", "t", "n_averaged"), ()),
     }
     for field, shape in expected.items():
         value = getattr(state, field)
+        value = np.asarray(value)
         if value.shape != shape or value.dtype != np.float64 or not (np.isfinite(value).all() and (value >= 0).all()):
             raise ValueError(f"array {field!r} is not made of {shape} finite numbers, none negative")
     classes = np.array(metadata["classes"])
     if classes.shape != (n_classes,) or metadata["n_features"] != n_features:
         raise ValueError("classes or features do not match the arrays")
-    estimator.classes_ = classes.astype(object) if metadata["classes_dtype"] == "O" else classes
+    if learner.log_prior is not None and len(learner.log_prior) != n_classes:
+        raise ValueError("the class prior does not match the classes")
+    dtype = np.dtype(metadata["classes_dtype"])
+    estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
     estimator.n_features_in_ = n_features
     if metadata["feature_names"]:
         estimator.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
@@ -117,7 +126,9 @@ def _field(value: np.ndarray) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as JSON values; a RandomState has been used up and becomes None."""
+    """Return a parameter as JSON values: a dict as its items; a RandomState has been used up and becomes None."""
+    if isinstance(value, dict):
+        return [[_plain(k), _plain(v)] for k, v in value.items()]
     if isinstance(value, np.ndarray | tuple):
         return [_plain(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value)]
     if isinstance(value, np.generic):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,8 +41,10 @@ def seed_of(random_state: Any) -> int:
     """Return an integer seed from what scikit-learn accepts as ``random_state``."""
     from sklearn.utils import check_random_state
 
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
+    if isinstance(random_state, int | np.integer) and 0 <= random_state < 2**63:
         return int(random_state)
+    if isinstance(random_state, int | np.integer):
+        raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state!r}")
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
@@ -82,9 +86,12 @@ def check(estimator: Any) -> None:
         optional = name != "n_epochs"
         if not (optional and value is None) and not (isinstance(value, int | np.integer) and value >= 1):
             raise ValueError(f"{name} must be a positive integer{' or None' if optional else ''}, got {value!r}")
-    for name in ("step_decay", "tolerance", "prior_scale", "evaluate_every"):
-        if not getattr(e, name) >= 0:
-            raise ValueError(f"{name} must not be negative, got {getattr(e, name)!r}")
+    for name in ("step_decay", "tolerance", "prior_scale"):
+        value = getattr(e, name)
+        if not (isinstance(value, Real) and np.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} must be a finite number that is not negative, got {value!r}")
+    if not (isinstance(e.evaluate_every, int | np.integer) and e.evaluate_every >= 0):
+        raise ValueError(f"evaluate_every must be an integer that is not negative, got {e.evaluate_every!r}")
     if e.absence != "auto" and not (isinstance(e.absence, int | float) and 0 <= e.absence <= 1):
         raise ValueError(f"absence must be 'auto' or a number between 0 and 1, got {e.absence!r}")
     if isinstance(e.alpha, str):
@@ -150,6 +157,8 @@ def _log_prior(e: Any, n_classes: int) -> tuple[float, ...] | None:
         prior = np.asarray(e.class_prior, np.float64)
         if prior.shape != (n_classes,):
             raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
+        if not (np.isfinite(prior).all() and (prior >= 0).all() and prior.any()):
+            raise ValueError(f"class_prior must be made of finite numbers, none negative, got {prior.tolist()}")
         with np.errstate(divide="ignore"):
             return tuple(np.log(prior).tolist())
     if not e.fit_prior:
@@ -165,6 +174,10 @@ def _class_weight(class_weight: Any, source: Source) -> tuple[float, ...] | None
             raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
         counts = np.asarray(source.class_counts, np.float64)
         return tuple((counts.sum() / (len(counts) * np.maximum(counts, 1.0))).tolist())
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
+    if not all(np.isfinite(w) and w >= 0 for w in class_weight.values()):
+        raise ValueError(f"class_weight must be made of finite numbers, none negative, got {class_weight!r}")
     unknown = set(class_weight) - set(source.classes.tolist())
     if unknown:
         raise ValueError(f"class_weight names classes that are not there: {sorted(unknown, key=str)}")
