@@ -47,7 +47,8 @@ def hinge(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def _margin(scores: np.ndarray, labels: np.ndarray, rivals: np.ndarray) -> np.ndarray:
     each = np.arange(len(labels))
     with np.errstate(invalid="ignore"):  # -inf minus -inf: two impossible classes are a tie
-        return np.asarray(np.nan_to_num(scores[each, labels] - scores[each, rivals], nan=0.0))
+        margin = scores[each, labels] - scores[each, rivals]
+    return np.where(np.isnan(margin), 0.0, margin)
 
 
 def marginal_log_likelihood(scores: np.ndarray) -> np.ndarray:

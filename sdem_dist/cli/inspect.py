@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,18 +19,23 @@ CLASSES_SHOWN = 30
 
 
 @click.command("inspect")
-@click.argument("corpus")
+@click.argument("corpus", metavar="CORPUS|MODEL")
 @click.option("--no-check", is_flag=True, help="Only read the manifest: leave out the checksums of every shard.")
 def inspect_command(corpus: str, no_check: bool) -> None:
-    """Show what is in CORPUS, and check every shard of it.
+    """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is and which words it goes by.
 
-    Exits with 1 if a shard is damaged, and names it.
+    Exits with 1 if a shard or the model is damaged, and names it.
     """
     from rich.console import Console
 
     from sdem_dist.corpus import check_corpus, describe, open_corpus
 
     console = Console(highlight=False, soft_wrap=True)
+    if Path(corpus).is_file():
+        from sdem_dist.cli.inspect_model import show_model
+
+        show_model(console, Path(corpus))
+        return
     try:
         opened = open_corpus(corpus)
         description = describe(opened)

@@ -15,6 +15,9 @@ PANELS = (
     ("perplexity", "perplexity a word"),
 )
 
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Told apart by colour-blind people too (Okabe and Ito)."""
+
 
 def speaking_words(estimator: Any, n_words: int = 10) -> dict[Any, list[str]]:
     """Return the words that speak most for each class of a fitted naive Bayes.
@@ -48,6 +51,7 @@ def plot_histories(histories: Mapping[str, Sequence[Mapping[str, float]]], path:
     Parameters
     ----------
     histories : dict of name to ``history_``
+        At most six.
     path : path
         PNG, SVG or PDF, by its suffix.
     prefix : str
@@ -59,12 +63,17 @@ def plot_histories(histories: Mapping[str, Sequence[Mapping[str, float]]], path:
     figure = Figure(figsize=(11, 7), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, (name, title) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
-        for label, history in histories.items():
+        for color, (label, history) in zip(COLORS, histories.items(), strict=False):
             shown = [(h["epoch"], h[prefix + name]) for h in history if prefix + name in h]
-            marker = "o" if len(shown) > 1 else "s"
-            axes.plot(*zip(*shown, strict=True), marker=marker, markersize=4, label=label)
+            if len(shown) == 1:  # one pass and done: a level to compare with
+                axes.axhline(shown[0][1], color=color, linestyle="--", label=label)
+            else:
+                axes.plot(*zip(*shown, strict=True), color=color, marker="o", markersize=4, label=label)
         axes.set_title(title)
+        if name == "perplexity":
+            axes.set_yscale("log")
         axes.set_xlabel("epoch")
         axes.grid(alpha=0.3)
     figure.axes[0].legend()
+    figure.suptitle("On the validation documents" if prefix else "On the training documents")
     figure.savefig(path, dpi=110)

@@ -152,7 +152,7 @@ def docstrings() -> tuple[list[str], list[str]]:
     from sdem_dist.text import collect_docstrings
 
     texts, labels = collect_docstrings()
-    cut = np.random.default_rng(0).permutation(len(texts))[:1500]
+    cut = np.random.default_rng(0).permutation(len(texts))[:600]
     return [texts[i] for i in cut], [labels[i] for i in cut]
 
 
@@ -179,10 +179,10 @@ def test_whole_corpora_in_one_go(corpus, prior):
 @pytest.mark.parametrize("corpus", [r8, docstrings])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("prior", PRIORS)
-def test_whole_corpora_a_hundred_documents_at_a_time(corpus, loss, prior):
+def test_whole_corpora_twenty_documents_at_a_time(corpus, loss, prior):
     X, y = counted(corpus)
     classes, y = np.unique(y, return_inverse=True)
-    (n, n_words), alpha, chunk, seed = X.shape, alpha_of(prior, X.shape[1]), 100, 3
+    (n, n_words), alpha, chunk, seed = X.shape, alpha_of(prior, X.shape[1]), 20, 3
     documents = as_pairs(X)
     learner = Sdem(n_words, 8, n, loss=loss, alpha=alpha, exact=True, tolerance=0, seed=seed)
     memory = MemoryCorpus(X, y, tuple(classes.tolist()), shuffle=False)

@@ -1,0 +1,69 @@
+"""The vectorised logarithm is as good as the usual one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdem_dist.kernels.logarithm import log_shifted
+
+SMALLEST = np.finfo(np.float64).tiny
+
+
+def log_of(x) -> np.ndarray:
+    x = np.ascontiguousarray(x, np.float64)
+    out = np.full_like(x, np.nan)
+    log_shifted(x, 0.0, out)
+    return out
+
+
+def ulps(x: np.ndarray) -> np.ndarray:
+    """Errors in units in the last place of the true value."""
+    true = np.log(x.astype(np.longdouble))
+    nearest = np.abs(true.astype(np.float64))
+    return (np.abs(log_of(x) - true) / np.spacing(np.maximum(nearest, SMALLEST))).astype(np.float64)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needs_a_longer_float():
+    if np.finfo(np.longdouble).eps >= np.finfo(np.float64).eps:
+        pytest.skip("longdouble is no longer than float64 here")
+
+
+def test_every_magnitude():
+    rng = np.random.default_rng(0)
+    mantissas = 1 + rng.random(200)
+    for exponent in range(-1022, 1024, 7):
+        assert ulps(np.ldexp(mantissas, exponent)).max() < 1.0
+
+
+@pytest.mark.parametrize("around", [1.0, np.sqrt(0.5), np.sqrt(2.0), 2.0, 1e-300, 1e300])
+def test_neighbours_of_awkward_points(around):
+    steps = np.arange(-2000, 2001)
+    x = (np.float64(around).view(np.int64) + steps).view(np.float64)
+    assert ulps(x).max() < 1.0
+    widely = around * (1 + np.linspace(-0.4, 0.4, 20_001))
+    assert ulps(widely).max() < 1.0
+    assert (np.diff(log_of(np.sort(widely))) >= 0).all()
+
+
+def test_ends_of_the_range_and_one():
+    x = np.array([SMALLEST, np.finfo(np.float64).max, 1.0])
+    assert ulps(x).max() < 1.0
+    assert log_of(x)[2] == 0.0
+
+
+@given(st.floats(SMALLEST, np.finfo(np.float64).max))
+def test_any_positive_number(x):
+    assert ulps(np.array([x]))[0] < 1.0
+
+
+def test_shift_and_plain_python():
+    x = np.array([0.0, 0.5, 3.0])
+    out, plain = np.empty(3), np.empty(3)
+    log_shifted(x, 0.25, out)
+    log_shifted.py_func(x, 0.25, plain)
+    np.testing.assert_array_equal(out, plain)
+    np.testing.assert_allclose(out, np.log(x + 0.25), rtol=1e-15)
