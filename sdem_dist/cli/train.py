@@ -57,7 +57,7 @@ class Alpha(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Merges an epoch.  [default: 8]")
 @click.option(
-    "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step.  [default: 1; with --merge sum 250]"
+    "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step.  [default: 1; with --merge sum 128]"
 )
 @click.option("--validation", metavar="CORPUS", help="Corpus to evaluate after each epoch.")
 @click.option(

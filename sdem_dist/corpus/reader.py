@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.byte_cache import ByteCache
 from sdem_dist.corpus.layout import IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import read_ids, read_shard
 from sdem_dist.documents import Documents
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 # Manifests of large corpora are megabytes, and tasks that open a corpus many: parse each once in a process.
 _headers: dict[str, tuple[tuple[int, ...], Header]] = {}
 _MAX_HEADERS = 32
+shard_cache = ByteCache(256 << 20)
+"""Decoded shards of which only a part was asked for, a cache of the process."""
 
 
 def open_corpus(path: str | Path) -> Corpus:
@@ -122,7 +125,8 @@ class Corpus:
         Returns
         -------
         Documents
-            Arrays of the process's own; ``labels`` is None if the corpus has no classes.
+            Not to be changed: arrays may be views of a shard kept in `shard_cache`. ``labels`` is None if the corpus has
+            no classes.
 
         Raises
         ------
@@ -140,10 +144,14 @@ class Corpus:
         last = max(int(np.searchsorted(starts, stop, side="left")), first + 1)
         parts = []
         for shard in range(first, last):
-            base = int(starts[shard])
-            documents = self.read_shard(shard, verify=verify)
-            rows = slice(max(start - base, 0), min(stop - base, documents.n_documents))
-            parts.append(documents if rows == slice(0, documents.n_documents) else documents[rows])
+            base, size = int(starts[shard]), header.shards[shard].n_documents
+            rows = slice(max(start - base, 0), min(stop - base, size))
+            if rows == slice(0, size):
+                parts.append(self.read_shard(shard, verify=verify))
+            else:  # its other documents are probably wanted next
+                read = partial(self.read_shard, shard, verify=verify)
+                whole = shard_cache.get((header.uid, shard, verify), read)
+                parts.append(whole[rows])
         return Documents.concatenate(parts)
 
     def read_shard(self, shard: int, *, verify: bool = True) -> Documents:

@@ -14,9 +14,9 @@ from sdem_dist.learners.protocol import Lane
 class Plan:
     """Epochs cut into rounds, rounds into lanes.
 
-    The corpus is cut once into ``n_rounds * n_lanes`` contiguous ranges of (almost) equal length; every epoch deals
-    them anew to rounds and lanes, by a permutation keyed with the seed and the epoch.  Ranges stay the same through
-    a run, so that what a worker has read and prepared serves again.
+    The corpus is cut once into ``n_lanes`` contiguous strips, a lane each, and every strip into ``n_rounds`` ranges of
+    (almost) equal length. In each epoch each lane visits its ranges in an order of its own, drawn with the seed and
+    the epoch. So a lane keeps its documents, and what a worker has read and prepared serves again.
 
     Attributes
     ----------
@@ -32,31 +32,36 @@ class Plan:
     seed: int
 
     @property
-    def ranges(self) -> list[tuple[int, int]]:
-        """Return the (start, stop) of every range, in stored order."""
-        bounds = np.linspace(0, self.n_documents, self.n_rounds * self.n_lanes + 1).astype(np.int64)
-        return [(int(a), int(b)) for a, b in pairwise(bounds)]
-
-    @property
     def lane_documents(self) -> int:
         """Return the documents of a lane in one round, rounded down."""
         return self.n_documents // (self.n_rounds * self.n_lanes)
 
-    def lanes(self, epoch: int, round_: int) -> list[Lane]:
-        """Return the lanes of one round."""
-        ranges = self.ranges
-        dealt = self._deal(epoch)[round_]
-        documents = sum(ranges[r][1] - ranges[r][0] for r in dealt)
-        return [Lane(epoch, round_, lane, ranges[r][0], ranges[r][1], documents) for lane, r in enumerate(dealt)]
+    def ranges(self, lane: int) -> list[tuple[int, int]]:
+        """Return the (start, stop) of a lane's ranges, in stored order; some are empty if documents are few."""
+        cells = self.n_rounds * self.n_lanes
+        first = lane * self.n_rounds
+        bounds = [self.n_documents * c // cells for c in range(first, first + self.n_rounds + 1)]
+        return list(pairwise(bounds))
 
-    def _deal(self, epoch: int) -> np.ndarray:
+    def order(self, epoch: int) -> np.ndarray:
+        """Return which of its ranges each lane visits in each round: shape (n_rounds, n_lanes)."""
         # A counter block of its own, so that no lane draws the same numbers.
         bits = np.random.Philox(key=np.array([self.seed, epoch], np.uint64), counter=1 << 64)
-        generator = np.random.Generator(bits)
-        return generator.permutation(self.n_rounds * self.n_lanes).reshape(self.n_rounds, self.n_lanes)
+        ranges = np.tile(np.arange(self.n_rounds), (self.n_lanes, 1))
+        return np.random.Generator(bits).permuted(ranges, axis=1).T
+
+    def lanes(self, epoch: int, round_: int) -> list[Lane]:
+        """Return the lanes of one round that have documents."""
+        visited = self.order(epoch)[round_]
+        spans = [self.ranges(lane)[r] for lane, r in enumerate(visited)]
+        documents = sum(stop - start for start, stop in spans)
+        return [
+            Lane(epoch, round_, lane, start, stop, documents)
+            for lane, (start, stop) in enumerate(spans)
+            if stop > start
+        ]
 
 
-def evaluation_ranges(n_documents: int, n_ranges: int) -> list[tuple[int, int]]:
-    """Cut documents that are only scored into `n_ranges` contiguous ranges, fewer where there are fewer documents."""
-    bounds = np.linspace(0, n_documents, min(n_ranges, max(n_documents, 1)) + 1).astype(np.int64)
-    return [(int(a), int(b)) for a, b in pairwise(bounds)]
+def cut(start: int, stop: int, longest: int) -> list[tuple[int, int]]:
+    """Cut documents that are only scored into ranges of `longest` or fewer."""
+    return [(first, min(first + longest, stop)) for first in range(start, stop, longest)]

@@ -7,11 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sdem_dist.byte_cache import ByteCache
 from sdem_dist.documents import Documents
-from sdem_dist.engine.cache import process_cache
 from sdem_dist.learners.protocol import Lane, Learner
 
 TREE_ARITY = 8
+process_cache = ByteCache(1 << 30)
+"""Prepared documents kept between epochs, one cache a process."""
 
 
 class CorpusLike(Protocol):

@@ -11,16 +11,17 @@ from sdem_dist.engine import tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import Callback, CheckpointWritten, EpochEnded, RoundEnded, RunEnded, RunStarted
 from sdem_dist.engine.executor import Executor
-from sdem_dist.engine.plan import Plan, evaluation_ranges
+from sdem_dist.engine.plan import Plan, cut
 from sdem_dist.evaluation import finish
 from sdem_dist.learners.protocol import Learner
 
 EVALUATION_RANGE = 16_384
-"""Documents that one task scores at most, where ranges are shorter."""
-EVALUATION_TASKS = 8
-"""Tasks into which the scoring of a small corpus is cut at least, where it has as many ranges."""
+"""Documents that one task scores, about."""
 BUNDLED_LANE = 2_000
 """Lanes of fewer documents are bundled into tasks."""
+
+Group = tuple[int, list[tuple[int, int]]]
+"""Affinity and ranges of documents of a task that scores."""
 
 
 class Result(NamedTuple):
@@ -141,16 +142,22 @@ def train(
 def _submit_round(
     learner: Learner, corpus: tasks.CorpusLike, plan: Plan, executor: Executor, state: Any, epoch: int, round_: int
 ) -> Any:
-    lanes = [lane for lane in plan.lanes(epoch, round_) if lane.stop > lane.start]
-    if not lanes:  # more lanes than documents
+    lanes = plan.lanes(epoch, round_)
+    if not lanes:  # more rounds than documents
         return state
     # A bundle is a whole subtree of the reduction, or one leaf: either way the same bits.
-    bundle = tasks.TREE_ARITY if plan.lane_documents < BUNDLED_LANE else 1
+    bundle = _bundle(plan)
     level = [
-        executor.submit(tasks.map_lanes, learner, corpus, state, lanes[i : i + bundle], affinity=lanes[i].start)
+        executor.submit(
+            tasks.map_lanes, learner, corpus, state, lanes[i : i + bundle], affinity=lanes[i].lane // bundle
+        )
         for i in range(0, len(lanes), bundle)
     ]
     return executor.submit(tasks.update, learner, state, *_reduce(executor, tasks.combine, level, learner))
+
+
+def _bundle(plan: Plan) -> int:
+    return tasks.TREE_ARITY if plan.lane_documents < BUNDLED_LANE else 1
 
 
 def _reduce(executor: Executor, function: Any, level: list[Any], *leading: Any) -> list[Any]:
@@ -173,29 +180,39 @@ def _evaluate(
     last = epoch == plan.n_epochs - 1
     if not monitoring.every or ((epoch + 1) % monitoring.every and not last):
         return {}
-    metrics = evaluate(learner, corpus, plan.ranges, executor, state)
+    metrics = evaluate(learner, corpus, _evaluation_groups(plan), executor, state)
     if monitoring.validation is not None:
-        ranges = evaluation_ranges(monitoring.n_validation, -(-monitoring.n_validation // EVALUATION_RANGE))
-        validation = evaluate(learner, monitoring.validation, ranges, executor, state)
+        groups = [(i, [r]) for i, r in enumerate(cut(0, monitoring.n_validation, EVALUATION_RANGE))]
+        validation = evaluate(learner, monitoring.validation, groups, executor, state)
         metrics |= {f"validation_{name}": value for name, value in validation.items()}
     return metrics
 
 
+def _evaluation_groups(plan: Plan) -> list[Group]:
+    """Return what tasks score of the training corpus: the ranges that `map_lanes` has cached, where it has them."""
+    bundle, groups = _bundle(plan), []
+    for first in range(0, plan.n_lanes, bundle):
+        lanes = range(first, min(first + bundle, plan.n_lanes))
+        ranges = [r for lane in lanes for r in plan.ranges(lane) if r[1] > r[0]]
+        size = max(1, EVALUATION_RANGE // max(plan.lane_documents, 1))
+        groups += [(first // bundle, ranges[i : i + size]) for i in range(0, len(ranges), size)]
+    return groups
+
+
 def evaluate(
-    learner: Learner, corpus: tasks.CorpusLike, ranges: Sequence[tuple[int, int]], executor: Executor, state: Any
+    learner: Learner, corpus: tasks.CorpusLike, groups: Sequence[Group], executor: Executor, state: Any
 ) -> dict[str, float]:
-    """Return the metrics of a state over ranges of documents, see `sdem_dist.evaluation.finish`.
+    """Return the metrics of a state over documents, see `sdem_dist.evaluation.finish`.
 
     Parameters
     ----------
+    groups : sequence of (affinity, ranges of documents)
+        A task each.
     state : handle of the executor
     """
-    ranges = [(start, stop) for start, stop in ranges if stop > start]
-    longest = max(stop - start for start, stop in ranges)
-    bundle = max(1, min(EVALUATION_RANGE // longest, -(-len(ranges) // EVALUATION_TASKS)))
     level = [
-        executor.submit(tasks.evaluate, learner, corpus, state, ranges[i : i + bundle], affinity=ranges[i][0])
-        for i in range(0, len(ranges), bundle)
+        executor.submit(tasks.evaluate, learner, corpus, state, ranges, affinity=affinity)
+        for affinity, ranges in groups
     ]
     return finish(tasks.add(*(executor.result(part) for part in _reduce(executor, tasks.add, level))))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sdem_dist.engine.callbacks import for_terminal
 from sdem_dist.engine.checkpoint import Checkpoints, fingerprint
 from sdem_dist.engine.executor import Executor, InProcess
-from sdem_dist.engine.plan import evaluation_ranges
+from sdem_dist.engine.plan import cut
 from sdem_dist.engine.trainer import EVALUATION_RANGE, Monitoring, evaluate, train
 from sdem_dist.estimators import inputs, settings
 
@@ -95,8 +95,8 @@ def evaluate_source(
 ) -> dict[str, float]:
     """Return the metrics of a state over a source."""
     with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor:
-        ranges = evaluation_ranges(source.n_documents, -(-source.n_documents // EVALUATION_RANGE))
-        return evaluate(learner, source.corpus, ranges, executor, executor.put(state))
+        groups = [(i, [r]) for i, r in enumerate(cut(0, source.n_documents, EVALUATION_RANGE))]
+        return evaluate(learner, source.corpus, groups, executor, executor.put(state))
 
 
 def _validation_source(estimator: Any, validation: Any, client: Any) -> inputs.Source:

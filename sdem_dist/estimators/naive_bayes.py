@@ -50,7 +50,7 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         "mean": each lane runs sdEM over its documents and the lanes' expectation parameters are averaged, each word's
         over the lanes that met it. "sum": the lanes' statistics at one theta are added for one step a round.
     batch_size : int, default=None
-        Documents of a step: inside a lane for "mean" (None: 1), of a round for "sum" (None: 250).
+        Documents of a step: inside a lane for "mean" (None: 1), of a round for "sum" (None: 128).
     step_decay : float, default=1e-5
         lambda of the step size ``1 / (1 + lambda t)``, t counting documents.
     tolerance : float, default=1e-6

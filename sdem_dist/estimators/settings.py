@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.inputs import Source
 
 MERGES = ("mean", "sum")
-SUM_BATCH = 250
+SUM_BATCH = 128
 """Default documents of a round for ``merge="sum"``."""
 SUM_TASK_DOCUMENTS = 1_000
 """Documents that make a task of ``merge="sum"`` worth its overhead."""
@@ -104,7 +104,10 @@ def check(estimator: Any) -> None:
 
 
 def pseudo_count(alpha: str | float, n_features: int) -> float:
-    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2); 0 becomes 1e-10, as in scikit-learn."""
+    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2).
+
+    0 becomes 1e-10, as with scikit-learn's ``force_alpha=False``.
+    """
     if alpha == "laplace":
         return 1.0
     if alpha == "log":

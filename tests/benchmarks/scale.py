@@ -23,7 +23,7 @@ from corpora import folder
 
 from sdem_dist import MultinomialNB, ingest, open_corpus
 from sdem_dist.cluster import connected
-from sdem_dist.engine.cache import process_cache
+from sdem_dist.engine.tasks import process_cache
 from sdem_dist.estimators.warm_up import warm_up
 from sdem_dist.text import VectorizerSettings
 

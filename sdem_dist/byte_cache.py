@@ -1,4 +1,4 @@
-"""Prepared documents kept between epochs, within a budget of bytes, one cache a process."""
+"""A thread-safe cache within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-DEFAULT_BYTES = 1 << 30
 
-
-class PreparedCache:
+class ByteCache:
     """Least recently used values, dropped when their bytes exceed a budget.
 
     Parameters
@@ -19,7 +17,7 @@ class PreparedCache:
         A value larger than the whole budget is returned but not kept.
     """
 
-    def __init__(self, max_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.nbytes = 0
         self._values: OrderedDict[Hashable, Any] = OrderedDict()
@@ -45,6 +43,3 @@ class PreparedCache:
         with self._lock:
             self._values.clear()
             self.nbytes = 0
-
-
-process_cache = PreparedCache()

@@ -1,0 +1,258 @@
+"""What the engine may rely on: statistics add up, merging is an average, one step is a gradient step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference.random_documents import random_counts
+
+from sdem_dist import losses
+from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models import naive_bayes
+
+N, WORDS, CLASSES = 40, 15, 3
+X, Y = random_counts(N, WORDS, CLASSES, seed=4)
+WEIGHTS = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], N)
+CORPUS = MemoryCorpus(X, Y, tuple(range(CLASSES)), weights=WEIGHTS, shuffle=False)
+LEARNER = Sdem(WORDS, CLASSES, float(WEIGHTS.sum()), step_decay=0.01)
+
+
+def state_of(learner: Sdem, seed: int = 1):
+    """A state in the midst of training."""
+    rng = np.random.default_rng(seed)
+    words = rng.gamma(0.5, 2.0, (WORDS, CLASSES))
+    return learner.init()._replace(
+        words=words, totals=words.sum(axis=0), class_counts=rng.random(CLASSES) * 9, gamma=0.2, class_gamma=0.3, t=17.0
+    )
+
+
+def statistics(learner: Sdem, start: int, stop: int, state=None, lane: int = 0):
+    place = Lane(0, 0, lane, start, stop, N)
+    prepared = learner.prepare(CORPUS.read(start, stop))
+    return learner.map(state_of(learner) if state is None else state, prepared, place)
+
+
+def dense(part) -> np.ndarray:
+    table = np.zeros((WORDS, CLASSES + 1))
+    table[part.words] = part.rows
+    return table
+
+
+def assert_equal_statistics(a, b) -> None:
+    np.testing.assert_allclose(dense(a), dense(b), rtol=1e-10, atol=1e-12)
+    for x, y in zip(a[2:], b[2:], strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
+
+
+cuts = st.lists(st.integers(0, N), max_size=6).map(lambda inner: [0, *sorted(inner), N])
+
+
+@pytest.mark.parametrize("loss", losses.LOSSES)
+@given(bounds=cuts, order=st.randoms(use_true_random=False))
+def test_statistics_of_all_are_the_parts_combined(loss, bounds, order):
+    learner = replace(LEARNER, loss=loss, merge="sum")
+    parts = [statistics(learner, a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    whole = statistics(learner, 0, N)
+    together = learner.combine(parts)
+    np.testing.assert_array_equal(together.words, whole.words)
+    assert_equal_statistics(together, whole)
+    order.shuffle(parts)
+    assert_equal_statistics(learner.combine(parts), whole)
+    half = len(parts) // 2
+    if half:
+        assert_equal_statistics(learner.combine([learner.combine(parts[:half]), learner.combine(parts[half:])]), whole)
+
+
+@pytest.mark.parametrize("loss", losses.LOSSES)
+def test_statistics_are_minus_the_gradient_of_the_total_loss(loss):
+    learner = replace(LEARNER, loss=loss, merge="sum")
+    state = state_of(learner)
+    documents, labels = CORPUS.read(0, N), CORPUS.read(0, N).labels
+    theta = learner.parameters(state)
+
+    def total(log_words, log_prior):
+        scores = naive_bayes.joint_scores(naive_bayes.NaturalParameters(log_words, theta.log_totals, log_prior), documents)
+        if loss == "hinge":
+            assert (np.abs(losses.hinge(scores, labels)) > 1e-3).any()
+        return float(WEIGHTS @ getattr(losses, loss)(scores, labels))
+
+    step, found = 1e-6, statistics(learner, 0, N, state)
+    slopes = np.empty((WORDS, CLASSES))
+    for w in range(WORDS):
+        for k in range(CLASSES):
+            moved = np.zeros((WORDS, CLASSES))
+            moved[w, k] = step
+            up, down = (total(theta.log_words + s * moved, theta.log_prior) for s in (1, -1))
+            slopes[w, k] = (up - down) / (2 * step)
+    np.testing.assert_allclose(dense(found)[:, :-1], -slopes, atol=1e-5)
+    for k in range(CLASSES):
+        moved = np.zeros(CLASSES)
+        moved[k] = step
+        up, down = (total(theta.log_words, theta.log_prior + s * moved) for s in (1, -1))
+        assert found.class_counts[k] == pytest.approx(-(up - down) / (2 * step), abs=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+def test_a_sum_round_is_one_step_then_the_check(loss):
+    learner = replace(LEARNER, loss=loss, merge="sum", alpha=0.7)
+    state = state_of(learner)
+    sums = statistics(learner, 0, N, state)
+    new = learner.update(state, sums)
+    weight = WEIGHTS.sum()
+    rho = 1 / (1 + 0.01 * (17 + weight))
+    expected = np.maximum(state.words + rho * dense(sums)[:, :-1], 0)
+    np.testing.assert_allclose(new.words, expected, rtol=1e-12)
+    assert (expected == 0).any()
+    np.testing.assert_allclose(new.totals, expected.sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(new.class_counts, np.maximum(state.class_counts + rho * sums.class_counts, 0))
+    assert new.gamma == pytest.approx(0.2 + 0.7 * rho)
+    assert new.class_gamma == pytest.approx(0.3 + rho)
+    assert new.t == 17 + weight
+
+
+def test_a_small_sum_step_lowers_the_loss():
+    learner = replace(LEARNER, merge="sum")
+    state = state_of(learner)
+
+    def loss_of(s) -> float:
+        return float(learner.evaluate(s, [learner.prepare(CORPUS.read(0, N))])[2])
+
+    part = statistics(learner, 0, N, state)
+    part = part._replace(rows=part.rows * 1e-4, class_counts=part.class_counts * 1e-4)
+    assert loss_of(learner.update(state, part)) < loss_of(state)
+
+
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+@given(bounds=cuts, absence=st.sampled_from([0.0, 0.4, 1.0]), batch=st.integers(1, 5))
+def test_merged_lanes_are_an_average(loss, bounds, absence, batch):
+    learner = replace(LEARNER, loss=loss, absence=absence, batch_size=batch)
+    state = state_of(learner)
+    parts = [
+        statistics(learner, a, b, state, lane)
+        for lane, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
+        if b > a
+    ]
+    new = learner.update(state, learner.combine(parts))
+    total = WEIGHTS.sum()
+    rows = sum(dense(p) for p in parts)
+    met = rows[:, -1:]
+    if absence == 1.0:  # the plain mean, a lane without the word keeping it as it was
+        plain = sum(dense(p)[:, :-1] + (p.weight - dense(p)[:, -1:]) * state.words for p in parts) / total
+    elif absence == 0.0:  # over the lanes that met the word
+        plain = np.where(met > 0, rows[:, :-1] / np.where(met > 0, met, 1), state.words)
+    else:
+        kept = absence * (total - met)
+        plain = (rows[:, :-1] + kept * state.words) / (met + kept)
+    np.testing.assert_allclose(new.words, plain, rtol=1e-10, atol=1e-13)
+    assert (new.words >= 0).all() and (new.class_counts >= 0).all()
+    np.testing.assert_allclose(new.totals, new.words.sum(axis=0))
+    assert new.t == pytest.approx(17 + total)
+    # Every word's row lies between what the lanes and the broadcast say of it.
+    found = [np.where(dense(p)[:, -1:] > 0, dense(p)[:, :-1] / max(p.weight, 1e-300), state.words) for p in parts]
+    assert (new.words <= np.max([*found, state.words], axis=0) + 1e-9).all()
+    assert (new.words >= np.min([*found, state.words], axis=0) - 1e-9).all()
+
+
+@pytest.mark.parametrize(("loss", "merge"), [("ncll", "mean"), ("hinge", "mean"), ("ncll", "sum"), ("nll", "mean")])
+def test_a_lane_of_weight_zero_changes_nothing(loss, merge):
+    learner = replace(LEARNER, loss=loss, merge=merge, absence=0.5)
+    state = state_of(learner)
+    whole = statistics(learner, 0, N, state)
+    nobody = MemoryCorpus(X[::-1], Y[::-1], tuple(range(CLASSES)), weights=np.zeros(N), shuffle=False)
+    empty = learner.map(state, learner.prepare(nobody.read(0, N)), Lane(0, 0, 1, 0, N, 2 * N))
+    assert empty.weight == 0
+    for parts in ([whole, empty], [empty, whole]):
+        for before, after in zip(learner.update(state, whole), learner.update(state, learner.combine(parts)), strict=True):
+            np.testing.assert_allclose(after, before, rtol=1e-12)
+    assert learner.update(state, empty) is state
+
+
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+def test_class_weights_are_weights_of_documents(merge):
+    by_class = (0.5, 2.0, 3.0)
+    learner = replace(LEARNER, merge=merge, class_weight=by_class, absence=0.5)
+    weighed = MemoryCorpus(X, Y, tuple(range(CLASSES)), weights=WEIGHTS * np.array(by_class)[Y], shuffle=False)
+    place, state = Lane(0, 0, 0, 0, N, N), state_of(learner)
+    one = learner.map(state, learner.prepare(CORPUS.read(0, N)), place)
+    plain = replace(learner, class_weight=None)
+    other = plain.map(state, plain.prepare(weighed.read(0, N)), place)
+    assert_equal_statistics(one, other)
+    assert learner.cache_key != plain.cache_key
+
+
+def test_map_is_pure():
+    for loss, merge in (("ncll", "mean"), ("hinge", "mean"), ("ncll", "sum"), ("nll", "mean")):
+        learner = replace(LEARNER, loss=loss, merge=merge)
+        state = state_of(learner)
+        kept = [np.copy(v) for v in state]
+        first, second = statistics(learner, 3, 20, state), statistics(learner, 3, 20, state)
+        for a, b in zip(first, second, strict=True):
+            np.testing.assert_array_equal(a, b)
+        learner.update(state, learner.combine([first, second]))
+        for a, b in zip(state, kept, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_order_within_a_lane_depends_on_its_place_and_the_seed_alone():
+    def mu(learner, epoch=0, round_=0, lane=0):
+        prepared = learner.prepare(CORPUS.read(0, N))
+        return learner.map(state_of(learner), prepared, Lane(epoch, round_, lane, 0, N, N)).rows
+
+    base = mu(LEARNER)
+    np.testing.assert_array_equal(base, mu(replace(LEARNER)))
+    for other in (mu(LEARNER, 1), mu(LEARNER, 0, 1), mu(LEARNER, 0, 0, 1), mu(replace(LEARNER, seed=1))):
+        assert not np.array_equal(base, other)
+
+
+def test_averaging_is_the_mean_of_the_rounds_after_the_first_epoch():
+    learner = replace(LEARNER, average=True)
+    last = replace(LEARNER, average=False)
+    state, plain, seen = learner.init(), last.init(), []
+    for epoch in range(4):
+        prepared, place = learner.prepare(CORPUS.read(0, N)), Lane(epoch, 0, 0, 0, N, N)
+        state = learner.update(state, learner.map(state, prepared, place))
+        plain = last.update(plain, last.map(plain, prepared, place))
+        np.testing.assert_array_equal(state.words, plain.words)
+        if epoch >= 1:
+            seen.append((plain.words + plain.gamma, plain.class_counts + plain.class_gamma))
+    assert state.n_averaged == 3
+    np.testing.assert_allclose(state.mean_words, np.mean([w for w, _ in seen], axis=0), rtol=1e-12)
+    np.testing.assert_allclose(state.mean_class_counts, np.mean([c for _, c in seen], axis=0), rtol=1e-12)
+    theta = learner.parameters(state)
+    np.testing.assert_allclose(np.exp(theta.log_words - theta.log_totals).sum(axis=0), 1.0)
+    assert not np.allclose(theta.log_words, last.parameters(plain).log_words)
+
+
+@given(st.integers(0, 1000))
+def test_parameters_are_distributions(seed):
+    learner = replace(LEARNER)
+    theta = learner.parameters(state_of(learner, seed))
+    np.testing.assert_allclose(np.exp(theta.log_words - theta.log_totals).sum(axis=0), 1.0)
+    assert np.exp(theta.log_prior).sum() == pytest.approx(1.0)
+    some = np.array([2, 7], np.uint32)
+    np.testing.assert_array_equal(learner.parameters(state_of(learner, seed), some).log_words, theta.log_words[some])
+
+
+def test_evaluation_sums_add_up_over_batches():
+    state = state_of(LEARNER)
+    whole = LEARNER.evaluate(state, [LEARNER.prepare(CORPUS.read(0, N))])
+    parts = LEARNER.evaluate(state, [LEARNER.prepare(CORPUS.read(a, a + 8)) for a in range(0, N, 8)])
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+    theta = LEARNER.parameters(state)
+    scores = naive_bayes.joint_scores(theta, CORPUS.read(0, N))
+    used = WEIGHTS > 0
+    assert whole[0] == WEIGHTS.sum() and whole[-1] == used.sum()
+    assert whole[2] == pytest.approx(WEIGHTS @ losses.ncll(scores, Y))
+    assert whole[4] == pytest.approx(WEIGHTS @ (scores.argmax(axis=1) == Y))
+
+
+def test_documents_without_labels_are_refused():
+    unlabelled = MemoryCorpus(X, None, (), shuffle=False)
+    with pytest.raises(ValueError, match="without labels"):
+        LEARNER.prepare(unlabelled.read(0, 5))

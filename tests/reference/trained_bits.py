@@ -1,0 +1,102 @@
+"""Train on a corpus in a process of its own and print a hash of what came out.
+
+``python -m reference.trained_bits CORPUS WHERE``, where `WHERE` is ``threads-N``, ``cluster-N`` (worker processes),
+``cluster-threads``, or ``killed``: two worker processes, each of which is killed once between rounds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "ncll mean": {"loss": "ncll", "n_epochs": 2, "n_lanes": 11, "rounds_per_epoch": 3, "absence": 0.3},
+    "hinge mean, averaged": {"loss": "hinge", "n_epochs": 3, "n_lanes": 4, "average": True, "alpha": "log"},
+    "ncll sum": {"loss": "ncll", "n_epochs": 1, "merge": "sum", "batch_size": 700, "n_lanes": 9},
+    "nll": {"loss": "nll", "n_lanes": 20},
+}
+
+
+def bits(model: Any) -> str:
+    """Hash the state and the losses on the way there, times left out."""
+    digest = hashlib.sha256()
+    for value in model._state:
+        digest.update(np.ascontiguousarray(value, np.float64).tobytes())
+    history = [{name: v.hex() for name, v in h.items() if name not in ("epoch", "seconds")} for h in model.history_]
+    digest.update(json.dumps(history).encode())
+    return digest.hexdigest()
+
+
+@contextmanager
+def place(where: str) -> Iterator[tuple[Any, int | None]]:
+    """Yield a client or None, and a number of threads."""
+    kind, _, number = where.partition("-")
+    if kind == "threads":
+        yield None, int(number)
+        return
+    from distributed import Client, LocalCluster
+
+    workers = 2 if kind == "killed" or number == "threads" else int(number)
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=number != "threads", dashboard_address=None,
+            host="127.0.0.1", silence_logs=50,
+        ) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        yield client, None
+
+
+class Killer:
+    """A callback that kills a worker at the end of the second round, and the other at the end of the fourth."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.rounds = 0
+        self.killed: list[int] = []
+
+    def __call__(self, event: Any) -> None:
+        if type(event).__name__ != "RoundEnded":
+            return
+        self.rounds += 1
+        if self.rounds in (2, 4):
+            alive = sorted(pid for pid in self.client.run(os.getpid).values() if pid not in self.killed)
+            self.killed.append(alive[0])
+            os.kill(alive[0], signal.SIGKILL)
+
+
+def is_gone(pid: int) -> bool:
+    """Say whether a process has ended, reaped or not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
+def main(path: str, where: str) -> None:
+    """Print one JSON object: settings by name to hash, and the processes killed."""
+    from sdem_dist import MultinomialNB, open_corpus
+
+    corpus = open_corpus(path)
+    found: dict[str, Any] = {"killed": 0}
+    with place(where) as (client, n_jobs):
+        for name, settings in SETTINGS.items():
+            killer = Killer(client)
+            callbacks = [killer] if where == "killed" and name == "ncll mean" else []
+            model = MultinomialNB(n_jobs=n_jobs, random_state=5, **settings)
+            found[name] = bits(model.fit(corpus, client=client, callbacks=callbacks))
+            found["killed"] += sum(is_gone(pid) for pid in killer.killed)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
