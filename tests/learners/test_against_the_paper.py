@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import os
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,7 @@ def test_a_fixed_class_prior_is_used_and_not_learned():
     np.testing.assert_allclose(model.class_log_prior_, np.log(prior), rtol=1e-12)
 
 
+@cache
 def r8() -> tuple[list[str], list[str]]:
     if "SDEM_CORPORA" not in os.environ:
         pytest.skip("SDEM_CORPORA does not name the folder of real corpora")
@@ -148,6 +150,7 @@ def r8() -> tuple[list[str], list[str]]:
     return list(texts), list(labels)
 
 
+@cache
 def docstrings() -> tuple[list[str], list[str]]:
     from sdem_dist.text import collect_docstrings
 

@@ -38,20 +38,19 @@ def bits(model: Any) -> str:
 @contextmanager
 def place(where: str) -> Iterator[tuple[Any, int | None]]:
     """Yield a client or None, and a number of threads."""
-    kind, _, number = where.partition("-")
+    kind, _, number = where.partition("-")  # a number of workers, or "threads"
     if kind == "threads":
         yield None, int(number)
         return
     from distributed import Client, LocalCluster
 
-    workers = 2 if kind == "killed" or number == "threads" else int(number)
+    shape: dict[str, Any] = {"n_workers": 2, "processes": False}
+    if where != "cluster-threads":
+        shape = {"n_workers": int(number or 2), "host": "127.0.0.1"}
     with (
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=number != "threads", dashboard_address=None,
-            host="127.0.0.1", silence_logs=50,
-        ) as cluster,
+        LocalCluster(threads_per_worker=1, dashboard_address=None, silence_logs=50, **shape) as cluster,
         Client(cluster) as client,
-    ):  # fmt: skip
+    ):
         yield client, None
 
 

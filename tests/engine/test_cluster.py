@@ -1,0 +1,62 @@
+"""Getting a client, and the errors of clusters that are not there."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from sdem_dist.cluster import connected
+from sdem_dist.errors import ClusterError
+
+
+def closed_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_nothing_asked_for_is_no_client():
+    with connected() as client:
+        assert client is None
+
+
+def test_both_asked_for():
+    with pytest.raises(ValueError, match="not both"), connected("tcp://127.0.0.1:1", 2):
+        pass
+
+
+def test_a_scheduler_that_does_not_answer_is_named():
+    address = f"tcp://127.0.0.1:{closed_port()}"
+    with pytest.raises(ClusterError, match=address), connected(address, timeout=0.5):
+        pass
+
+
+def test_an_address_that_is_none():
+    with pytest.raises(ClusterError, match="nonsense"), connected("nonsense", timeout=0.5):
+        pass
+
+
+def test_a_scheduler_file_that_is_not_there(tmp_path):
+    with pytest.raises(ClusterError, match="absent.json"), connected(str(tmp_path / "absent.json"), timeout=0.5):
+        pass
+
+
+def test_scheduler_by_address_and_by_file_and_without_workers(tmp_path):
+    from distributed import LocalCluster
+
+    from sdem_dist.engine.dask import DaskExecutor
+
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=None, protocol="tcp", host="127.0.0.1") as cluster:
+        address = cluster.scheduler_address
+        with connected(address, timeout=5) as client:
+            assert client.scheduler.address == address
+            with pytest.raises(ClusterError, match=f"{address} has had no worker for 0.1 s"):
+                DaskExecutor(client, wait_for_workers=0.1)
+            identity = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.identity())
+        import json
+
+        file = tmp_path / "scheduler.json"
+        file.write_text(json.dumps(identity))
+        with connected(str(file), timeout=5) as client:
+            assert client.scheduler.address == address

@@ -1,0 +1,155 @@
+"""Executors run functions of results to come, and say what went wrong."""
+
+from __future__ import annotations
+
+import operator
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+
+from sdem_dist.engine import tasks
+from sdem_dist.engine.cache import PreparedCache
+from sdem_dist.engine.executor import InProcess
+
+
+def fail(message: str) -> None:
+    raise ArithmeticError(message)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_handles_are_arguments(n_threads):
+    with InProcess(n_threads) as executor:
+        assert executor.n_workers == n_threads
+        level = [executor.submit(operator.mul, executor.put(i), 2) for i in range(50)]
+        while len(level) > 1:
+            level = [executor.submit(operator.add, *pair) for pair in zip(level[::2], level[1::2], strict=False)] + (
+                level[-1:] if len(level) % 2 else []
+            )
+        executor.wait(level[0])
+        assert executor.result(level[0]) == sum(range(50)) * 2
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_errors_arrive_where_the_result_is_asked_for(n_threads):
+    with InProcess(n_threads) as executor:
+        failed = executor.submit(fail, "what happened")
+        later = executor.submit(operator.add, failed, 1)
+        for handle in (failed, later):
+            with pytest.raises(ArithmeticError, match="what happened"):
+                executor.result(handle)
+            with pytest.raises(ArithmeticError, match="what happened"):
+                executor.wait(handle)
+        assert executor.result(executor.submit(operator.add, 1, 1)) == 2
+
+
+def test_threads_by_default_are_the_cores_of_this_process():
+    import os
+
+    with InProcess() as executor:
+        assert executor.n_workers == len(os.sched_getaffinity(0))
+
+
+def test_waiting_tasks_cannot_block_a_full_pool():
+    with InProcess(2) as executor:
+        chain: Future = executor.submit(time.sleep, 0.05)
+        waiting = [executor.submit(lambda _: 1, chain) for _ in range(20)]
+        assert executor.result(executor.submit(lambda *all_: sum(all_), *waiting)) == 20
+
+
+class Adder:
+    """A learner whose statistics are strings, so that the shape of a reduction shows."""
+
+    def combine(self, parts):
+        return parts[0] if len(parts) == 1 else f"({' '.join(parts)})"
+
+    def update(self, state, statistics):
+        return state + [statistics]
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 63, 64, 65, 100])
+def test_tasks_combine_in_order_whatever_their_number(n):
+    names = [str(i) for i in range(n)]
+    shape = tasks.combine(Adder(), *names)
+    assert shape.replace("(", "").replace(")", "").split() == names
+    assert shape == tasks.combine(Adder(), *names)
+    assert tasks.update(Adder(), [], *names) == [shape]
+
+
+class Value:
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
+def test_cache_keeps_within_its_budget_and_drops_the_least_recently_used():
+    cache = PreparedCache(100)
+    made = []
+
+    def get(key, nbytes=40):
+        return cache.get(key, lambda: made.append(key) or Value(nbytes))
+
+    first = get("a")
+    get("b")
+    assert get("a") is first and made == ["a", "b"]
+    get("c")  # 120 bytes: b, unused for longest, goes
+    assert cache.nbytes == 80
+    assert get("a") is first and made == ["a", "b", "c"]
+    get("b")
+    assert made == ["a", "b", "c", "b"]
+    get("huge", 101)
+    get("huge", 101)
+    assert made[-2:] == ["huge", "huge"] and cache.nbytes <= 100
+    cache.clear()
+    assert cache.nbytes == 0
+    get("a")
+    assert made[-1] == "a"
+
+
+def test_cache_counts_right_under_threads():
+    cache = PreparedCache(300)
+
+    def work():
+        for i in range(300):
+            assert cache.get(i % 13, lambda: Value(40)).nbytes == 40
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert cache.nbytes == sum(v.nbytes for v in cache._values.values()) <= 300
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_cluster_has_the_same_interface(client):
+    from sdem_dist.engine.dask import DaskExecutor
+
+    executor = DaskExecutor(client)
+    assert executor.n_workers == 1
+    handle = executor.submit(operator.add, executor.put(2), 3, affinity=7)
+    executor.wait(handle)
+    assert executor.result(handle) == 5
+    assert executor.result(executor.submit(operator.add, executor.put(2), 3)) == 5
+    failed = executor.submit(fail, "over there")
+    for ask in (executor.result, executor.wait):
+        with pytest.raises(ArithmeticError, match="over there"):
+            ask(failed)
+
+
+def test_two_runs_on_one_cluster_do_not_mix(client):
+    from sdem_dist.engine.dask import DaskExecutor
+
+    first, second = DaskExecutor(client), DaskExecutor(client)
+    handles = [first.put("first"), second.put("second")]
+    assert [first.result(handles[0]), second.result(handles[1])] == ["first", "second"]
