@@ -11,7 +11,7 @@ from sdem_dist.byte_cache import ByteCache
 from sdem_dist.documents import Documents
 from sdem_dist.learners.protocol import Lane, Learner
 
-TREE_ARITY = 8
+TREE_ARITY = 16
 process_cache = ByteCache(1 << 30)
 """Prepared documents kept between epochs, one cache a process."""
 

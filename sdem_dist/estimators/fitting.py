@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sdem_dist.engine.callbacks import for_terminal
 from sdem_dist.engine.checkpoint import Checkpoints, fingerprint
 from sdem_dist.engine.executor import Executor, InProcess
@@ -82,10 +84,8 @@ def one_pass(estimator: Any, learner: Sdem, source: inputs.Source, state: SdemSt
     """Run one epoch from `state` over a source in memory."""
     plan = settings.plan(estimator, source.n_documents, learner.seed)
     plan = replace(plan, n_epochs=1)
-    nothing = learner.init()  # a mean over earlier rounds would hide what this pass learns
-    state = state._replace(
-        mean_words=nothing.mean_words, mean_class_counts=nothing.mean_class_counts, n_averaged=nothing.n_averaged
-    )
+    # A mean over earlier rounds would hide what this pass learns.
+    state = state._replace(mean_words=np.empty((0, 0)), mean_class_counts=np.empty(0), n_averaged=0.0)
     with executor_for(None, estimator.n_jobs, _nonzeros(source)) as executor:
         return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=state).state
 

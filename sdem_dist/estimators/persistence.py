@@ -41,7 +41,7 @@ def save_model(estimator: Any, path: str | Path) -> None:
         "vectorizer": estimator.vectorizer_,
         "history": estimator.history_,
         "n_iter": int(estimator.n_iter_),
-        "learner": dict(estimator._learner.__dict__),
+        "learner": {name: _plain(value) for name, value in estimator._learner.__dict__.items()},
     }
     write_archive(path, KIND, arrays, to_json(metadata))
 

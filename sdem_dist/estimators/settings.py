@@ -20,9 +20,9 @@ SUM_BATCH = 128
 """Default documents of a round for ``merge="sum"``."""
 SUM_TASK_DOCUMENTS = 1_000
 """Documents that make a task of ``merge="sum"`` worth its overhead."""
-MIN_LANE_DOCUMENTS = 8
+MIN_LANE_DOCUMENTS = 2
 MAX_LANE_DOCUMENTS = 50_000
-LANES = 64
+LANES = 128
 ROUNDS = 8
 ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
 """Classes up to which ``absence="auto"`` is the plain mean; chosen by tests/benchmarks/choose_defaults.py."""
@@ -31,7 +31,7 @@ ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
 def default_lanes(n_documents: int, n_rounds: int) -> int:
     """Return the number of lanes of a round for ``merge="mean"``: a function of the corpus, never of the cluster.
 
-    64, fewer where a lane would have under 8 documents, more where it would have over 50,000 in a round.
+    128, fewer where a lane would have under 2 documents, more where it would have over 50,000 in a round.
     """
     a_round = n_documents // n_rounds
     return max(1, min(LANES, a_round // MIN_LANE_DOCUMENTS), -(-a_round // MAX_LANE_DOCUMENTS))
@@ -88,7 +88,7 @@ def check(estimator: Any) -> None:
             raise ValueError(f"{name} must be a positive integer{' or None' if optional else ''}, got {value!r}")
     for name in ("step_decay", "tolerance", "prior_scale"):
         value = getattr(e, name)
-        if not (isinstance(value, Real) and np.isfinite(value) and value >= 0):
+        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
             raise ValueError(f"{name} must be a finite number that is not negative, got {value!r}")
     if not (isinstance(e.evaluate_every, int | np.integer) and e.evaluate_every >= 0):
         raise ValueError(f"evaluate_every must be an integer that is not negative, got {e.evaluate_every!r}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from sdem_dist import losses
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import SUMS, evaluation_sums
+from sdem_dist.evaluation import evaluation_sums
 from sdem_dist.kernels import losses as kernel_losses
 from sdem_dist.kernels.multinomial import run_documents
 from sdem_dist.kernels.rows import (
@@ -315,13 +315,11 @@ class Sdem:
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the sums of `sdem_dist.evaluation` over all batches."""
         parameters = self.parameters(state)
-        sums = np.zeros(len(SUMS))
+        columns = []  # joined before the sums: batches may be a few documents each
         for d, words in batches:
-            assert d.labels is not None
-            assert d.weights is not None
             scores = naive_bayes.joint_scores(parameters._replace(log_words=parameters.log_words[words]), d)
-            sums += evaluation_sums(scores, d.labels, d.weights, naive_bayes.lengths(d))
-        return sums
+            columns.append((scores, d.labels, d.weights, naive_bayes.lengths(d)))
+        return evaluation_sums(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
 
     def _initial_log_prior(self) -> np.ndarray:
         return np.zeros(self.n_classes) if self.log_prior is None else np.array(self.log_prior)

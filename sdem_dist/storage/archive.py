@@ -73,8 +73,9 @@ def write_archive(path: str | Path, kind: str, arrays: Mapping[str, np.ndarray],
 
 def _write(path: Path, arrays: Mapping[str, np.ndarray], document: dict[str, Any]) -> None:
     store = ZipStore(path, mode="w", compression=zipfile.ZIP_STORED)
+    # Opens the file; where that fails there is nothing to close, and close() would hide why.
+    group = zarr.create_group(store, attributes=document, zarr_format=3)
     try:
-        group = zarr.create_group(store, attributes=document, zarr_format=3)
         for name, array in arrays.items():
             group.create_array(
                 name,

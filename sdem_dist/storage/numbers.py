@@ -9,7 +9,7 @@ _NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(value: Any) -> Any:
-    """Return `value`, made of dicts, lists, tuples and scalars, with ``{"float": name}`` for numbers that JSON lacks."""
+    """Return `value`, made of dicts, lists, tuples and scalars, with ``{"float": name}`` for what JSON lacks."""
     if isinstance(value, dict):
         return {name: to_json(v) for name, v in value.items()}
     if isinstance(value, list | tuple):

@@ -47,7 +47,9 @@ def test_scheduler_by_address_and_by_file_and_without_workers(tmp_path):
 
     from sdem_dist.engine.dask import DaskExecutor
 
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=None, protocol="tcp", host="127.0.0.1") as cluster:
+    with LocalCluster(
+        n_workers=0, processes=False, dashboard_address=None, protocol="tcp", host="127.0.0.1"
+    ) as cluster:
         address = cluster.scheduler_address
         with connected(address, timeout=5) as client:
             assert client.scheduler.address == address

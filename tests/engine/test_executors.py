@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import operator
-import threading
 import time
 from concurrent.futures import Future
 
 import pytest
 
 from sdem_dist.engine import tasks
-from sdem_dist.engine.cache import PreparedCache
 from sdem_dist.engine.executor import InProcess
 
 
@@ -65,7 +63,7 @@ class Adder:
         return parts[0] if len(parts) == 1 else f"({' '.join(parts)})"
 
     def update(self, state, statistics):
-        return state + [statistics]
+        return [*state, statistics]
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 63, 64, 65, 100])
@@ -75,50 +73,6 @@ def test_tasks_combine_in_order_whatever_their_number(n):
     assert shape.replace("(", "").replace(")", "").split() == names
     assert shape == tasks.combine(Adder(), *names)
     assert tasks.update(Adder(), [], *names) == [shape]
-
-
-class Value:
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-
-
-def test_cache_keeps_within_its_budget_and_drops_the_least_recently_used():
-    cache = PreparedCache(100)
-    made = []
-
-    def get(key, nbytes=40):
-        return cache.get(key, lambda: made.append(key) or Value(nbytes))
-
-    first = get("a")
-    get("b")
-    assert get("a") is first and made == ["a", "b"]
-    get("c")  # 120 bytes: b, unused for longest, goes
-    assert cache.nbytes == 80
-    assert get("a") is first and made == ["a", "b", "c"]
-    get("b")
-    assert made == ["a", "b", "c", "b"]
-    get("huge", 101)
-    get("huge", 101)
-    assert made[-2:] == ["huge", "huge"] and cache.nbytes <= 100
-    cache.clear()
-    assert cache.nbytes == 0
-    get("a")
-    assert made[-1] == "a"
-
-
-def test_cache_counts_right_under_threads():
-    cache = PreparedCache(300)
-
-    def work():
-        for i in range(300):
-            assert cache.get(i % 13, lambda: Value(40)).nbytes == 40
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert cache.nbytes == sum(v.nbytes for v in cache._values.values()) <= 300
 
 
 @pytest.fixture(scope="module")

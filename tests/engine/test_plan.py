@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdem_dist.engine.plan import Plan, evaluation_ranges
+from sdem_dist.engine.plan import Plan, cut
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import _key
 
@@ -28,12 +28,14 @@ def test_every_document_once_an_epoch(plan):
 
 
 @given(plans)
-def test_ranges_stay_the_same_and_are_of_one_length(plan):
-    sizes = [b - a for a, b in plan.ranges]
-    assert max(sizes) - min(sizes) <= 1
+def test_a_lane_keeps_its_documents_and_ranges_are_of_one_length(plan):
+    sizes = [b - a for lane in range(plan.n_lanes) for a, b in plan.ranges(lane)]
+    assert max(sizes) - min(sizes) <= 1 and len(sizes) == plan.n_lanes * plan.n_rounds
     assert plan.lane_documents == min(sizes)
     for epoch in range(plan.n_epochs):
-        assert sorted((lane.start, lane.stop) for lane in epoch_lanes(plan, epoch)) == sorted(plan.ranges)
+        for k in range(plan.n_lanes):
+            visited = sorted((x.start, x.stop) for x in epoch_lanes(plan, epoch) if x.lane == k)
+            assert visited == [(a, b) for a, b in plan.ranges(k) if b > a]
 
 
 @given(plans)
@@ -41,8 +43,11 @@ def test_places_and_documents_of_a_round(plan):
     for epoch in range(plan.n_epochs):
         for round_ in range(plan.n_rounds):
             lanes = plan.lanes(epoch, round_)
-            assert [(x.epoch, x.round, x.lane) for x in lanes] == [(epoch, round_, i) for i in range(plan.n_lanes)]
-            assert {x.round_documents for x in lanes} == {sum(x.stop - x.start for x in lanes)}
+            assert all((x.epoch, x.round) == (epoch, round_) for x in lanes)
+            places = [x.lane for x in lanes]
+            assert places == sorted(set(places)) and set(places) <= set(range(plan.n_lanes))
+            assert all(x.stop > x.start for x in lanes)
+            assert {x.round_documents for x in lanes} <= {sum(x.stop - x.start for x in lanes)}
 
 
 @given(plans)
@@ -74,10 +79,10 @@ def test_no_two_streams_of_random_numbers_are_alike():
     drawn = [tuple(np.random.Generator(b).integers(0, 2**63, 4)) for b in streams.values()]
     drawn += [tuple(np.random.Generator(dealer(seed, e)).integers(0, 2**63, 4)) for e in range(60)]
     assert len(set(drawn)) == 120
-    assert int(dealer(seed, 0).state["state"]["counter"][1]) == 1
+    ranges = np.tile(np.arange(4), (5, 1))
     for epoch in range(3):
-        expected = np.random.Generator(dealer(seed, epoch)).permutation(20)
-        assert [lane.start for lane in epoch_lanes(plan, epoch)] == [plan.ranges[r][0] for r in expected]
+        expected = np.random.Generator(dealer(seed, epoch)).permuted(ranges, axis=1).T
+        np.testing.assert_array_equal(plan.order(epoch), expected)
 
 
 def dealer(seed: int, epoch: int) -> np.random.Philox:
@@ -90,10 +95,8 @@ def test_neighbouring_places_have_keys_of_their_own(places):
     assert len(set(keys)) == len(keys)
 
 
-@given(st.integers(0, 1000), st.integers(1, 40))
-def test_evaluation_ranges_cover_everything_once(n_documents, n_ranges):
-    ranges = evaluation_ranges(n_documents, n_ranges)
-    covered = [i for a, b in ranges for i in range(a, b)]
-    assert covered == list(range(n_documents))
-    assert len(ranges) <= n_ranges
-    assert all(b > a for a, b in ranges) or n_documents == 0
+@given(st.integers(0, 50), st.integers(0, 300), st.integers(1, 40))
+def test_ranges_that_are_only_scored_cover_everything_once(start, length, longest):
+    ranges = cut(start, start + length, longest)
+    assert [i for a, b in ranges for i in range(a, b)] == list(range(start, start + length))
+    assert all(0 < b - a <= longest for a, b in ranges)

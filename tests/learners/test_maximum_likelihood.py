@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -22,7 +23,10 @@ def assert_same(ours: Ours, theirs: Theirs) -> None:
     np.testing.assert_allclose(ours.class_log_prior_, theirs.class_log_prior_, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(ours.classes_, theirs.classes_)
     np.testing.assert_allclose(ours.predict_joint_log_proba(X), theirs.predict_joint_log_proba(X), rtol=1e-11)
-    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    two_best = np.sort(theirs.predict_joint_log_proba(X), axis=1)[:, -2:]
+    clear = two_best[:, 1] - two_best[:, 0] > 1e-9  # documents without words may be a tie, which rounding decides
+    assert clear.sum() > 80
+    np.testing.assert_array_equal(ours.predict(X)[clear], theirs.predict(X)[clear])
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.01, 1e-9, 0.0, 7])
@@ -55,7 +59,7 @@ def test_log_prior_of_words():
 def test_partial_fit_in_any_pieces_is_fit(inner):
     bounds = [0, *sorted(inner), 90]
     ours = Ours(loss="nll")
-    for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+    for a, b in itertools.pairwise(bounds):
         ours.partial_fit(X[a:b], Y[a:b], classes=np.arange(4) if a == 0 else None)
     assert_same(ours, Theirs().fit(X, Y))
     assert ours.n_iter_ == len(bounds) - 1

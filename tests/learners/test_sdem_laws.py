@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -57,7 +58,7 @@ cuts = st.lists(st.integers(0, N), max_size=6).map(lambda inner: [0, *sorted(inn
 @given(bounds=cuts, order=st.randoms(use_true_random=False))
 def test_statistics_of_all_are_the_parts_combined(loss, bounds, order):
     learner = replace(LEARNER, loss=loss, merge="sum")
-    parts = [statistics(learner, a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    parts = [statistics(learner, a, b) for a, b in itertools.pairwise(bounds)]
     whole = statistics(learner, 0, N)
     together = learner.combine(parts)
     np.testing.assert_array_equal(together.words, whole.words)
@@ -77,7 +78,9 @@ def test_statistics_are_minus_the_gradient_of_the_total_loss(loss):
     theta = learner.parameters(state)
 
     def total(log_words, log_prior):
-        scores = naive_bayes.joint_scores(naive_bayes.NaturalParameters(log_words, theta.log_totals, log_prior), documents)
+        scores = naive_bayes.joint_scores(
+            naive_bayes.NaturalParameters(log_words, theta.log_totals, log_prior), documents
+        )
         if loss == "hinge":
             assert (np.abs(losses.hinge(scores, labels)) > 1e-3).any()
         return float(WEIGHTS @ getattr(losses, loss)(scores, labels))
@@ -133,11 +136,7 @@ def test_a_small_sum_step_lowers_the_loss():
 def test_merged_lanes_are_an_average(loss, bounds, absence, batch):
     learner = replace(LEARNER, loss=loss, absence=absence, batch_size=batch)
     state = state_of(learner)
-    parts = [
-        statistics(learner, a, b, state, lane)
-        for lane, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
-        if b > a
-    ]
+    parts = [statistics(learner, a, b, state, lane) for lane, (a, b) in enumerate(itertools.pairwise(bounds)) if b > a]
     new = learner.update(state, learner.combine(parts))
     total = WEIGHTS.sum()
     rows = sum(dense(p) for p in parts)
@@ -168,7 +167,9 @@ def test_a_lane_of_weight_zero_changes_nothing(loss, merge):
     empty = learner.map(state, learner.prepare(nobody.read(0, N)), Lane(0, 0, 1, 0, N, 2 * N))
     assert empty.weight == 0
     for parts in ([whole, empty], [empty, whole]):
-        for before, after in zip(learner.update(state, whole), learner.update(state, learner.combine(parts)), strict=True):
+        for before, after in zip(
+            learner.update(state, whole), learner.update(state, learner.combine(parts)), strict=True
+        ):
             np.testing.assert_allclose(after, before, rtol=1e-12)
     assert learner.update(state, empty) is state
 

@@ -1,0 +1,57 @@
+"""A corpus on disk, trained on two Dask workers, cut off and resumed: the result has the bits of an undisturbed run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from hashlib import sha256
+from pathlib import Path
+from shutil import rmtree
+
+from distributed import Client, LocalCluster
+
+from sdem_dist import MultinomialNB, ingest, open_corpus
+from sdem_dist.engine.events import EpochEnded
+from sdem_dist.text import VectorizerSettings, collect_docstrings
+
+
+def cut_off(event: object) -> None:
+    """Play the power failure: end the run in its second epoch, before that epoch's checkpoint."""
+    if isinstance(event, EpochEnded) and event.epoch == 1:
+        raise KeyboardInterrupt
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("examples-out"), help="folder for corpora and checkpoints")
+    parser.add_argument("--quick", action="store_true", help="every tenth docstring, three epochs")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    source, train, test, run = (options.out / n for n in ("docs.jsonl", "train.zarr", "held-out.zarr", "run"))
+
+    rows = list(zip(*collect_docstrings(), strict=True))[:: 10 if options.quick else 1]
+    source.write_text("".join(json.dumps({"text": t, "label": label}) + "\n" for t, label in rows), encoding="utf-8")
+    settings = VectorizerSettings(min_df=2)
+    report = ingest([source], train, settings, held_out=0.2, held_out_path=test, overwrite=True)
+    print(f"{train}: {report.n_documents} documents, {report.n_features} words; {test}: {report.n_held_out} documents")
+
+    model = MultinomialNB(loss="hinge", n_epochs=3 if options.quick else 10)
+    rmtree(run, ignore_errors=True)
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+        try:
+            model.fit(open_corpus(train), client=client, checkpoint=run, callbacks=[cut_off])
+        except KeyboardInterrupt:
+            print("cut off in epoch 2; checkpoints:", sorted(p.name for p in run.iterdir()))
+        model.fit(open_corpus(train), client=client, checkpoint=run, resume=True)
+        metrics = model.evaluate(open_corpus(test), client=client)
+        print("resumed; held-out documents:", ", ".join(f"{name} {value:.3f}" for name, value in metrics.items()))
+
+    alone = MultinomialNB(**model.get_params()).fit(open_corpus(train))
+    hashes = [sha256(m.feature_log_prob_.tobytes()).hexdigest()[:16] for m in (model, alone)]
+    print("SHA-256 of feature_log_prob_, on two workers with a break, and in one process without:", *hashes)
+    if hashes[0] != hashes[1]:
+        raise SystemExit("the two runs differ")
+
+
+if __name__ == "__main__":
+    main()

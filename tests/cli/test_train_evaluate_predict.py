@@ -1,0 +1,273 @@
+"""``sdem train``, ``evaluate`` and ``predict`` as a user meets them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from sdem_dist import load_model, open_corpus
+from sdem_dist.cli import main, predict
+
+RNG = np.random.default_rng(0)
+TOPICS = {
+    "sport": ["goal", "match", "team", "score", "league", "coach"],
+    "money": ["bank", "share", "profit", "market", "trade", "price"],
+    "food": ["salt", "bread", "oven", "taste", "sugar", "cook"],
+}
+COMMON = ["the", "of", "and", "said", "new", "year", "people", "time"]
+
+
+def document(topic: str) -> str:
+    return " ".join(RNG.choice(TOPICS[topic], 3).tolist() + RNG.choice(COMMON, 5).tolist())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with docs.tsv, its corpora, and a trained model."""
+    folder = tmp_path_factory.mktemp("cli")
+    topics = list(TOPICS) * 60
+    (folder / "docs.tsv").write_text("".join(f"{t}\t{document(t)}\n" for t in topics))
+    ok("ingest", str(folder / "docs.tsv"), str(folder / "docs.zarr"), "--held-out", "0.25", "--jobs", "1")
+    ok("train", str(folder / "docs.zarr"), str(folder / "docs.model"), "--epochs", "3", "--quiet")
+    return folder
+
+
+def run(*arguments: str, **more):
+    return CliRunner().invoke(main, list(arguments), **more)
+
+
+def ok(*arguments: str, **more) -> str:
+    result = run(*arguments, catch_exceptions=False, **more)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: str, code: int = 1, **more) -> str:
+    """Run a command that must fail with a message and no traceback."""
+    result = run(*arguments, **more)
+    assert result.exit_code == code, result.output
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.stderr.strip()
+    return " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["demo", "ingest", "inspect", "train", "evaluate", "predict"])
+def test_help(command):
+    for flag in ("--help", "-h"):
+        shown = ok(command, flag)
+        assert f"{command} [OPTIONS]" in shown
+
+
+def test_help_of_all_and_version():
+    shown = ok("--help")
+    assert all(name in shown for name in ("demo", "ingest", "inspect", "train", "evaluate", "predict"))
+    assert "0.1.0" in ok("--version")
+    assert "No such command" in refused("trian", code=2)
+
+
+def test_train_and_evaluate(made, tmp_path):
+    shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "3", "--quiet", "--loss", "hinge")
+    assert f"{tmp_path / 'm'}: hinge, 3 epochs; training accuracy" in shown
+    model, held_out = load_model(tmp_path / "m"), str(made / "docs.zarr-held-out")
+    expected = model.evaluate(open_corpus(held_out))
+    assert expected["accuracy"] > 0.8
+    assert json.loads(ok("evaluate", str(tmp_path / "m"), held_out, "--json")) == expected
+    table = ok("evaluate", str(tmp_path / "m"), held_out)
+    assert all(name in table for name in expected)
+    assert f"{expected['accuracy']:.4f}" in table
+
+
+def test_every_option_reaches_the_estimator(made, tmp_path):
+    options = "--loss hinge --alpha 0.5 --epochs 4 --lanes 2 --rounds 3 --batch-size 2 --patience 2 --seed 9 --quiet"
+    validation = ("--validation", str(made / "docs.zarr-held-out"))
+    ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), *options.split(), *validation)
+    found = load_model(tmp_path / "m").get_params()
+    expected = {
+        "loss": "hinge", "alpha": 0.5, "n_epochs": 4, "n_lanes": 2, "rounds_per_epoch": 3, "batch_size": 2,
+        "patience": 2, "random_state": 9, "merge": "mean", "verbose": False,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert "validation_accuracy" in load_model(tmp_path / "m").history_[0]
+    ok("train", str(made / "docs.zarr"), str(tmp_path / "s"), "--merge", "sum", "--alpha", "log", "--quiet")
+    assert load_model(tmp_path / "s").get_params()["alpha"] == "log"
+
+
+def test_train_shows_progress_on_standard_error_only(made, tmp_path):
+    result = run("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "2")
+    assert "epoch 1" in result.stderr and "epoch 2" in result.stderr
+    assert "epoch 1" not in result.stdout
+
+
+def test_checkpoint_and_resume(made, tmp_path):
+    arguments = ("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "2")
+    arguments += ("--checkpoint", str(tmp_path / "run"))
+    assert "checkpoint" in run(*arguments).stderr
+    assert len(list((tmp_path / "run").iterdir())) == 2
+    before = load_model(tmp_path / "m")
+    max((tmp_path / "run").iterdir()).unlink()
+    assert "from epoch 2" in run(*arguments, "--resume").stderr
+    np.testing.assert_array_equal(load_model(tmp_path / "m")._state.words, before._state.words)
+    assert "other settings" in refused(*arguments, "--resume", "--seed", "3", "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--resume"], "need --checkpoint"), (["--checkpoint-rounds", "2"], "need --checkpoint"),
+        (["--patience", "2"], "needs --validation"), (["--alpha", "jeffreys"], "neither laplace nor log nor a number"),
+        (["--loss", "log"], "--loss"), (["--epochs", "0"], "--epochs"),
+        (["--scheduler", "tcp://x:1", "--workers", "2"], "not both"),
+    ],
+)  # fmt: skip
+def test_usage(made, options, said, tmp_path):
+    assert said in refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), *options, code=2)
+    assert not (tmp_path / "m").exists()
+
+
+def test_settings_that_contradict_each_other(made, tmp_path):
+    said = refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--merge", "sum", "--rounds", "2")
+    assert "leave rounds_per_epoch at None" in said
+    assert "alpha must be" in refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--alpha", "-1")
+    both = ("--checkpoint", str(tmp_path / "run"), "--checkpoint-rounds", "1", "--checkpoint-seconds", "5")
+    assert "not both" in refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--quiet", *both)
+
+
+def test_things_that_are_not_there(made, tmp_path):
+    absent = str(tmp_path / "absent")
+    for arguments in (
+        ("train", absent, str(tmp_path / "m")),
+        ("evaluate", absent, str(made / "docs.zarr")),
+        ("evaluate", str(made / "docs.model"), absent),
+        ("predict", absent, str(made / "docs.tsv")),
+        ("predict", str(made / "docs.model"), absent),
+    ):
+        assert "absent" in refused(*arguments)
+
+
+@pytest.mark.parametrize("command", [("train", "{corpus}", "{model}"), ("evaluate", "{model}", "{corpus}")])
+def test_a_scheduler_that_does_not_answer(made, command, monkeypatch, tmp_path):
+    from sdem_dist import cluster
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{s.getsockname()[1]}"
+    impatient = cluster._client
+    monkeypatch.setattr(cluster, "_client", lambda scheduler, timeout: impatient(scheduler, 0.5))
+    arguments = [part.format(corpus=made / "docs.zarr", model=made / "docs.model") for part in command]
+    if command[0] == "train":
+        arguments[2] = str(tmp_path / "m")
+    assert address in refused(*arguments, "--scheduler", address)
+    assert not (tmp_path / "m").exists()
+
+
+def test_on_worker_processes_of_this_machine_the_bits_are_the_same(made, tmp_path):
+    ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "3", "--quiet", "--workers", "1")
+    here, there = load_model(made / "docs.model"), load_model(tmp_path / "m")
+    for a, b in zip(here._state, there._state, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_corpus_of_other_words(made, tmp_path):
+    (tmp_path / "other.tsv").write_text(
+        "sport\tquite other words\nmoney\twords quite unlike\nfood\tother unlike\n" * 20
+    )
+    ok("ingest", str(tmp_path / "other.tsv"), str(tmp_path / "other"), "--jobs", "1")
+    said = refused("evaluate", str(made / "docs.model"), str(tmp_path / "other"))
+    assert "--vocabulary-from" in said and "other" in said
+    ok(
+        "ingest", str(tmp_path / "other.tsv"), str(tmp_path / "fits"), "--jobs", "1",
+        "--vocabulary-from", str(made / "docs.zarr"),
+    )  # fmt: skip
+    ok("evaluate", str(made / "docs.model"), str(tmp_path / "fits"))
+
+
+def test_a_corrupt_model(made, tmp_path):
+    content = bytearray((made / "docs.model").read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    (tmp_path / "bad.model").write_bytes(content)
+    (tmp_path / "texts").write_text("goal\n")
+    assert "bad.model" in refused("predict", str(tmp_path / "bad.model"), str(tmp_path / "texts"))
+    assert "bad.model" in refused("evaluate", str(tmp_path / "bad.model"), str(made / "docs.zarr"))
+
+
+def test_predict(made, tmp_path):
+    texts = ["goal goal team", "", "bread salt oven", "none of these 123"]
+    (tmp_path / "texts").write_text("".join(f"{t}\n" for t in texts))
+    model = load_model(made / "docs.model")
+    proba = model.predict_proba(model.vectorize(texts))
+    lines = ok("predict", str(made / "docs.model"), str(tmp_path / "texts")).splitlines()
+    assert len(lines) == 4 and lines[0].split("\t")[0] == "sport" and lines[2].split("\t")[0] == "food"
+    for line, row in zip(lines, proba, strict=True):
+        label, *pairs = line.split("\t")
+        names, values = zip(*(pair.split("=") for pair in pairs), strict=True)
+        assert list(names) == model.classes_.tolist() == ["food", "money", "sport"]
+        np.testing.assert_allclose([float(v) for v in values], row, rtol=1e-5)
+        assert label == names[row.argmax()]
+    plain = ok("predict", str(made / "docs.model"), str(tmp_path / "texts"), "--no-proba")
+    assert plain.splitlines() == [line.split("\t")[0] for line in lines]
+
+
+def test_predict_reads_columns_compressed_files_and_standard_input(made, tmp_path):
+    model = str(made / "docs.model")
+    (tmp_path / "t.tsv").write_text("1\tgoal team\tx\n2\tbank share\ty\n")
+    expected = "sport\nmoney\n"
+    assert ok("predict", model, str(tmp_path / "t.tsv"), "--text-column", "1", "--no-proba") == expected
+    with gzip.open(tmp_path / "t.gz", "wt") as file:
+        file.write("goal team\nbank share\n")
+    assert ok("predict", model, str(tmp_path / "t.gz"), "--no-proba") == expected
+    assert ok("predict", model, "-", "--no-proba", input="goal team\nbank share") == expected
+    assert ok("predict", model, "-", input="") == ""
+    said = refused("predict", model, str(tmp_path / "t.tsv"), "--text-column", "3")
+    assert "t.tsv:1" in said and "no column 3" in said
+
+
+def test_predict_names_lines_that_are_no_text(made, tmp_path):
+    (tmp_path / "latin").write_bytes("goal\ncaf\xe9\n".encode("latin-1"))
+    said = refused("predict", str(made / "docs.model"), str(tmp_path / "latin"))
+    assert "latin:2" in said and "--encoding" in said
+    ok("predict", str(made / "docs.model"), str(tmp_path / "latin"), "--encoding", "latin-1")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_predict_streams_blocks_in_order(made, tmp_path, monkeypatch, jobs):
+    monkeypatch.setattr(predict, "BLOCK", 7)
+    topics = RNG.choice(list(TOPICS), 60).tolist()
+    (tmp_path / "texts").write_text("".join(" ".join(TOPICS[t]) + "\n" for t in topics))
+    found = ok("predict", str(made / "docs.model"), str(tmp_path / "texts"), "--no-proba", "--jobs", jobs)
+    assert found.splitlines() == topics
+
+
+def test_predict_does_not_read_all_before_it_answers(made):
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from sdem_dist.cli import predict, main; predict.BLOCK = 2; main()", "predict",
+         str(made / "docs.model"), "-", "--no-proba", "--jobs", "1"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    process.stdin.write("goal\nbank\n" * 3)
+    process.stdin.flush()
+    assert process.stdout.readline() == "sport\n"  # while standard input is still open
+    process.stdin.close()
+    assert process.stdout.read().splitlines() == ["money", "sport", "money", "sport", "money"]
+    assert process.wait(timeout=30) == 0
+
+
+def test_a_model_replaced_between_two_predictions(made, tmp_path):
+    from sdem_dist.estimators.streaming import predict_lines
+
+    path = tmp_path / "m"
+    model = load_model(made / "docs.model")
+    model.save(path)
+    first = list(predict_lines(path, ["goal team"], probabilities=False, n_jobs=1, block=5))
+    model.classes_ = np.array(["a", "b", "c"])
+    model.save(path)
+    assert first == ["sport\n"]
+    assert list(predict_lines(path, ["goal team"], probabilities=False, n_jobs=1, block=5)) == ["c\n"]

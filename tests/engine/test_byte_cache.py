@@ -1,0 +1,51 @@
+"""A cache within a budget of bytes."""
+
+from __future__ import annotations
+
+import threading
+
+from sdem_dist.byte_cache import ByteCache
+
+
+class Value:
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
+def test_cache_keeps_within_its_budget_and_drops_the_least_recently_used():
+    cache = ByteCache(100)
+    made = []
+
+    def get(key, nbytes=40):
+        return cache.get(key, lambda: made.append(key) or Value(nbytes))
+
+    first = get("a")
+    get("b")
+    assert get("a") is first and made == ["a", "b"]
+    get("c")  # 120 bytes: b, unused for longest, goes
+    assert cache.nbytes == 80
+    assert get("a") is first and made == ["a", "b", "c"]
+    get("b")
+    assert made == ["a", "b", "c", "b"]
+    get("huge", 101)
+    get("huge", 101)
+    assert made[-2:] == ["huge", "huge"] and cache.nbytes <= 100
+    cache.clear()
+    assert cache.nbytes == 0
+    get("a")
+    assert made[-1] == "a"
+
+
+def test_cache_counts_right_under_threads():
+    cache = ByteCache(300)
+
+    def work():
+        for i in range(300):
+            assert cache.get(i % 13, lambda: Value(40)).nbytes == 40
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert cache.nbytes == sum(v.nbytes for v in cache._values.values()) <= 300

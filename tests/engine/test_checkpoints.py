@@ -1,0 +1,272 @@
+"""A run that stops and goes on gives the bits of the run that did not stop."""
+
+from __future__ import annotations
+
+import errno
+
+import numpy as np
+import pytest
+from reference.random_documents import random_counts
+from reference.trained_bits import bits
+
+from sdem_dist import ModelError, MultinomialNB, open_corpus, write_corpus
+from sdem_dist.engine.checkpoint import Checkpoints, Progress
+from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, RunStarted
+from sdem_dist.learners.sdem import Sdem, SdemState
+from sdem_dist.storage import archive, publish
+
+X, Y = random_counts(300, 40, 3, seed=2)
+HELD_OUT = random_counts(120, 40, 3, seed=3)
+
+SETTINGS = {
+    "mean": {"n_lanes": 5, "rounds_per_epoch": 3, "n_epochs": 4},
+    "sum": {"merge": "sum", "batch_size": 90, "n_epochs": 4},
+    "averaged": {"n_lanes": 5, "rounds_per_epoch": 3, "n_epochs": 4, "average": True},
+    "patience": {"n_lanes": 2, "n_epochs": 40, "patience": 3, "rounds_per_epoch": 3},
+}
+
+
+class Stop(Exception):
+    pass
+
+
+class StopAfter:
+    """A callback that raises at the end of a round, as a lost machine would."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+
+    def __call__(self, event) -> None:
+        if isinstance(event, RoundEnded):
+            self.rounds -= 1
+            if self.rounds == 0:
+                raise Stop
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    path = tmp_path_factory.mktemp("checkpoints") / "corpus"
+    return write_corpus(path, X, Y, shard_documents=64)
+
+
+@pytest.fixture(scope="module")
+def held_out(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("checkpoints") / "held-out", *HELD_OUT)
+
+
+def model(name: str, **more) -> MultinomialNB:
+    return MultinomialNB(**{"random_state": 1, **SETTINGS[name], **more})
+
+
+def fit(name: str, corpus, held_out=None, **more):
+    n_jobs = more.pop("n_jobs", None)
+    return model(name, n_jobs=n_jobs).fit(corpus, validation=held_out if name == "patience" else None, **more)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("stop", "every"), [(1, 1), (4, 2), (5, 3), (8, None), (9, None)])
+def test_resumed_runs_have_the_bits_of_uninterrupted_ones(name, stop, every, corpus, held_out, tmp_path):
+    whole = fit(name, corpus, held_out)
+    callbacks = [StopAfter(stop)]
+    with pytest.raises(Stop):
+        fit(name, corpus, held_out, checkpoint=tmp_path, checkpoint_rounds=every, callbacks=callbacks)
+    resumed = fit(name, corpus, held_out, checkpoint=tmp_path, checkpoint_rounds=every, resume=True, n_jobs=2)
+    assert bits(resumed) == bits(whole)
+    assert resumed.n_iter_ == whole.n_iter_
+
+
+def test_patience_ended_that_run_before_its_epochs(corpus, held_out):
+    whole = fit("patience", corpus, held_out)
+    assert 4 < whole.n_iter_ < 40
+
+
+def test_stopped_again_and_again(corpus, held_out, tmp_path):
+    for _ in range(100):
+        try:
+            resumed = fit(
+                "patience", corpus, held_out, checkpoint=tmp_path, checkpoint_rounds=1, resume=True,
+                callbacks=[StopAfter(2)],
+            )  # fmt: skip
+        except Stop:
+            continue
+        break
+    assert bits(resumed) == bits(fit("patience", corpus, held_out))
+
+
+def test_resumed_on_a_cluster(corpus, held_out, tmp_path):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        for name in SETTINGS:
+            folder = tmp_path / name
+            with pytest.raises(Stop):
+                fit(name, corpus, held_out, checkpoint=folder, checkpoint_rounds=1, callbacks=[StopAfter(5)])
+            resumed = fit(name, corpus, held_out, checkpoint=folder, resume=True, client=client)
+            assert bits(resumed) == bits(fit(name, corpus, held_out)), name
+
+
+def test_resuming_a_finished_run_trains_no_more(corpus, held_out, tmp_path):
+    for name in ("mean", "patience"):
+        folder, events = tmp_path / name, []
+        whole = fit(name, corpus, held_out, checkpoint=folder)
+        again = fit(name, corpus, held_out, checkpoint=folder, resume=True, callbacks=[events.append])
+        assert bits(again) == bits(whole)
+        assert not any(isinstance(e, RoundEnded) for e in events)
+        assert isinstance(events[0], RunStarted) and events[0].epoch == whole.n_iter_
+        assert isinstance(events[-1], RunEnded)
+
+
+def test_resume_without_a_checkpoint_begins(corpus, tmp_path):
+    begun = fit("mean", corpus, checkpoint=tmp_path / "new", resume=True)
+    assert bits(begun) == bits(fit("mean", corpus))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_epochs": 5}, {"alpha": 2.0}, {"loss": "hinge"}, {"n_lanes": 4}, {"random_state": 2}, {"absence": 0.1},
+        {"class_weight": "balanced"}, {"average": True}, {"tolerance": 0.1}, {"batch_size": 2},
+    ],
+)  # fmt: skip
+def test_other_settings_are_refused(change, corpus, tmp_path):
+    fit("mean", corpus, checkpoint=tmp_path)
+    with pytest.raises(ModelError, match="other settings or on another corpus"):
+        model("mean", **change).fit(corpus, checkpoint=tmp_path, resume=True)
+
+
+def test_other_documents_are_refused(corpus, held_out, tmp_path):
+    fit("mean", corpus, checkpoint=tmp_path / "disk")
+    with pytest.raises(ModelError, match="another corpus"):
+        fit("mean", held_out, checkpoint=tmp_path / "disk", resume=True)
+    model("mean").fit(X, Y, checkpoint=tmp_path / "memory")
+    model("mean").fit(X.copy(), Y.copy(), checkpoint=tmp_path / "memory", resume=True)
+    weights = np.ones(300)
+    for documents in ((X[::-1], Y[::-1]), (X, (Y + 1) % 3), (X, Y, weights)):
+        with pytest.raises(ModelError, match="another corpus"):
+            model("mean").fit(*documents, checkpoint=tmp_path / "memory", resume=True)
+
+
+def test_other_validation_documents_are_refused_where_they_decide(corpus, held_out, tmp_path):
+    with pytest.raises(Stop):
+        fit("patience", corpus, held_out, checkpoint=tmp_path, callbacks=[StopAfter(7)])
+    with pytest.raises(ModelError, match="other settings"):
+        fit("patience", corpus, corpus, checkpoint=tmp_path, resume=True)
+
+
+def test_what_decides_nothing_may_change(corpus, held_out, tmp_path):
+    with pytest.raises(Stop):
+        fit("mean", corpus, checkpoint=tmp_path, callbacks=[StopAfter(7)])
+    resumed = model("mean", evaluate_every=0, n_jobs=2).fit(
+        corpus, validation=held_out, checkpoint=tmp_path, resume=True
+    )
+    np.testing.assert_array_equal(resumed._state.words, fit("mean", corpus)._state.words)
+
+
+def checkpoints_in(folder) -> list:
+    return sorted(folder.glob("checkpoint-*.sdem"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "not a file of ours"])
+def test_a_damaged_newest_checkpoint_is_an_error(damage, corpus, tmp_path):
+    fit("mean", corpus, checkpoint=tmp_path)
+    newest = checkpoints_in(tmp_path)[-1]
+    data = bytearray(newest.read_bytes())
+    if damage == "flipped":
+        data[len(data) // 2] ^= 0xFF
+    newest.write_bytes({"cut": data[:-100], "empty": b"", "flipped": data}.get(damage, b"hello" * 100))
+    with pytest.raises(ModelError, match=newest.name):
+        fit("mean", corpus, checkpoint=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("lost", ["progress", "state_words", "state_t"])
+def test_a_checkpoint_without_its_parts_is_an_error(lost, corpus, tmp_path):
+    fit("mean", corpus, checkpoint=tmp_path)
+    newest = checkpoints_in(tmp_path)[-1]
+    arrays, metadata = archive.read_archive(newest, "sdem-checkpoint")
+    arrays.pop(lost, None)
+    metadata.pop(lost, None)
+    archive.write_archive(newest, "sdem-checkpoint", arrays, metadata)
+    with pytest.raises(ModelError, match=newest.name):
+        fit("mean", corpus, checkpoint=tmp_path, resume=True)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(corpus, tmp_path, monkeypatch):
+    events: list = []
+
+    def full_after_two(descriptor):
+        if sum(isinstance(e, CheckpointWritten) for e in events) >= 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(publish.os, "fsync", full_after_two)
+    with pytest.raises(ModelError, match="No space left"):
+        fit("mean", corpus, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[events.append])
+    monkeypatch.undo()
+    written = [e.path for e in events if isinstance(e, CheckpointWritten)]
+    assert len(written) == 2
+    assert sorted(tmp_path.iterdir()) == sorted(written)
+    resumed = fit("mean", corpus, checkpoint=tmp_path, resume=True)
+    assert bits(resumed) == bits(fit("mean", corpus))
+
+
+def test_the_newest_two_are_kept(corpus, tmp_path):
+    events: list = []
+    fit("mean", corpus, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[events.append])
+    written = [e for e in events if isinstance(e, CheckpointWritten)]
+    assert [(e.epoch, e.round) for e in written] == [(i // 3, i % 3) for i in range(1, 13)]
+    assert checkpoints_in(tmp_path) == sorted(e.path for e in written[-2:])
+
+
+def test_one_after_each_epoch_by_default(corpus, tmp_path):
+    events: list = []
+    fit("mean", corpus, checkpoint=tmp_path, callbacks=[events.append])
+    assert [(e.epoch, e.round) for e in events if isinstance(e, CheckpointWritten)] == [(i, 0) for i in range(1, 5)]
+
+
+def test_by_seconds(monkeypatch, corpus, tmp_path):
+    from sdem_dist.engine import checkpoint
+
+    now = [0.0]
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+    events: list = []
+
+    def tick(event):
+        events.append(event)
+        if isinstance(event, RoundEnded):
+            now[0] += 10.0
+
+    fit("mean", corpus, checkpoint=tmp_path, checkpoint_seconds=25, callbacks=[tick])
+    assert [(e.epoch, e.round) for e in events if isinstance(e, CheckpointWritten)] == [(1, 0), (2, 0), (3, 0), (4, 0)]
+
+
+def test_rounds_or_seconds(tmp_path):
+    with pytest.raises(ValueError, match="not both"):
+        Checkpoints(tmp_path, every_rounds=1, every_seconds=1.0)
+
+
+@pytest.mark.parametrize("given", [{"resume": True}, {"checkpoint_rounds": 2}, {"checkpoint_seconds": 2.0}])
+def test_settings_of_checkpoints_need_a_folder(given, corpus):
+    with pytest.raises(ValueError, match="need a checkpoint folder"):
+        fit("mean", corpus, **given)
+
+
+def test_infinite_losses_are_kept(tmp_path):
+    learner = Sdem(4, 2, 10.0)
+    progress = Progress(
+        1, 0, [{"epoch": 1, "nll": float("inf"), "perplexity": float("nan"), "x": -float("inf")}], 0, 0.5
+    )
+    kept = Checkpoints(tmp_path)
+    kept.write("run", progress, learner.init(), None)
+    found, state, best = kept.latest("run", SdemState)
+    assert best is None and found.history[0]["nll"] == np.inf and np.isnan(found.history[0]["perplexity"])
+    assert found.history[0]["x"] == -np.inf and found[:2] == (1, 0)
+    for a, b in zip(state, learner.init(), strict=True):
+        assert type(a) is type(b)
+        np.testing.assert_array_equal(a, b)
+
+
+def test_corpus_is_opened_by_path(corpus, tmp_path):
+    fit("mean", open_corpus(corpus.path), checkpoint=tmp_path)
+    assert bits(fit("mean", corpus, checkpoint=tmp_path, resume=True)) == bits(fit("mean", corpus))

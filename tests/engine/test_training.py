@@ -1,0 +1,147 @@
+"""The loop: what it records, when it stops, what it tells."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from reference.random_documents import random_counts
+
+from sdem_dist import MultinomialNB
+from sdem_dist.engine import callbacks
+from sdem_dist.engine.events import CheckpointWritten, EpochEnded, RoundEnded, RunEnded, RunStarted
+
+X, Y = random_counts(200, 30, 3, seed=2)
+HELD_OUT = random_counts(150, 30, 3, seed=12)
+METRICS = {"accuracy", "nll", "ncll", "hinge", "perplexity"}
+
+
+def test_history_without_and_with_validation():
+    model = MultinomialNB(n_epochs=3).fit(X, Y)
+    assert [h["epoch"] for h in model.history_] == [1, 2, 3] and model.n_iter_ == 3
+    assert all(set(h) == {"epoch", "seconds", *METRICS} and h["seconds"] > 0 for h in model.history_)
+    model = MultinomialNB(n_epochs=3).fit(X, Y, validation=HELD_OUT)
+    assert all(set(h) == {"epoch", "seconds", *METRICS, *(f"validation_{m}" for m in METRICS)} for h in model.history_)
+
+
+@pytest.mark.parametrize("n_lanes", [1, 4])
+def test_last_metrics_are_those_of_the_model(n_lanes):
+    model = MultinomialNB(n_epochs=2, n_lanes=n_lanes).fit(X, Y, validation=HELD_OUT)
+    last = model.history_[-1]
+    proba = model.predict_log_proba(HELD_OUT[0])
+    each = np.arange(150)
+    assert last["validation_accuracy"] == pytest.approx(model.score(*HELD_OUT))
+    assert last["validation_ncll"] == pytest.approx(-proba[each, HELD_OUT[1]].mean())
+    joint = model.predict_joint_log_proba(X)
+    assert last["nll"] == pytest.approx(-joint[np.arange(200), Y].mean())
+    assert last["perplexity"] == pytest.approx(np.exp(-np.logaddexp.reduce(joint, axis=1).sum() / X.sum()))
+    evaluated = model.evaluate(*HELD_OUT)
+    assert evaluated == pytest.approx({m: last[f"validation_{m}"] for m in METRICS})
+
+
+@pytest.mark.parametrize(("every", "evaluated"), [(0, []), (1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (5, [5]), (9, [5])])
+def test_evaluate_every(every, evaluated):
+    model = MultinomialNB(n_epochs=5, evaluate_every=every).fit(X, Y)
+    assert [h["epoch"] for h in model.history_ if "ncll" in h] == evaluated
+    np.testing.assert_array_equal(model._state.words, MultinomialNB(n_epochs=5).fit(X, Y)._state.words)
+
+
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+@pytest.mark.parametrize(("patience", "every"), [(1, 1), (3, 1), (2, 2)])
+def test_patience_returns_the_best_state(loss, patience, every):
+    settings = {"loss": loss, "n_lanes": 1, "rounds_per_epoch": 2, "evaluate_every": every}
+    model = MultinomialNB(n_epochs=60, patience=patience, **settings).fit(X, Y, validation=HELD_OUT)
+    watched = {h["epoch"]: h[f"validation_{loss}"] for h in model.history_ if f"validation_{loss}" in h}
+    best = min(watched, key=lambda epoch: (watched[epoch], epoch))
+    assert model.n_iter_ == best + patience * every < 60
+    assert model.evaluate(*HELD_OUT)[loss] == pytest.approx(watched[best], rel=1e-12)
+    fixed = MultinomialNB(n_epochs=best, **settings).fit(X, Y)
+    np.testing.assert_array_equal(model._state.words, fixed._state.words)
+
+
+def test_patience_that_is_never_exhausted_still_returns_the_best():
+    model = MultinomialNB(n_epochs=12, patience=50, n_lanes=1).fit(X, Y, validation=HELD_OUT)
+    assert model.n_iter_ == 12
+    best = min(h["validation_ncll"] for h in model.history_)
+    assert best < model.history_[-1]["validation_ncll"]
+    assert model.evaluate(*HELD_OUT)["ncll"] == pytest.approx(best, rel=1e-12)
+
+
+def test_patience_needs_validation():
+    with pytest.raises(ValueError, match="patience needs validation"):
+        MultinomialNB(patience=2).fit(X, Y)
+
+
+def test_events_in_order(tmp_path):
+    events: list = []
+    MultinomialNB(n_epochs=2, n_lanes=3, rounds_per_epoch=2).fit(
+        X, Y, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[events.append]
+    )
+    epoch = [RoundEnded, CheckpointWritten, RoundEnded, EpochEnded, CheckpointWritten]
+    assert [type(e) for e in events] == [RunStarted, *epoch, *epoch, RunEnded]
+    started = events[0]
+    assert (started.n_epochs, started.n_rounds, started.n_lanes, started.epoch) == (2, 2, 3, 0)
+    assert [(e.epoch, e.round) for e in events if isinstance(e, RoundEnded)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    ended = [e for e in events if isinstance(e, EpochEnded)]
+    assert [e.epoch for e in ended] == [0, 1]
+    assert all(set(e.metrics) == METRICS and e.documents_per_second > 0 for e in ended)
+    assert events[-1] == RunEnded(2, "epochs")
+
+
+def test_the_reason_of_the_end():
+    events: list = []
+    MultinomialNB(n_epochs=60, patience=1, n_lanes=1).fit(X, Y, validation=HELD_OUT, callbacks=[events.append])
+    assert events[-1].reason == "patience"
+
+
+@pytest.mark.parametrize("settings", [{"rounds_per_epoch": 8}, {"merge": "sum", "batch_size": 1, "n_lanes": 4}])
+def test_more_rounds_and_lanes_than_documents(settings):
+    model = MultinomialNB(n_epochs=3, **settings).fit(X[:5], [0, 1, 0, 1, 1])
+    assert model.n_iter_ == 3 and np.isfinite(model.feature_log_prob_).all()
+    assert model._state.t == 15
+
+
+def test_a_training_that_fails_leaves_no_threads():
+    import threading
+
+    before = threading.active_count()
+
+    def fail(event):
+        raise RuntimeError("stop here")
+
+    with pytest.raises(RuntimeError, match="stop here"):
+        MultinomialNB().fit(np.tile(X.toarray(), (40, 1)), np.tile(Y, 40), callbacks=[fail])
+    assert threading.active_count() == before
+
+
+def test_lines_where_nobody_watches(capsys, tmp_path):
+    MultinomialNB(n_epochs=60, patience=1, verbose=True, n_lanes=1).fit(X, Y, validation=HELD_OUT, checkpoint=tmp_path)
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert captured.out == ""
+    assert all(line.startswith("ncll  ") for line in lines)
+    assert "60 epochs, 1 round(s) an epoch, 1 lane(s) a round" in lines[0]
+    assert "epoch 1" in lines[1] and "validation_ncll" in lines[1]
+    assert "checkpoint" in lines[2] and str(tmp_path) in lines[2]
+    assert "the validation loss did not improve" in lines[-1]
+
+
+def test_no_word_unless_asked(capsys):
+    MultinomialNB(n_epochs=2).fit(X, Y)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_bar(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    MultinomialNB(n_epochs=2, n_lanes=2).fit(X, Y, callbacks=[callbacks.ProgressBar("run  ")])
+    assert "epoch 2" in stream.getvalue() and "run" in stream.getvalue()
+
+
+def test_terminal_or_not(monkeypatch):
+    assert isinstance(callbacks.for_terminal(), callbacks.LogLines)
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    monkeypatch.setattr("sys.stderr", stream)
+    assert isinstance(callbacks.for_terminal(), callbacks.ProgressBar)

@@ -1,0 +1,386 @@
+"""MultinomialNB as a scikit-learn user meets it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference.random_documents import random_counts
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from sdem_dist import MultinomialNB, write_corpus
+from sdem_dist.estimators import settings as estimator_settings
+from sdem_dist.estimators.words import plot_histories, speaking_words
+
+X, Y = random_counts(240, 30, 3, seed=2)
+X_NEW, Y_NEW = random_counts(150, 30, 3, seed=12)
+LOSSES = ("ncll", "hinge", "nll")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+def test_learns(loss, merge):
+    model = MultinomialNB(loss=loss, merge=merge, batch_size=20 if merge == "sum" else None).fit(X, Y)
+    assert model.score(X, Y) > 0.75 > np.bincount(Y).max() / len(Y)
+    np.testing.assert_allclose(np.exp(model.feature_log_prob_).sum(axis=1), 1.0)
+    assert np.exp(model.class_log_prior_).sum() == pytest.approx(1.0)
+    assert model.feature_log_prob_.shape == (3, 30)
+
+
+def test_discriminative_training_lowers_its_loss_over_the_training_documents():
+    dependent = sp.hstack([X] * 4).tocsr()  # words that come four at a time: naive Bayes takes them for evidence
+    losses = {loss: MultinomialNB(loss=loss, n_epochs=30).fit(dependent, Y).history_[-1] for loss in LOSSES}
+    assert losses["ncll"]["ncll"] < losses["nll"]["ncll"]
+    assert losses["hinge"]["hinge"] < losses["nll"]["hinge"]
+    assert losses["nll"]["nll"] < min(losses["ncll"]["nll"], losses["hinge"]["nll"])
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.coo_array, lambda X: X.toarray(),
+        lambda X: X.astype(np.uint8), lambda X: X.astype(np.float32), lambda X: X.toarray().tolist(),
+        lambda X: pd.DataFrame(X.toarray()),
+    ],
+)  # fmt: skip
+def test_containers_give_the_same_bits(convert):
+    reference, model = MultinomialNB(n_epochs=3).fit(X, Y), MultinomialNB(n_epochs=3).fit(convert(X), Y)
+    np.testing.assert_array_equal(model._state.words, reference._state.words)
+    np.testing.assert_array_equal(model.predict_proba(convert(X_NEW)), reference.predict_proba(X_NEW))
+
+
+def test_entries_out_of_order_and_repeated_are_summed_and_the_matrix_left_alone():
+    data, indices, indptr = np.array([1.0, 2, 3, 4, 5, 1]), np.array([2, 0, 2, 1, 1, 0]), np.array([0, 3, 4, 6])
+    messy = sp.csr_matrix((data.copy(), indices.copy(), indptr.copy()), shape=(3, 3))
+    y = [0, 1, 1]
+    one, other = MultinomialNB(n_epochs=2).fit(messy, y), MultinomialNB(n_epochs=2).fit(messy.toarray(), y)
+    np.testing.assert_array_equal(one._state.words, other._state.words)
+    np.testing.assert_array_equal(one.predict_proba(messy), other.predict_proba(messy.toarray()))
+    np.testing.assert_array_equal(messy.data, data)
+    np.testing.assert_array_equal(messy.indices, indices)
+
+
+@pytest.mark.parametrize("chunks", [(50, 30), (50, 7), (240, 30)])
+def test_dask_arrays(chunks):
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(X.toarray(), chunks=chunks)
+    new = da.from_array(X_NEW.toarray(), chunks=chunks)
+    reference, model = MultinomialNB(n_epochs=2).fit(X, Y), MultinomialNB(n_epochs=2).fit(lazy, da.from_array(Y))
+    np.testing.assert_array_equal(model._state.words, reference._state.words)
+    for method in ("predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba"):
+        found, expected = getattr(model, method)(new), getattr(reference, method)(X_NEW)
+        assert hasattr(found, "__dask_graph__")
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        np.testing.assert_array_equal(found.compute(), expected)
+
+
+def test_dask_arrays_of_sparse_blocks_and_string_classes():
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(X.toarray(), chunks=(60, 30)).map_blocks(sp.csr_matrix)
+    names = np.array(["a", "bb", "ccc"])
+    model = MultinomialNB(n_epochs=2).fit(lazy, names[Y])
+    reference = MultinomialNB(n_epochs=2).fit(X, names[Y])
+    np.testing.assert_array_equal(model._state.words, reference._state.words)
+    np.testing.assert_array_equal(model.predict(lazy).compute(), reference.predict(X))
+
+
+def test_corpus_on_disk_trains_as_the_same_documents_in_the_same_order(tmp_path):
+    corpus = write_corpus(tmp_path / "c", X, Y, shuffle=False, shard_documents=50)
+    model = MultinomialNB(n_epochs=2).fit(corpus)
+    from sdem_dist.corpus import MemoryCorpus
+
+    stored = MemoryCorpus(X, Y, (0, 1, 2), random_state=0).order
+    shuffled = write_corpus(tmp_path / "s", X[stored], Y[stored], shuffle=False, shard_documents=70)
+    same = MultinomialNB(n_epochs=2).fit(shuffled)
+    in_memory = MultinomialNB(n_epochs=2).fit(X, Y)
+    np.testing.assert_array_equal(same._state.words, in_memory._state.words)
+    assert not np.array_equal(model._state.words, in_memory._state.words)
+    assert model.score(corpus) == pytest.approx(model.score(X, Y))
+    assert same.evaluate(shuffled) == pytest.approx(same.evaluate(X, Y))
+
+
+def test_pipeline_grid_search_and_clone():
+    words = np.array([f"w{i:02d}" for i in range(30)])
+    texts = [" ".join(np.repeat(words, row)) for row in X.toarray()]
+    pipeline = make_pipeline(CountVectorizer(), MultinomialNB(n_epochs=3))
+    search = GridSearchCV(
+        pipeline, {"multinomialnb__loss": LOSSES, "multinomialnb__alpha": ["laplace", 0.1]}, cv=3
+    ).fit(texts, Y)
+    assert set(search.best_params_) == {"multinomialnb__loss", "multinomialnb__alpha"}
+    assert search.best_score_ > 0.6
+    np.testing.assert_array_equal(
+        pipeline.fit(texts, Y).predict_proba(texts), pipeline.fit(X=texts, y=Y).predict_proba(texts)
+    )
+    model = MultinomialNB(loss="hinge", alpha=0.3, class_weight={0: 2.0}, n_lanes=2)
+    assert clone(model).get_params() == model.get_params()
+    assert len(cross_val_score(MultinomialNB(n_epochs=2), X, Y, cv=3)) == 3
+
+
+def test_refitting_forgets():
+    model = MultinomialNB(n_epochs=2).fit(X, Y)
+    again = MultinomialNB(n_epochs=2).fit(X_NEW[:, :20], Y_NEW == 0)
+    model.fit(X_NEW[:, :20], Y_NEW == 0)
+    np.testing.assert_array_equal(model._state.words, again._state.words)
+    assert model.classes_.tolist() == [False, True] and model.n_features_in_ == 20
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**62, np.int64(4)])
+def test_the_seed_decides(seed):
+    one, two = (MultinomialNB(n_epochs=2, random_state=seed).fit(X, Y)._state.words for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, MultinomialNB(n_epochs=2, random_state=99).fit(X, Y)._state.words)
+
+
+def test_random_states_that_are_used_up():
+    one, two = (MultinomialNB(n_epochs=2, random_state=np.random.RandomState(3)).fit(X, Y) for _ in range(2))
+    np.testing.assert_array_equal(one._state.words, two._state.words)
+    fresh = [MultinomialNB(n_epochs=2, random_state=None).fit(X, Y)._state.words for _ in range(2)]
+    assert not np.array_equal(*fresh)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_documents_without_words_get_the_most_frequent_class(loss):
+    y = np.where(np.arange(240) % 4 == 0, Y, 1)
+    model = MultinomialNB(loss=loss).fit(X, y)
+    empty = sp.csr_matrix((4, 30))
+    np.testing.assert_allclose(model.predict_log_proba(empty), np.tile(model.class_log_prior_, (4, 1)))
+    assert (model.predict(empty) == 1).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_corpus_without_any_word(loss):
+    model = MultinomialNB(loss=loss).fit(sp.csr_matrix((40, 5)), np.arange(40) % 4 == 0)
+    np.testing.assert_allclose(model.feature_log_prob_, -np.log(5))
+    assert np.exp(model.class_log_prior_[0]) > 0.5
+    assert np.isnan(model.history_[-1]["perplexity"])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_class_in_one_lane_only(loss):
+    y = Y.copy()
+    y[:] = Y % 2
+    y[17] = 2
+    model = MultinomialNB(loss=loss, n_lanes=12, rounds_per_epoch=2).fit(X, y)
+    assert np.isfinite(model.feature_log_prob_).all() and np.isfinite(model.class_log_prior_).all()
+    assert model.predict_proba(X).shape == (240, 3)
+
+
+def test_a_class_of_which_a_corpus_has_no_document(tmp_path):
+    corpus = write_corpus(tmp_path / "c", X, Y, classes=[0, 1, 2, 3])
+    for loss in LOSSES:
+        model = MultinomialNB(loss=loss).fit(corpus)
+        assert model.classes_.tolist() == [0, 1, 2, 3]
+        assert np.isfinite(model.feature_log_prob_).all()
+        assert model.score(X, Y) > 0.7
+        assert loss != "nll" or 3 not in model.predict(X_NEW)
+        model.save(tmp_path / loss)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_partial_fit_with_batches_that_lack_classes(loss):
+    order = np.argsort(Y, kind="stable")
+    model = MultinomialNB(loss=loss)
+    for part in np.array_split(order, 5):
+        model.partial_fit(X[part], Y[part], classes=[0, 1, 2])
+    assert model.n_iter_ == 5
+    assert np.isfinite(model.feature_log_prob_).all()
+    assert model._state.t == 240
+
+
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+def test_partial_fit_goes_on_learning(loss):
+    model = MultinomialNB(loss=loss)
+    for _ in range(5):
+        for part in np.array_split(np.arange(240), 4):
+            model.partial_fit(X[part], Y[part], classes=[0, 1, 2])
+    first = MultinomialNB(loss=loss).partial_fit(X[:60], Y[:60], classes=[0, 1, 2])
+    assert model.evaluate(X, Y)[loss] < first.evaluate(X, Y)[loss]
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_partial_fit_after_fit_changes_the_model(average):
+    model = MultinomialNB(n_epochs=4, average=average).fit(X, Y)
+    before = model.feature_log_prob_.copy()
+    model.partial_fit(X_NEW, Y_NEW)
+    assert not np.allclose(model.feature_log_prob_, before)
+    np.testing.assert_allclose(np.exp(model.feature_log_prob_).sum(axis=1), 1.0)
+
+
+def test_partial_fit_says_what_is_wrong():
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        MultinomialNB().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="one class only"):
+        MultinomialNB().partial_fit(X, np.zeros(240), classes=[0])
+    model = MultinomialNB().partial_fit(X, Y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="not the same as on last call"):
+        model.partial_fit(X, Y, classes=[0, 1])
+    with pytest.raises(ValueError, match="not among the classes: 7"):
+        model.partial_fit(X, np.where(Y == 0, 7, Y))
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :10], Y)
+
+
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+def test_class_weights(loss):
+    y = np.where((Y == 1) & (np.arange(240) % 6 > 0), 0, Y) % 2  # few documents of class 1
+    plain = MultinomialNB(loss=loss).fit(X, y)
+    balanced = MultinomialNB(loss=loss, class_weight="balanced").fit(X, y)
+    counts = np.bincount(y)
+    by_hand = MultinomialNB(loss=loss, class_weight=dict(enumerate(240 / (2 * counts)))).fit(X, y)
+    np.testing.assert_allclose(balanced.feature_log_prob_, by_hand.feature_log_prob_)
+    found = (balanced.predict(X_NEW) == 1).sum()
+    assert found > (plain.predict(X_NEW) == 1).sum()
+
+
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+def test_sample_weights_with_sum_are_repetitions(loss):
+    weights = np.random.default_rng(0).integers(0, 3, 240)
+    settings_ = {"loss": loss, "merge": "sum", "batch_size": 1000, "n_epochs": 3}
+    one = MultinomialNB(**settings_).fit(X, Y, sample_weight=weights)
+    rows = np.repeat(np.arange(240), weights)
+    two = MultinomialNB(**settings_).fit(X[rows], Y[rows])
+    np.testing.assert_allclose(one.feature_log_prob_, two.feature_log_prob_, rtol=1e-9)
+
+
+BAD = [
+    ("loss", "log"), ("loss", ["ncll"]), ("loss", None), ("merge", "max"), ("n_epochs", 0), ("n_epochs", None),
+    ("n_epochs", 2.5), ("n_lanes", 0), ("n_lanes", -1), ("rounds_per_epoch", 0), ("batch_size", 0),
+    ("patience", 0), ("n_jobs", 0), ("n_jobs", "all"), ("step_decay", -1e-5), ("step_decay", np.nan),
+    ("step_decay", np.inf), ("step_decay", None), ("tolerance", -1), ("tolerance", "x"), ("prior_scale", -1),
+    ("prior_scale", np.nan), ("evaluate_every", -1), ("evaluate_every", 1.5), ("evaluate_every", "x"),
+    ("absence", 1.1), ("absence", -0.1), ("absence", "some"), ("absence", np.nan), ("alpha", "jeffreys"),
+    ("alpha", -1), ("alpha", np.inf), ("alpha", np.nan), ("alpha", None), ("alpha", [1.0]), ("alpha", 0),
+    ("class_weight", "even"), ("class_weight", [1, 2, 3]), ("class_weight", {7: 1.0}), ("class_weight", {0: -1.0}),
+    ("class_weight", {0: np.nan}), ("class_prior", [0.5, 0.5]), ("class_prior", [0.5, 0.7, -0.2]),
+    ("class_prior", [0, 0, 0]), ("class_prior", [np.nan, 0.5, 0.5]), ("random_state", -1), ("random_state", 2**64),
+    ("random_state", "seed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), BAD)
+def test_bad_settings_are_named(name, value):
+    said = "priors|class_prior" if name == "class_prior" else name
+    said = "random_state|seed" if name == "random_state" else said
+    with pytest.raises(ValueError, match=said):
+        MultinomialNB(**{name: value}).fit(X, Y)
+
+
+def test_settings_that_contradict_each_other():
+    with pytest.raises(ValueError, match="leave rounds_per_epoch at None"):
+        MultinomialNB(merge="sum", rounds_per_epoch=3).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_bad_counts(value, sparse):
+    bad = X.toarray().astype(float)
+    bad[3, 4] = value
+    bad = sp.csr_matrix(bad) if sparse else bad
+    said = {-1.0: "Negative values in data passed to MultinomialNB"}.get(value, "NaN|infinity")
+    model = MultinomialNB(n_epochs=1).fit(X, Y)
+    for call in (lambda: MultinomialNB().fit(bad, Y), lambda: model.predict(bad), lambda: model.partial_fit(bad, Y)):
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+def test_labels_that_cannot_be_used(tmp_path):
+    for y, said in (
+        (None, "requires y"),
+        (np.zeros(240), "one class only"),
+        (Y[:-1], "inconsistent"),
+        (Y + 0.5, "(?i)unknown label|continuous"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            MultinomialNB().fit(X, y)
+    with pytest.raises(ValueError, match="one class only"):
+        MultinomialNB().fit(X, Y, sample_weight=(Y == 1).astype(float))
+    one = write_corpus(tmp_path / "one", X, np.zeros(240, int))
+    with pytest.raises(ValueError, match="one has one class only"):
+        MultinomialNB().fit(one)
+    without = write_corpus(tmp_path / "without", X)
+    with pytest.raises(ValueError, match="has no labels"):
+        MultinomialNB().fit(without)
+    with pytest.raises(ValueError, match="brings its labels"):
+        MultinomialNB().fit(one, Y)
+
+
+@pytest.mark.parametrize("weights", [-np.ones(240), np.full(240, np.nan), np.ones(3), np.zeros(240)])
+def test_bad_sample_weights(weights):
+    with pytest.raises(ValueError, match="(?i)sample.?weight"):
+        MultinomialNB().fit(X, Y, sample_weight=weights)
+
+
+def test_a_cluster_wants_a_corpus():
+    for call in (
+        lambda: MultinomialNB().fit(X, Y, client=object()),
+        lambda: MultinomialNB(n_epochs=1).fit(X, Y).evaluate(X, Y, client=object()),
+    ):
+        with pytest.raises(ValueError, match="corpus that its workers can read"):
+            call()
+
+
+def test_unfitted():
+    from sklearn.exceptions import NotFittedError
+
+    for method in ("predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba", "evaluate"):
+        with pytest.raises(NotFittedError):
+            getattr(MultinomialNB(), method)(X)
+    with pytest.raises(NotFittedError):
+        MultinomialNB().save("nowhere")
+    with pytest.raises(NotFittedError):
+        _ = MultinomialNB().feature_log_prob_
+
+
+def test_corpora_that_do_not_fit_the_model(tmp_path):
+    words = [f"w{i}" for i in range(30)]
+    model = MultinomialNB(n_epochs=1).fit(write_corpus(tmp_path / "c", X, Y, vocabulary=words))
+    others = {
+        "30 words|20 words": write_corpus(tmp_path / "narrow", X[:, :20], Y),
+        "vocabulary of .* does not match": write_corpus(tmp_path / "words", X, Y, vocabulary=words[::-1]),
+        "classes of .* are not the model's": write_corpus(tmp_path / "classes", X, Y + 1, vocabulary=words),
+    }
+    for said, corpus in others.items():
+        with pytest.raises(ValueError, match=said):
+            model.evaluate(corpus)
+        with pytest.raises(ValueError, match=said):
+            MultinomialNB(n_epochs=1).fit(
+                write_corpus(tmp_path / "c", X, Y, vocabulary=words, overwrite=True), validation=corpus
+            )
+
+
+@given(st.integers(1, 10**9), st.integers(1, 64))
+def test_default_lanes(n_documents, n_rounds):
+    lanes = estimator_settings.default_lanes(n_documents, n_rounds)
+    a_round = n_documents // n_rounds
+    assert lanes >= 1
+    if lanes > 1:
+        assert a_round / lanes >= estimator_settings.MIN_LANE_DOCUMENTS
+    if a_round >= 1:
+        assert a_round / lanes <= estimator_settings.MAX_LANE_DOCUMENTS or lanes == 1
+
+
+@settings(max_examples=25)
+@given(st.integers(2, 60), st.sampled_from(["mean", "sum"]), st.integers(0, 5))
+def test_any_number_of_documents(n, merge, seed):
+    few, y = random_counts(n, 6, 2, seed=seed)
+    model = MultinomialNB(merge=merge, n_epochs=2).fit(few, y)
+    assert np.isfinite(model.feature_log_prob_).all()
+    assert model._state.t == 2 * n
+
+
+def test_words_that_speak(tmp_path):
+    counts = sp.csr_matrix(np.array([[9, 0, 1], [8, 1, 1], [0, 9, 1], [1, 7, 1]]))
+    model = MultinomialNB(loss="nll").fit(counts, list("aabb"))
+    assert speaking_words(model, 1) == {"a": ["#0"], "b": ["#1"]}
+    corpus = write_corpus(tmp_path / "c", counts, list("aabb"), vocabulary=["x", "y", "z"])
+    named = MultinomialNB(n_epochs=2).fit(corpus)
+    assert speaking_words(named, 1) == {"a": ["x"], "b": ["y"]}
+    plot_histories({"one": named.history_}, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
