@@ -38,6 +38,12 @@ class ByteCache:
                     self.nbytes -= self._values.popitem(last=False)[1].nbytes
         return value
 
+    def discard(self, belongs: Callable[[Hashable], bool]) -> None:
+        """Drop the values whose keys `belongs` accepts."""
+        with self._lock:
+            for key in [k for k in self._values if belongs(k)]:
+                self.nbytes -= self._values.pop(key).nbytes
+
     def clear(self) -> None:
         """Drop everything."""
         with self._lock:

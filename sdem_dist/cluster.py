@@ -50,7 +50,7 @@ def connected(
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # None would still take port 8787
                 silence_logs=logging.ERROR,
             ) as cluster,
             Client(cluster) as client,

@@ -88,6 +88,9 @@ def train(corpus: str, model: Path, scheduler: str | None, workers: int | None, 
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
+    if not model.absolute().parent.is_dir():
+        raise click.UsageError(f"the folder {model.absolute().parent} of MODEL does not exist: make it first")
+
     from sdem_dist import MultinomialNB, open_corpus
     from sdem_dist.cluster import connected
 

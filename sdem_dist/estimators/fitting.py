@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.callbacks import for_terminal
 from sdem_dist.engine.checkpoint import Checkpoints, fingerprint
 from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.plan import cut
+from sdem_dist.engine.tasks import process_cache
 from sdem_dist.engine.trainer import EVALUATION_RANGE, Monitoring, evaluate, train
 from sdem_dist.estimators import inputs, settings
 
@@ -36,6 +38,17 @@ def executor_for(client: Any, n_jobs: int | None, n_nonzeros: int) -> Iterator[E
         return
     with InProcess(n_jobs if n_nonzeros >= SMALL else 1) as executor:
         yield executor
+
+
+@contextmanager
+def _forgetting(source: inputs.Source) -> Iterator[None]:
+    """Drop what the process has cached of documents in memory, which nobody can ask for again."""
+    try:
+        yield
+    finally:
+        if isinstance(source.corpus, MemoryCorpus):
+            name = source.corpus.cache_key
+            process_cache.discard(lambda key: isinstance(key, tuple) and key[0] == name)
 
 
 def fit_state(
@@ -65,7 +78,7 @@ def fit_state(
     if estimator.patience is not None:
         stopping = (estimator.patience, watch.every, held_out.identity)
     run = fingerprint(asdict(learner), asdict(plan), source.identity, stopping)
-    with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor:
+    with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
         result = train(
             learner,
             source.corpus,
@@ -86,7 +99,7 @@ def one_pass(estimator: Any, learner: Sdem, source: inputs.Source, state: SdemSt
     plan = replace(plan, n_epochs=1)
     # A mean over earlier rounds would hide what this pass learns.
     state = state._replace(mean_words=np.empty((0, 0)), mean_class_counts=np.empty(0), n_averaged=0.0)
-    with executor_for(None, estimator.n_jobs, _nonzeros(source)) as executor:
+    with executor_for(None, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
         return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=state).state
 
 

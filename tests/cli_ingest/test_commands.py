@@ -149,6 +149,9 @@ def test_a_terminal_sees_a_bar(folder, monkeypatch):
 def test_commands_import_lightly():
     import subprocess
 
-    code = "import sys; import sdem_dist.cli.ingest, sdem_dist.cli.inspect; print([m for m in ('sklearn', 'zarr', 'pandas') if m in sys.modules])"
+    code = (
+        "import sys; import sdem_dist.cli.ingest, sdem_dist.cli.inspect; "
+        "print([m for m in ('sklearn', 'zarr', 'pandas') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

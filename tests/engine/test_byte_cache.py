@@ -12,6 +12,17 @@ class Value:
         self.nbytes = nbytes
 
 
+def test_values_are_discarded_by_their_keys():
+    cache = ByteCache(100)
+    for key in (("a", 1), ("b", 1), ("a", 2)):
+        cache.get(key, lambda: Value(10))
+    cache.discard(lambda key: key[0] == "a")
+    assert cache.nbytes == 10
+    made = []
+    cache.get(("b", 1), lambda: made.append(1) or Value(10))
+    assert not made
+
+
 def test_cache_keeps_within_its_budget_and_drops_the_least_recently_used():
     cache = ByteCache(100)
     made = []
