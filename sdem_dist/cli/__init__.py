@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sdem_dist")
 def main() -> None:
-    r"""Train generative models of documents discriminatively, over corpora of any size, on Dask.
+    """Train generative models of documents discriminatively, over corpora of any size, on Dask.
 
     \b
     A first look, with nothing to download:   sdem demo
@@ -58,4 +58,4 @@ def main() -> None:
                                               sdem train posts.zarr posts.model
                                               sdem evaluate posts.model posts.zarr-held-out
                                               sdem predict posts.model new.txt
-    """
+    """  # noqa: D301  click reads the backspace as: leave these lines alone

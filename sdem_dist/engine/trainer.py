@@ -12,6 +12,7 @@ from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import Callback, CheckpointWritten, EpochEnded, RoundEnded, RunEnded, RunStarted
 from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import Plan, cut
+from sdem_dist.errors import ModelError
 from sdem_dist.evaluation import finish
 from sdem_dist.learners.protocol import Learner
 
@@ -101,9 +102,13 @@ def train(
     state_type = type(state_value)
     progress = Progress(epoch=0, round=0, history=[], best_epoch=-1, seconds=0.0)
     best: Any = None
-    found = checkpoints.latest(run, state_type) if checkpoints is not None and resume else None
-    if found is not None:
+    if checkpoints is not None and resume and (found := checkpoints.latest(run, state_type)) is not None:
         progress, state_value, best = found
+        if progress.epoch > plan.n_epochs:
+            raise ModelError(
+                f"the newest checkpoint in {checkpoints.folder} has run {progress.epoch} epochs, more than the "
+                f"{plan.n_epochs} asked for: ask for as many, or choose another checkpoint folder"
+            )
     state = executor.put(state_value)
     history, best_epoch, stopped = list(progress.history), progress.best_epoch, False
     emit(RunStarted(plan.n_epochs, plan.n_rounds, plan.n_lanes, executor.n_workers, progress.epoch))

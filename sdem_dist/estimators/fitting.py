@@ -77,7 +77,8 @@ def fit_state(
     stopping = None  # without patience, what is evaluated decides nothing
     if estimator.patience is not None:
         stopping = (estimator.patience, watch.every, held_out.identity)
-    run = fingerprint(asdict(learner), asdict(plan), source.identity, stopping)
+    shape = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}  # a resumed run may go further
+    run = fingerprint(asdict(learner), shape, source.identity, stopping)
     with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
         result = train(
             learner,

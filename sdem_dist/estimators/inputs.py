@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ def is_dask_array(X: Any) -> bool:
 
 def training_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: Any) -> Source:
     """Return what `fit` trains on."""
+    if isinstance(X, str | Path):
+        raise ValueError(f"{X!s} is a path: open it with sdem_dist.open_corpus and fit what that returns")
     if isinstance(X, Corpus):
         if y is not None or sample_weight is not None:
             raise ValueError("a corpus brings its labels and has no sample weights: leave y and sample_weight at None")

@@ -332,7 +332,7 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         from sdem_dist.text.weighting import transform_texts
 
         check_is_fitted(self)
-        if self.vectorizer_ is None:
+        if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError("this model was trained on numbers, not on text: it cannot turn text into counts")
         settings_ = VectorizerSettings.from_json(self.vectorizer_)
         return transform_texts(texts, settings_, self.vocabulary_, self.idf_)

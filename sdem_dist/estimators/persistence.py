@@ -62,6 +62,8 @@ def load_model(path: str | Path) -> Any:
     ModelError
         The file is missing, cut short, altered, of a newer format, or does not hold a model of this package.
     """
+    if Path(path).is_dir():
+        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that save or sdem train wrote")
     arrays, metadata = read_archive(path, KIND)
     try:
         return _rebuild(arrays, from_json(metadata))

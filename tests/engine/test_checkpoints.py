@@ -127,7 +127,7 @@ def test_resume_without_a_checkpoint_begins(corpus, tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"n_epochs": 5}, {"alpha": 2.0}, {"loss": "hinge"}, {"n_lanes": 4}, {"random_state": 2}, {"absence": 0.1},
+        {"alpha": 2.0}, {"loss": "hinge"}, {"n_lanes": 4}, {"random_state": 2}, {"absence": 0.1},
         {"class_weight": "balanced"}, {"average": True}, {"tolerance": 0.1}, {"batch_size": 2},
     ],
 )  # fmt: skip
@@ -135,6 +135,15 @@ def test_other_settings_are_refused(change, corpus, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path)
     with pytest.raises(ModelError, match="other settings or on another corpus"):
         model("mean", **change).fit(corpus, checkpoint=tmp_path, resume=True)
+
+
+def test_a_finished_run_goes_on_to_more_epochs_but_not_back(corpus, tmp_path):
+    fit("mean", corpus, checkpoint=tmp_path)
+    longer = model("mean", n_epochs=6).fit(corpus, checkpoint=tmp_path, resume=True)
+    assert longer.n_iter_ == 6
+    assert np.array_equal(longer.feature_log_prob_, model("mean", n_epochs=6).fit(corpus).feature_log_prob_)
+    with pytest.raises(ModelError, match="has run 6 epochs"):
+        fit("mean", corpus, checkpoint=tmp_path, resume=True)
 
 
 def test_other_documents_are_refused(corpus, held_out, tmp_path):
