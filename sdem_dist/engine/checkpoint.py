@@ -66,6 +66,13 @@ class Checkpoints:
         if self.every_rounds is not None and self.every_seconds is not None:
             raise ValueError("give every_rounds or every_seconds, not both")
 
+    def refuse_earlier_run(self) -> None:
+        """Raise ModelError if the folder has checkpoints, which a run from the beginning would push out."""
+        if self._paths():
+            raise ModelError(
+                f"{self.folder} has checkpoints of an earlier run: resume it (resume=True, --resume), or choose another folder"
+            )
+
     def due(self, rounds_done: int, end_of_epoch: bool) -> bool:
         """Say whether a checkpoint is due after `rounds_done` rounds of the run."""
         if self.every_seconds is not None:

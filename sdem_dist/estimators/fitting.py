@@ -79,6 +79,9 @@ def fit_state(
         stopping = (estimator.patience, watch.every, held_out.identity)
     shape = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}  # a resumed run may go further
     run = fingerprint(asdict(learner), shape, source.identity, stopping)
+    checkpoints = Checkpoints(checkpoint, checkpoint_rounds, checkpoint_seconds) if checkpoint else None
+    if checkpoints is not None and not resume:
+        checkpoints.refuse_earlier_run()
     with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
         result = train(
             learner,
@@ -86,7 +89,7 @@ def fit_state(
             plan,
             executor,
             monitoring=watch,
-            checkpoints=Checkpoints(checkpoint, checkpoint_rounds, checkpoint_seconds) if checkpoint else None,
+            checkpoints=checkpoints,
             run=run,
             resume=resume,
             callbacks=[*callbacks, *([for_terminal(f"{estimator.loss}  ")] if estimator.verbose else [])],

@@ -137,6 +137,14 @@ def test_other_settings_are_refused(change, corpus, tmp_path):
         model("mean", **change).fit(corpus, checkpoint=tmp_path, resume=True)
 
 
+def test_a_new_run_does_not_push_out_the_checkpoints_of_another(corpus, tmp_path):
+    fit("mean", corpus, checkpoint=tmp_path)
+    kept = sorted(p.name for p in tmp_path.iterdir())
+    with pytest.raises(ModelError, match="earlier run"):
+        fit("mean", corpus, checkpoint=tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == kept
+
+
 def test_a_finished_run_goes_on_to_more_epochs_but_not_back(corpus, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path)
     longer = model("mean", n_epochs=6).fit(corpus, checkpoint=tmp_path, resume=True)
