@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sdem_dist.engine.events import Callback, CheckpointWritten, EpochEnded, Event, RoundEnded, RunEnded, RunStarted
@@ -66,9 +68,25 @@ class ProgressBar:
         elif isinstance(event, EpochEnded):
             self._progress.update(self._task, description=f"{self._prefix}{describe_epoch(event)}")
         elif isinstance(event, RunEnded):
+            self.stop()
+
+    def stop(self) -> None:
+        """Leave the terminal as it was, also after a training that failed."""
+        if self._progress is not None:
             self._progress.stop()
 
 
 def for_terminal(prefix: str = "") -> Callback:
     """Return a progress bar if standard error is a terminal, else plain lines."""
     return ProgressBar(prefix) if sys.stderr.isatty() else LogLines(prefix)
+
+
+@contextmanager
+def shown(prefix: str) -> Iterator[Callback]:
+    """Yield what `for_terminal` returns, and stop a bar whatever happens meanwhile."""
+    callback = for_terminal(prefix)
+    try:
+        yield callback
+    finally:
+        if isinstance(callback, ProgressBar):
+            callback.stop()

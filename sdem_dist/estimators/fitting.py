@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.engine.callbacks import for_terminal
+from sdem_dist.engine.callbacks import shown
 from sdem_dist.engine.checkpoint import Checkpoints, fingerprint
 from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.plan import cut
@@ -82,7 +82,12 @@ def fit_state(
     checkpoints = Checkpoints(checkpoint, checkpoint_rounds, checkpoint_seconds) if checkpoint else None
     if checkpoints is not None and not resume:
         checkpoints.refuse_earlier_run()
-    with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
+    watching = shown(f"{estimator.loss}  ") if estimator.verbose else nullcontext()
+    with (
+        executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor,
+        _forgetting(source),
+        watching as callback,
+    ):
         result = train(
             learner,
             source.corpus,
@@ -92,7 +97,7 @@ def fit_state(
             checkpoints=checkpoints,
             run=run,
             resume=resume,
-            callbacks=[*callbacks, *([for_terminal(f"{estimator.loss}  ")] if estimator.verbose else [])],
+            callbacks=[*callbacks, *([callback] if callback is not None else [])],
         )
     return result.state, result.history
 
