@@ -66,7 +66,7 @@ def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool
             name: arrays.read_array(root, shard_path(shard, name), shape=(length,)) for name, length in shapes.items()
         }
     except CorpusError as error:
-        raise CorpusError(f"{where}: shard {shard}: {error}") from error
+        raise type(error)(f"{where}: shard {shard}: {error}") from error
     for name, array in found.items():
         if array.dtype != dtypes[name]:
             raise CorpusError(f"{where}: shard {shard}: array {name!r} is {array.dtype}, not {dtypes[name]}")
@@ -92,7 +92,7 @@ def read_ids(root: Group, header: Header, shard: int, where: str) -> np.ndarray 
         try:
             array = arrays.read_array(root, shard_path(shard, name), shape=(length,))
         except CorpusError as error:
-            raise CorpusError(f"{place}: {error}") from error
+            raise type(error)(f"{place}: {error}") from error
         check_sum(info, name, array, place)
         return array
 
@@ -124,15 +124,21 @@ def find_problem(documents: Documents, n_classes: int) -> str | None:
     if indptr[0] != 0 or indptr[-1] != len(data) or np.any(indptr[1:] < indptr[:-1]):
         return "array 'indptr' does not climb from 0 to the number of entries"
     if len(indices) and int(indices.max()) >= documents.n_features:
-        return f"array 'indices' holds {int(indices.max())}, beyond the {documents.n_features} features"
+        where = _document_of(indices >= documents.n_features, indptr)
+        return f"array 'indices' holds {int(indices.max())}, beyond the {documents.n_features} features{where}"
     if not ascending_within_rows(indices, indptr):
         return "array 'indices' does not ascend within each document"
     # max() carries NaN along, so two reductions see every unfit value
     if data.dtype.kind == "f" and len(data) and not (data.min() >= 0 and np.isfinite(data.max())):
-        return "array 'data' holds negative or non-finite values"
+        return f"array 'data' holds negative or non-finite values{_document_of(~(np.isfinite(data) & (data >= 0)), indptr)}"
     if labels is not None and len(labels) and not (labels.min() >= 0 and labels.max() < n_classes):
-        return f"array 'labels' holds values outside 0 to {n_classes - 1}"
+        document = int(np.argmax((labels < 0) | (labels >= n_classes)))
+        return f"array 'labels' holds values outside 0 to {n_classes - 1}, first for its document {document}"
     return None
+
+
+def _document_of(unfit: np.ndarray, indptr: np.ndarray) -> str:
+    return f", first in its document {int(np.searchsorted(indptr, np.argmax(unfit), side='right')) - 1}"
 
 
 def ascending_within_rows(indices: np.ndarray, indptr: np.ndarray) -> bool:
@@ -140,5 +146,5 @@ def ascending_within_rows(indices: np.ndarray, indptr: np.ndarray) -> bool:
     if len(indices) < 2:
         return True
     falls = indices[1:] <= indices[:-1]
-    starts = np.unique(indptr[(indptr > 0) & (indptr < len(indices))])
-    return int(np.count_nonzero(falls)) == int(np.count_nonzero(falls[starts - 1]))
+    falls[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False  # from one row to the next it may fall
+    return not falls.any()

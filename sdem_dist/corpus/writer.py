@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sdem_dist.corpus.collect import Collected
     from sdem_dist.storage.arrays import Group
 
-SHARD_DOCUMENTS = 8192
+SHARD_DOCUMENTS = 32_768
 SMALL_SHARD_DOCUMENTS = 2048
 SHARD_NONZEROS = 1 << 20
 MEMORY_LIMIT = 256 * 2**20
@@ -52,6 +52,7 @@ def write_corpus(
     random_state: int = 0,
     shard_documents: int | None = None,
     overwrite: bool = False,
+    before_publishing: Callable[[], object] | None = None,
 ) -> Corpus:
     """Write documents as a corpus.
 
@@ -82,9 +83,11 @@ def write_corpus(
     random_state : int, default 0
         Seed of that order.
     shard_documents : int, optional
-        Largest number of documents of a shard. By default from 2048 to 8192, fewer if they are long.
+        Largest number of documents of a shard. By default from 2048 to 32768, fewer if they are long.
     overwrite : bool, default False
         Replace the corpus at `path`.
+    before_publishing : callable, optional
+        Called when all is written, just before the directory appears; if it raises, the corpus does not appear.
 
     Returns
     -------
@@ -134,13 +137,15 @@ def write_corpus(
             arrays.write_array(group, IDF, factors)
             header = replace(header, idf_checksum=crc32c(factors))
         arrays.set_attributes(group, {MANIFEST: header.to_json()})
+        if before_publishing is not None:
+            before_publishing()
     return open_corpus(path)
 
 
 def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) -> list[int]:
     """Return the numbers of documents of the shards, as equal as can be, none above `shard_documents`.
 
-    By default a shard holds 8192 documents, or about a million entries if that is fewer documents: opening and reading
+    By default a shard holds 32768 documents, or about a million entries if that is fewer documents: opening and reading
     an array costs zarr about a millisecond however short it is. A small corpus is cut finer, down to 2048 documents, so
     that several workers have something to do, and reads about half as fast an entry for it.
     """
@@ -168,7 +173,7 @@ def _destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path
     from sdem_dist.storage.arrays import is_url
     from sdem_dist.storage.publish import publish_directory
 
-    _refuse(path, overwrite)
+    refuse_taken(path, overwrite)
     if is_url(path):
         with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
             yield path, Path(folder)
@@ -181,7 +186,7 @@ def _destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path
         yield partial, Path(folder)
 
 
-def _refuse(path: str | Path, overwrite: bool) -> None:
+def refuse_taken(path: str | Path, overwrite: bool) -> None:
     """Raise CorpusError if a corpus at `path` must be kept, or if what is there is no corpus."""
     from sdem_dist.storage import arrays
 
@@ -193,7 +198,9 @@ def _refuse(path: str | Path, overwrite: bool) -> None:
     except CorpusError:
         present = False
     if present and not overwrite:
-        raise CorpusError(f"{path} holds a corpus already; choose another name, or ask to overwrite it")
+        raise CorpusError(
+            f"{path} exists already: a corpus; choose another name, or replace it (overwrite=True, or --overwrite)"
+        )
     if local is not None and not present and not (overwrite and local.is_dir() and not any(local.iterdir())):
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
 

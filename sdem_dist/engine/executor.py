@@ -8,14 +8,25 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Protocol
 
+from sdem_dist.engine.events import Event
+
 
 class Executor(Protocol):
     """Run pure functions whose arguments may be results still to come."""
 
-    n_workers: int
-    """How many tasks run at once; nothing that changes a bit may depend on it."""
+    @property
+    def n_workers(self) -> int:
+        """How many tasks run at once; nothing that changes a bit may depend on it."""
 
-    def submit(self, function: Callable[..., Any], *args: Any, affinity: int | None = None) -> Any:
+    @property
+    def rounds_ahead(self) -> int:
+        """How many rounds are submitted before the one under way has ended, so that workers need not wait for the driver."""
+
+    @property
+    def cache_bytes(self) -> int:
+        """How many bytes of documents each process may keep; nothing that changes a bit may depend on it."""
+
+    def submit(self, function: Callable[..., Any], *args: Any, affinity: float | None = None) -> Any:
         """Return a handle to ``function(*args)``.
 
         Parameters
@@ -24,8 +35,9 @@ class Executor(Protocol):
             A module-level pure function.
         *args
             Values or handles; a handle stands for its result.
-        affinity : int, optional
-            Tasks of equal affinity gain from running where an earlier one ran; only a hint.
+        affinity : float, optional
+            Place of the task's documents in the corpus, from 0 to 1: tasks near each other gain from running on one
+            worker, where an earlier one ran; only a hint.
         """
 
     def result(self, handle: Any) -> Any:
@@ -37,6 +49,12 @@ class Executor(Protocol):
     def put(self, value: Any) -> Any:
         """Return a handle to a value of the driver."""
 
+    def noticed(self) -> list[Event]:
+        """Return what has happened to workers and tasks since this was last asked."""
+
+    def transfer_seconds(self) -> float:
+        """Return the seconds that workers spent on fetching results from each other since last asked."""
+
 
 class InProcess:
     """Threads of this process; the kernels release the GIL.  Imports neither dask nor distributed.
@@ -45,13 +63,19 @@ class InProcess:
     ----------
     n_threads : int, optional
         None: as many as this process may use cores.
+    cache_bytes : int, optional
+        None: a quarter of the machine's memory.
     """
 
-    def __init__(self, n_threads: int | None = None) -> None:
+    rounds_ahead = 0  # the driver is at hand, and a single thread would run them at once
+
+    def __init__(self, n_threads: int | None = None, cache_bytes: int | None = None) -> None:
         self.n_workers = n_threads or len(os.sched_getaffinity(0))
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self.cache_bytes = memory // 4 if cache_bytes is None else cache_bytes
         self._pool = ThreadPoolExecutor(self.n_workers) if self.n_workers > 1 else None
 
-    def submit(self, function: Callable[..., Any], *args: Any, affinity: int | None = None) -> Future[Any]:
+    def submit(self, function: Callable[..., Any], *args: Any, affinity: float | None = None) -> Future[Any]:
         """Queue ``function(*args)``; with one thread, run it at once."""
         if self._pool is not None:
             # The queue is first in, first out and a task's arguments were queued before it, so that they are running
@@ -77,6 +101,14 @@ class InProcess:
         future: Future[Any] = Future()
         future.set_result(value)
         return future
+
+    def noticed(self) -> list[Event]:
+        """Return nothing: threads do not come and go."""
+        return []
+
+    def transfer_seconds(self) -> float:
+        """Return 0: threads share their memory."""
+        return 0.0
 
     def close(self) -> None:
         """End the threads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,13 +36,17 @@ class Plan:
         """Return the documents of a lane in one round, rounded down."""
         return self.n_documents // (self.n_rounds * self.n_lanes)
 
-    def ranges(self, lane: int) -> list[tuple[int, int]]:
-        """Return the (start, stop) of a lane's ranges, in stored order; some are empty if documents are few."""
+    def range(self, lane: int, number: int) -> tuple[int, int]:
+        """Return (start, stop) of one of a lane's ranges; empty if documents are few."""
         cells = self.n_rounds * self.n_lanes
-        first = lane * self.n_rounds
-        bounds = [self.n_documents * c // cells for c in range(first, first + self.n_rounds + 1)]
-        return list(pairwise(bounds))
+        cell = lane * self.n_rounds + number
+        return self.n_documents * cell // cells, self.n_documents * (cell + 1) // cells
 
+    def ranges(self, lane: int) -> list[tuple[int, int]]:
+        """Return (start, stop) of all ranges of a lane, in stored order."""
+        return [self.range(lane, number) for number in range(self.n_rounds)]
+
+    @lru_cache(maxsize=4)  # noqa: B019  a plan is small, and rounds may be many
     def order(self, epoch: int) -> np.ndarray:
         """Return which of its ranges each lane visits in each round: shape (n_rounds, n_lanes)."""
         # A counter block of its own, so that no lane draws the same numbers.
@@ -53,7 +57,7 @@ class Plan:
     def lanes(self, epoch: int, round_: int) -> list[Lane]:
         """Return the lanes of one round that have documents."""
         visited = self.order(epoch)[round_]
-        spans = [self.ranges(lane)[r] for lane, r in enumerate(visited)]
+        spans = [self.range(lane, int(r)) for lane, r in enumerate(visited)]
         documents = sum(stop - start for start, stop in spans)
         return [
             Lane(epoch, round_, lane, start, stop, documents)

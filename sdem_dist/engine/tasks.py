@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sdem_dist.byte_cache import ByteCache
+from sdem_dist.byte_cache import prepared_cache, set_budget
 from sdem_dist.documents import Documents
+from sdem_dist.engine.blame import blamed
+from sdem_dist.engine.tree import reduce
 from sdem_dist.learners.protocol import Lane, Learner
 
-TREE_ARITY = 16
-process_cache = ByteCache(1 << 30)
-"""Prepared documents kept between epochs, one cache a process."""
+# Never shut down by tasks: joining a thread from wherever an unfinished generator happens to be closed can deadlock.
+_readers = ThreadPoolExecutor(thread_name_prefix="sdem-read-ahead")
 
 
 class CorpusLike(Protocol):
@@ -26,36 +31,129 @@ class CorpusLike(Protocol):
     def read(self, start: int, stop: int) -> Documents:
         """Return the documents at stored positions ``start:stop``."""
 
-
-def _prepared(learner: Learner, corpus: CorpusLike, start: int, stop: int) -> Any:
-    key = (corpus.cache_key, learner.cache_key, start, stop)
-    return process_cache.get(key, lambda: learner.prepare(corpus.read(start, stop)))
+    def place(self, document: int) -> str:
+        """Return where the document at a stored position is, for people."""
 
 
-def map_lanes(learner: Learner, corpus: CorpusLike, state: Any, lanes: Sequence[Lane]) -> Any:
-    """Return the combined statistics of one or more lanes."""
-    documents = (_prepared(learner, corpus, lane.start, lane.stop) for lane in lanes)
-    return combine(learner, *(learner.map(state, d, lane) for d, lane in zip(documents, lanes, strict=True)))
+class Work(NamedTuple):
+    """What one task did."""
+
+    lane: int
+    """First lane, or -1 for a task that only merged."""
+    n_lanes: int
+    n_documents: int
+    worker: str
+    """Host and process."""
+    read: float = 0.0
+    """Seconds of reading and verifying documents, partly while others are mapped."""
+    prepare: float = 0.0
+    """Seconds of preparing them for the learner."""
+    map: float = 0.0
+    """Seconds of the learner's statistics."""
+    merge: float = 0.0
+    """Seconds of combining statistics and updating the state."""
 
 
-def combine(learner: Learner, *parts: Any) -> Any:
-    """Combine statistics in groups of neighbours: the shape, and so the bits, depend on their number only."""
-    level = list(parts)
-    while len(level) > 1:
-        level = [learner.combine(level[i : i + TREE_ARITY]) for i in range(0, len(level), TREE_ARITY)]
-    return level[0]
+class Timed(NamedTuple):
+    """A result and the work behind it, back to the state before."""
+
+    value: Any
+    work: tuple[Work, ...] = ()
 
 
-def update(learner: Learner, state: Any, *parts: Any) -> Any:
-    """Return the next state, from statistics of which the last level of the tree is still to be combined."""
-    return learner.update(state, combine(learner, *parts))
+class _Watch:
+    """Adds up seconds by what they were spent on."""
+
+    def __init__(self) -> None:
+        self.seconds = {"read": 0.0, "prepare": 0.0, "map": 0.0, "merge": 0.0}
+
+    def __call__(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        started = time.perf_counter()
+        result = function(*args)
+        self.seconds[name] += time.perf_counter() - started
+        return result
+
+    def work(self, lanes: Sequence[Lane] = ()) -> Work:
+        n_documents = sum(lane.stop - lane.start for lane in lanes)
+        first = lanes[0].lane if lanes else -1
+        return Work(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **self.seconds)
 
 
-def evaluate(learner: Learner, corpus: CorpusLike, state: Any, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+class Source(NamedTuple):
+    """Where tasks find documents, and how much of them a process may keep."""
+
+    learner: Learner
+    corpus: CorpusLike
+    cache_bytes: int
+
+    def key(self, start: int, stop: int) -> tuple[str, str, int, int]:
+        """Name prepared documents in the cache of a process."""
+        return self.corpus.cache_key, self.learner.cache_key, start, stop
+
+    def prepared(self, spans: Sequence[tuple[int, int]], watch: _Watch) -> Iterator[Any]:
+        """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
+        set_budget(self.cache_bytes)
+
+        def load(start: int, stop: int) -> Any:
+            def make() -> Any:
+                return watch("prepare", self.learner.prepare, watch("read", self.corpus.read, start, stop))
+
+            return prepared_cache.get(self.key(start, stop), make)
+
+        coming: Future[Any] | None = None
+        for i, span in enumerate(spans):
+            documents = load(*span) if coming is None else coming.result()
+            following = spans[i + 1 : i + 2]
+            absent = bool(following) and self.key(*following[0]) not in prepared_cache
+            coming = _readers.submit(load, *following[0]) if absent else None
+            yield documents
+
+
+def map_lanes(source: Source, state: Timed, lanes: Sequence[Lane], level: int) -> Timed:
+    """Return the statistics of a bundle of lanes: a list of subtrees of a level, see `sdem_dist.engine.tree`."""
+    watch = _Watch()
+    documents = source.prepared([(lane.start, lane.stop) for lane in lanes], watch)
+
+    def leaf(lane: Lane) -> Any:
+        with blamed(source.learner, source.corpus, state.value, lane):
+            return watch("map", source.learner.map, state.value, next(documents), lane)
+
+    parts = reduce(lanes, level, leaf, lambda parts: watch("merge", source.learner.combine, parts))
+    return Timed(parts, (watch.work(lanes),))
+
+
+def combine(learner: Learner, *parts: Timed) -> Timed:
+    """Return one subtree's statistics from those of its branches."""
+    watch = _Watch()
+    combined = watch("merge", learner.combine, _values(parts))
+    return Timed([combined], (*_works(parts), watch.work()))
+
+
+def update(learner: Learner, state: Timed, *parts: Timed) -> Timed:
+    """Return the next state from the statistics just under the root of the tree."""
+    watch = _Watch()
+    new = watch("merge", lambda: learner.update(state.value, learner.combine(_values(parts))))
+    return Timed(new, (*_works(parts), watch.work()))
+
+
+def work_behind(state: Timed) -> tuple[Work, ...]:
+    """Return the work of the round behind a state, without moving the state."""
+    return state.work
+
+
+def evaluate(source: Source, state: Timed, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
     """Return evaluation sums over ranges of documents."""
-    return learner.evaluate(state, (_prepared(learner, corpus, start, stop) for start, stop in ranges))
+    return source.learner.evaluate(state.value, source.prepared(ranges, _Watch()))
 
 
 def add(*parts: np.ndarray) -> np.ndarray:
     """Add evaluation sums in the order given."""
     return np.asarray(np.sum(np.stack(parts), axis=0))
+
+
+def _values(parts: Sequence[Timed]) -> list[Any]:
+    return [item for part in parts for item in part.value]
+
+
+def _works(parts: Sequence[Timed]) -> list[Work]:
+    return [work for part in parts for work in part.work]

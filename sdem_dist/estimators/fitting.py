@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.callbacks import shown
 from sdem_dist.engine.checkpoint import Checkpoints, fingerprint
 from sdem_dist.engine.executor import Executor, InProcess
-from sdem_dist.engine.plan import cut
-from sdem_dist.engine.tasks import process_cache
-from sdem_dist.engine.trainer import EVALUATION_RANGE, Monitoring, evaluate, train
+from sdem_dist.engine.scoring import evaluate, groups_of
+from sdem_dist.engine.tasks import Source, Timed
+from sdem_dist.engine.trainer import Monitoring, train
 from sdem_dist.estimators import inputs, settings
 
 if TYPE_CHECKING:
@@ -41,14 +43,13 @@ def executor_for(client: Any, n_jobs: int | None, n_nonzeros: int) -> Iterator[E
 
 
 @contextmanager
-def _forgetting(source: inputs.Source) -> Iterator[None]:
+def _forgetting(*sources: inputs.Source) -> Iterator[None]:
     """Drop what the process has cached of documents in memory, which nobody can ask for again."""
     try:
         yield
     finally:
-        if isinstance(source.corpus, MemoryCorpus):
-            name = source.corpus.cache_key
-            process_cache.discard(lambda key: isinstance(key, tuple) and key[0] == name)
+        names = {s.corpus.cache_key for s in sources if isinstance(s.corpus, MemoryCorpus)}
+        prepared_cache.discard(lambda key: isinstance(key, tuple) and key[0] in names)
 
 
 def fit_state(
@@ -68,12 +69,18 @@ def fit_state(
     plan = settings.plan(estimator, source.n_documents, learner.seed)
     if checkpoint is None and (resume or checkpoint_rounds or checkpoint_seconds):
         raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
+    if checkpoint is not None and (Path(checkpoint).is_file() or Path(checkpoint, "zarr.json").exists()):
+        raise ValueError(
+            f"{checkpoint} is a file or a corpus; checkpoints are kept in a folder of their own: name another"
+        )
     if estimator.patience is not None and validation is None:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
     watch = Monitoring(every=estimator.evaluate_every, monitor=estimator.loss, patience=estimator.patience)
+    sources = [source]
     if validation is not None:
         held_out = _validation_source(estimator, validation, client)
         watch = Monitoring(watch.every, held_out.corpus, held_out.n_documents, watch.monitor, watch.patience)
+        sources.append(held_out)
     stopping = None  # without patience, what is evaluated decides nothing
     if estimator.patience is not None:
         stopping = (estimator.patience, watch.every, held_out.identity)
@@ -85,7 +92,7 @@ def fit_state(
     watching = shown(f"{estimator.loss}  ") if estimator.verbose else nullcontext()
     with (
         executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor,
-        _forgetting(source),
+        _forgetting(*sources),
         watching as callback,
     ):
         result = train(
@@ -116,9 +123,10 @@ def evaluate_source(
     estimator: Any, learner: Sdem, state: SdemState, source: inputs.Source, client: Any
 ) -> dict[str, float]:
     """Return the metrics of a state over a source."""
-    with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor:
-        groups = [(i, [r]) for i, r in enumerate(cut(0, source.n_documents, EVALUATION_RANGE))]
-        return evaluate(learner, source.corpus, groups, executor, executor.put(state))
+    with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
+        handle = executor.put(Timed(state))
+        tasks_source = Source(learner, source.corpus, executor.cache_bytes)
+        return evaluate(tasks_source, groups_of(source.n_documents), executor, handle)
 
 
 def _validation_source(estimator: Any, validation: Any, client: Any) -> inputs.Source:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.plan import Plan
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.losses import LOSSES
@@ -24,6 +25,8 @@ MIN_LANE_DOCUMENTS = 2
 MAX_LANE_DOCUMENTS = 50_000
 LANES = 128
 ROUNDS = 8
+MANY_DOCUMENTS = 1_000_000
+"""Documents of an epoch from which one round is enough: on large corpora merging more often gains nothing."""
 ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
 """Classes up to which ``absence="auto"`` is the plain mean; chosen by tests/benchmarks/choose_defaults.py."""
 
@@ -35,6 +38,13 @@ def default_lanes(n_documents: int, n_rounds: int) -> int:
     """
     a_round = n_documents // n_rounds
     return max(1, min(LANES, a_round // MIN_LANE_DOCUMENTS), -(-a_round // MAX_LANE_DOCUMENTS))
+
+
+def default_rounds(n_documents: int) -> int:
+    """Return the rounds of an epoch for ``merge="mean"``: 8, fewer where documents are many, 1 where they are few."""
+    if n_documents < ROUNDS * MIN_LANE_DOCUMENTS:
+        return 1
+    return max(1, min(ROUNDS, MANY_DOCUMENTS // n_documents))
 
 
 def seed_of(random_state: Any) -> int:
@@ -65,7 +75,7 @@ def plan(estimator: Any, n_documents: int, seed: int) -> Plan:
         batch = min(e.batch_size or SUM_BATCH, n_documents)
         rounds = -(-n_documents // batch)
         return Plan(n_documents, e.n_epochs, rounds, e.n_lanes or -(-batch // SUM_TASK_DOCUMENTS), seed)
-    rounds = e.rounds_per_epoch or (1 if e.n_lanes == 1 or n_documents < ROUNDS * MIN_LANE_DOCUMENTS else ROUNDS)
+    rounds = e.rounds_per_epoch or (1 if e.n_lanes == 1 else default_rounds(n_documents))
     return Plan(n_documents, e.n_epochs, rounds, e.n_lanes or default_lanes(n_documents, rounds), seed)
 
 
@@ -97,10 +107,13 @@ def check(estimator: Any) -> None:
     if isinstance(e.alpha, str):
         if e.alpha not in ("laplace", "log"):
             raise ValueError(f"alpha must be 'laplace', 'log' or a number, got {e.alpha!r}")
-    elif not (isinstance(e.alpha, int | float | np.floating | np.integer) and 0 <= e.alpha < np.inf):
-        raise ValueError(f"alpha must be 'laplace', 'log' or a finite number that is not negative, got {e.alpha!r}")
-    elif e.alpha == 0 and e.loss != "nll":
-        raise ValueError("alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S")
+    elif not (isinstance(e.alpha, int | float | np.floating | np.integer) and 0 <= e.alpha <= LARGEST):
+        raise ValueError(f"alpha must be 'laplace', 'log' or a number between 0 and {LARGEST:.3g}, got {e.alpha!r}")
+    for name in ("alpha", "prior_scale"):
+        if getattr(e, name) == 0 and e.loss != "nll":
+            raise ValueError(
+                f"{name} must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
+            )
 
 
 def pseudo_count(alpha: str | float, n_features: int) -> float:

@@ -60,9 +60,16 @@ def run_documents(
     """
     n_classes = totals.size
     exact = logs.size == 0
-    longest = 0
-    for i in range(order.size):
-        longest = max(longest, indptr[order[i] + 1] - indptr[order[i]])
+    # One pass in stored order: it also brings the documents into cache before they are visited in random order.
+    lengths = np.zeros(indptr.size - 1)
+    longest, beyond = 0, 0
+    for d in range(lengths.size):
+        longest = max(longest, indptr[d + 1] - indptr[d])
+        for j in range(indptr[d], indptr[d + 1]):
+            lengths[d] += data[j]
+            beyond |= indices[j] >= words.shape[0]
+    if beyond:
+        raise IndexError("a document has a word beyond the table of words")
     rows = np.empty((longest if exact else 0, n_classes))
     ascending = np.arange(longest).astype(np.uint32)
     scores = np.empty(n_classes)
@@ -90,7 +97,6 @@ def run_documents(
         for b in range(size):
             d = order[first + b]
             start, stop = indptr[d], indptr[d + 1]
-            length = 0.0
             for k in range(n_classes):
                 scores[k] = 0.0
             if exact:
@@ -103,10 +109,8 @@ def run_documents(
                 add_rows_at(data[start:stop], ascending[: stop - start], rows, scores)
             else:
                 add_rows_at(data[start:stop], indices[start:stop], logs, scores)
-            for j in range(start, stop):
-                length += data[j]
             for k in range(n_classes):
-                scores[k] += log_prior[k] - length * log_totals[k]
+                scores[k] += log_prior[k] - lengths[d] * log_totals[k]
             largest[b] = weights[d] * class_weights(loss, scores, labels[d], step[b])
         for b in range(size):
             if largest[b] <= tolerance:
@@ -114,12 +118,10 @@ def run_documents(
             d = order[first + b]
             stale = True
             factor = rho * weights[d]
-            length = 0.0
             for j in range(indptr[d], indptr[d + 1]):
                 add_row(factor * data[j], step[b], words[indices[j]])
-                length += data[j]
             for k in range(n_classes):
-                totals[k] += factor * length * step[b, k]
+                totals[k] += factor * lengths[d] * step[b, k]
                 if learn_prior:
                     class_counts[k] += factor * step[b, k]
         for b in range(size):  # check and M-step, after all additions of the batch

@@ -106,32 +106,24 @@ def gather_rows(table, words, shift, rows, logs):  # type: ignore[no-untyped-def
 
 
 @jit
-def weigh_rows(rows, weight, out):  # type: ignore[no-untyped-def]
-    """Write ``weight * rows`` and, in one more column, the weight itself: `out` has shape (n_words, n_classes + 1)."""
-    n_classes = rows.shape[1]
-    for i in range(rows.shape[0]):
-        source, target = rows[i], out[i]
-        for k in range(n_classes):
-            target[k] = weight * source[k]
-        target[n_classes] = weight
-
-
-@jit
-def scatter_add_rows(words, rows, number, out):  # type: ignore[no-untyped-def]
-    """Add each word's row to ``out[number[word]]``."""
+def scatter_add_rows(words, rows, met, number, out, out_met):  # type: ignore[no-untyped-def]
+    """Add each word's row to ``out[number[word]]``, and its entry of `met` to that of `out_met`."""
     for i in range(words.size):
         add_row(1.0, rows[i], out[number[words[i]]])
+        out_met[number[words[i]]] += met[i]
 
 
 @jit
-def average_rows(words, rows, total, absence, table):  # type: ignore[no-untyped-def]
+def average_rows(words, rows, met, total, absence, table):  # type: ignore[no-untyped-def]
     """Replace the rows of some words by their average over lanes, in place.
 
     Parameters
     ----------
     words : ndarray of shape (n_words,), integers
-    rows : ndarray of shape (n_words, n_classes + 1), float64
-        Weighted sums over the lanes that met the word, and those lanes' weight.
+    rows : ndarray of shape (n_words, n_classes), float64
+        Weighted sums over the lanes that met the word.
+    met : ndarray of shape (n_words,), float64
+        Those lanes' weight.
     total : float
         Weight of all lanes.
     absence : float
@@ -141,8 +133,8 @@ def average_rows(words, rows, total, absence, table):  # type: ignore[no-untyped
     n_classes = table.shape[1]
     for i in range(words.size):
         source, target = rows[i], table[words[i]]
-        kept = absence * max(total - source[n_classes], 0.0)
-        weight = source[n_classes] + kept
+        kept = absence * max(total - met[i], 0.0)
+        weight = met[i] + kept
         if weight > 0.0:  # lanes of weight zero have no say
             for k in range(n_classes):
                 target[k] = (source[k] + kept * target[k]) / weight

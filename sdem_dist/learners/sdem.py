@@ -19,12 +19,13 @@ from sdem_dist.kernels.rows import (
     mark_words,
     number_words,
     scatter_add_rows,
-    weigh_rows,
 )
 from sdem_dist.learners.protocol import Lane, LocalDocuments
 from sdem_dist.models import naive_bayes
 
 _KERNEL_LOSS = {"nll": kernel_losses.NLL, "ncll": kernel_losses.NCLL, "hinge": kernel_losses.HINGE}
+_COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
+"""Dtypes of entries in kernels, by the dtype stored: exact, small, and few, since each is compiled; else float64."""
 
 
 class SdemState(NamedTuple):
@@ -56,7 +57,9 @@ class SdemStatistics(NamedTuple):
     words: np.ndarray
     """The words met by any lane: shape (n_words,), uint32, ascending."""
     rows: np.ndarray
-    """Shape (n_words, n_classes + 1): sums over the lanes that met the word; last column the lanes' weights."""
+    """Shape (n_words, n_classes): sums over the lanes that met the word."""
+    met: np.ndarray
+    """Shape (n_words,): the weights of those lanes; zeros for merge "sum"."""
     class_counts: np.ndarray
     """Shape (n_classes,)."""
     gamma: float
@@ -138,17 +141,17 @@ class Sdem:
         )
 
     def prepare(self, documents: Documents) -> LocalDocuments:
-        """Renumber words compactly, make counts floats, and fold class weights into document weights."""
+        """Renumber words compactly, in few bytes an entry, and fold class weights into document weights."""
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         number = np.zeros(documents.n_features, np.uint32)
         mark_words(documents.indices, number)
         words = number_words(number)
-        local = number[documents.indices]
+        local = number[documents.indices].astype(np.uint16 if len(words) <= 1 << 16 else np.uint32, copy=False)
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         if self.class_weight is not None:
             weights = weights * np.asarray(self.class_weight)[documents.labels]
-        data = documents.data if documents.data.dtype == np.float64 else documents.data.astype(np.float32)
+        data = documents.data.astype(_COMPILED.get(documents.data.dtype.name, np.float64), copy=False)
         local_documents = replace(documents, data=data, indices=local, n_features=len(words), weights=weights)
         return LocalDocuments(local_documents, words)
 
@@ -199,9 +202,10 @@ class Sdem:
             _KERNEL_LOSS[self.loss],
             self.tolerance,
         )
-        rows = np.empty((len(words), self.n_classes + 1))
-        weigh_rows(words, weight, rows)
-        return SdemStatistics(local.words, rows, weight * class_counts, weight * gamma, weight * class_gamma, weight)
+        words *= weight
+        class_counts *= weight
+        met = np.full(len(words), weight)
+        return SdemStatistics(local.words, words, met, class_counts, weight * gamma, weight * class_gamma, weight)
 
     def _expected_statistics(self, state: SdemState, local: LocalDocuments) -> SdemStatistics:
         """Return the sum over documents of class weights times counts, all at the broadcast theta (Table 1)."""
@@ -213,10 +217,9 @@ class Sdem:
         else:
             scores = naive_bayes.joint_scores(self.parameters(state, local.words), documents)
         weights = losses.class_weights(self.loss, scores, documents.labels) * documents.weights[:, None]
-        rows = np.zeros((len(local.words), self.n_classes + 1))
-        rows[:, :-1] = naive_bayes.weighted_statistics(weights, documents, len(local.words))
+        rows = naive_bayes.weighted_statistics(weights, documents, len(local.words))
         weight = float(documents.weights.sum())
-        return SdemStatistics(local.words, rows, weights.sum(axis=0), 0.0, 0.0, weight)
+        return SdemStatistics(local.words, rows, np.zeros(len(rows)), weights.sum(axis=0), 0.0, 0.0, weight)
 
     def combine(self, parts: Sequence[SdemStatistics]) -> SdemStatistics:
         """Add sets of lanes, word by word, from first to last."""
@@ -226,12 +229,13 @@ class Sdem:
         for part in parts:
             mark_words(part.words, number)
         words = number_words(number)
-        rows = np.zeros((len(words), self.n_classes + 1))
+        rows, met = np.zeros((len(words), self.n_classes)), np.zeros(len(words))
         for part in parts:
-            scatter_add_rows(part.words, part.rows, number, rows)
+            scatter_add_rows(part.words, part.rows, part.met, number, rows, met)
         return SdemStatistics(
             words,
             rows,
+            met,
             np.sum([p.class_counts for p in parts], axis=0),
             sum(p.gamma for p in parts),
             sum(p.class_gamma for p in parts),
@@ -260,7 +264,7 @@ class Sdem:
         """Average the lanes' mu; each word's row over the lanes that met it, see `absence`."""
         total = lanes.weight
         words = state.words.copy()
-        average_rows(lanes.words, lanes.rows, total, self.absence, words)
+        average_rows(lanes.words, lanes.rows, lanes.met, total, self.absence, words)
         return state._replace(
             words=words,
             totals=words.sum(axis=0),
@@ -275,7 +279,7 @@ class Sdem:
         t = state.t + statistics.weight
         rho = 1.0 / (1.0 + self.step_decay * t)
         words = state.words.copy()
-        words[statistics.words] = np.maximum(words[statistics.words] + rho * statistics.rows[:, :-1], 0.0)
+        words[statistics.words] = np.maximum(words[statistics.words] + rho * statistics.rows, 0.0)
         prior_step = self.prior_scale * rho * statistics.weight / self.n_documents
         return state._replace(
             words=words,
@@ -289,7 +293,7 @@ class Sdem:
     def _maximum_likelihood(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
         """Add the counts to alpha: what NLL's steps converge to, exactly; no prior on the classes."""
         words = state.words.copy()
-        words[statistics.words] += statistics.rows[:, :-1]
+        words[statistics.words] += statistics.rows
         class_counts = state.class_counts + statistics.class_counts
         return state._replace(
             words=words, totals=words.sum(axis=0), class_counts=class_counts, t=state.t + statistics.weight

@@ -10,21 +10,12 @@ import numpy as np
 import zarr
 from zarr.codecs import BloscCodec
 
-from sdem_dist.errors import CorpusError
+from sdem_dist.errors import CorpusError, UnreadableError
 
 Group = zarr.Group
 
-# Measured on documents of 20 Newsgroups, one core: bytes an entry (entries decoded a second) for uint16 indices with
-# uint8 counts, uint32 indices with uint8 counts, and uint16 indices with float32 weights.
-#   none                    3.1          5.1          6.1
-#   zstd 1                  2.28 (834 M) 2.39 (250 M) 5.59 (327 M)
-#   zstd 3                  2.05 (505 M) 2.11 (224 M) 5.33 (259 M)
-#   blosc lz4 shuffle       2.45 (1.5 G) 2.46 (1.2 G) 5.44 (1.2 G)
-#   blosc lz4 bitshuffle    2.29 (827 M) 2.35 (563 M) 5.19 (578 M)
-#   blosc zstd 1 bitshuffle 2.09 (256 M) 2.11 (191 M) 5.07 (206 M)
-#   blosc zstd 5 bitshuffle 1.99 (401 M) 2.04 (287 M) 4.96 (330 M)
-# All decode faster than kernels consume, so the smallest is taken; it encodes 28 M entries a second, once.
-_COMPRESSOR = BloscCodec(cname="zstd", clevel=5, shuffle="bitshuffle")
+# Nearly as small as zstd, and decoded several times as fast: tests/benchmarks/codecs.py, and a table in DESIGN.md.
+_COMPRESSOR = BloscCodec(cname="lz4hc", clevel=5, shuffle="shuffle")
 
 
 def is_url(location: str | Path) -> bool:
@@ -32,14 +23,10 @@ def is_url(location: str | Path) -> bool:
     return isinstance(location, str) and "://" in location
 
 
-def create_group(
-    location: str | Path, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False
-) -> zarr.Group:
+def create_group(location: str | Path, *, overwrite: bool = False) -> zarr.Group:
     """Create the root group of a new hierarchy at `location`, a path or a URL."""
     try:
-        return zarr.create_group(
-            location, zarr_format=3, overwrite=overwrite, attributes=dict(attributes) if attributes else None
-        )
+        return zarr.create_group(location, zarr_format=3, overwrite=overwrite)
     except OSError:
         raise
     except Exception as error:
@@ -75,32 +62,12 @@ def set_attributes(group: zarr.Group, attributes: Mapping[str, Any]) -> None:
     group.update_attributes(dict(attributes))
 
 
-def write_array(
-    group: zarr.Group,
-    name: str,
-    array: np.ndarray,
-    *,
-    chunks: Sequence[int] | None = None,
-    zarr_shards: Sequence[int] | None = None,
-) -> None:
-    """Write `array` whole as the new array `name` of `group`, compressed.
-
-    Parameters
-    ----------
-    group : zarr.Group
-    name : str
-    array : ndarray
-    chunks : sequence of int, optional
-        Shape of a chunk; by default one chunk holds the whole array.
-    zarr_shards : sequence of int, optional
-        Shape of zarr's own shards (files of several chunks); by default each chunk is a file.
-    """
-    shape = tuple(max(1, n) for n in array.shape)
+def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
+    """Write `array` whole as the new array `name` of `group`: compressed, one chunk."""
     group.create_array(
         name,
         data=np.ascontiguousarray(array),
-        chunks=shape if chunks is None else tuple(chunks),
-        shards=None if zarr_shards is None else tuple(zarr_shards),
+        chunks=tuple(max(1, n) for n in array.shape),
         compressors=_COMPRESSOR,
         filters=None,
     )
@@ -121,6 +88,8 @@ def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = No
     CorpusError
         The array is missing, has another shape, or does not decode. A missing chunk is *not* noticed: zarr reads it as
         zeros, so that callers verify a checksum.
+    UnreadableError
+        The storage fails, which may pass.
     """
     array = _child(group, name)
     if not isinstance(array, zarr.Array):
@@ -130,7 +99,7 @@ def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = No
     try:
         return np.asarray(array[...])
     except Exception as error:
-        raise CorpusError(f"array {name!r} of {group.store_path} does not decode: {_reason(error)}") from error
+        raise _kind(error)(f"array {name!r} of {group.store_path} cannot be read: {_reason(error)}") from error
 
 
 def _child(group: zarr.Group, name: str) -> zarr.Array[Any] | zarr.Group:
@@ -139,7 +108,14 @@ def _child(group: zarr.Group, name: str) -> zarr.Array[Any] | zarr.Group:
     except KeyError as error:
         raise CorpusError(f"{name!r} is missing from {group.store_path}") from error
     except Exception as error:
-        raise CorpusError(f"the metadata of {name!r} of {group.store_path} cannot be read: {_reason(error)}") from error
+        raise _kind(error)(
+            f"the metadata of {name!r} of {group.store_path} cannot be read: {_reason(error)}"
+        ) from error
+
+
+def _kind(error: Exception) -> type[CorpusError]:
+    lasting = FileNotFoundError, NotADirectoryError, IsADirectoryError
+    return UnreadableError if isinstance(error, OSError) and not isinstance(error, lasting) else CorpusError
 
 
 def _reason(error: Exception) -> str:

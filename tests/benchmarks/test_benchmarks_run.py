@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import accuracy
 import choose_defaults
 import corpora
-import scale
+import large
 import speed
 
 
@@ -47,17 +47,15 @@ def test_defaults_are_chosen_on_held_out_thirds(split):
     assert 0.6 < choose_defaults.cross_validated(weighted, one_fold=False, n_epochs=2) <= 1.0
 
 
-def test_scale_makes_a_source_of_perturbed_copies(tmp_path, monkeypatch):
-    originals = [("positive", "a b c d e f g h i j"), ("negative", "k l m n o p q r s t")]
-    monkeypatch.setattr(scale, "reviews", lambda: iter(originals))
-    path = tmp_path / "source.tsv"
-    assert scale.write_source(path, 10) == 2
-    lines = path.read_text("utf-8").splitlines()
-    assert lines[:2] == ["\t".join(pair) for pair in originals]
-    assert len(lines) == 10
-    assert len(set(lines)) > 2
-    for label, text in (line.split("\t") for line in lines):
-        assert set(text.split()) <= set(dict(originals)[label].split())
+def test_large_corpora_are_perturbed_copies(tmp_path, monkeypatch):
+    X = sp.csr_matrix(np.random.default_rng(0).poisson(1.0, (7, 50)).astype(np.uint8))
+    monkeypatch.setattr(large, "reviews", lambda where: (X, np.array(list("aabbcca"))))
+    found = list(large.batches(tmp_path, 20))
+    assert sum(rows.shape[0] for rows, _ in found) == 20 == sum(len(labels) for _, labels in found)
+    assert (found[0][0] != X).nnz == 0
+    assert 0 < found[1][0].nnz < X.nnz
+    assert (found[1][0] > X).nnz == 0
+    assert large.corpus_of(tmp_path, 20).n_documents == large.corpus_of(tmp_path, 20).n_documents == 20
 
 
 def test_the_corpora_are_named_by_the_environment(monkeypatch):

@@ -8,7 +8,6 @@ from concurrent.futures import Future
 
 import pytest
 
-from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import InProcess
 
 
@@ -56,25 +55,6 @@ def test_waiting_tasks_cannot_block_a_full_pool():
         assert executor.result(executor.submit(lambda *all_: sum(all_), *waiting)) == 20
 
 
-class Adder:
-    """A learner whose statistics are strings, so that the shape of a reduction shows."""
-
-    def combine(self, parts):
-        return parts[0] if len(parts) == 1 else f"({' '.join(parts)})"
-
-    def update(self, state, statistics):
-        return [*state, statistics]
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 63, 64, 65, 100])
-def test_tasks_combine_in_order_whatever_their_number(n):
-    names = [str(i) for i in range(n)]
-    shape = tasks.combine(Adder(), *names)
-    assert shape.replace("(", "").replace(")", "").split() == names
-    assert shape == tasks.combine(Adder(), *names)
-    assert tasks.update(Adder(), [], *names) == [shape]
-
-
 @pytest.fixture(scope="module")
 def client():
     from distributed import Client, LocalCluster
@@ -91,7 +71,7 @@ def test_cluster_has_the_same_interface(client):
 
     executor = DaskExecutor(client)
     assert executor.n_workers == 1
-    handle = executor.submit(operator.add, executor.put(2), 3, affinity=7)
+    handle = executor.submit(operator.add, executor.put(2), 3, affinity=0.9)
     executor.wait(handle)
     assert executor.result(handle) == 5
     assert executor.result(executor.submit(operator.add, executor.put(2), 3)) == 5

@@ -10,7 +10,7 @@ from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB
 from sdem_dist.engine import callbacks
-from sdem_dist.engine.events import CheckpointWritten, EpochEnded, RoundEnded, RunEnded, RunStarted
+from sdem_dist.engine.events import CheckpointWritten, EpochEnded, LanesEnded, RoundEnded, RunEnded, RunStarted
 
 X, Y = random_counts(200, 30, 3, seed=2)
 HELD_OUT = random_counts(150, 30, 3, seed=12)
@@ -78,6 +78,11 @@ def test_events_in_order(tmp_path):
     MultinomialNB(n_epochs=2, n_lanes=3, rounds_per_epoch=2).fit(
         X, Y, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[events.append]
     )
+    lanes = [e for e in events if isinstance(e, LanesEnded)]
+    assert {(e.epoch, e.round) for e in lanes} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    assert sum(e.n_lanes for e in lanes) == 3 * 2 * 2
+    assert sum(e.n_documents for e in lanes) == 2 * X.shape[0]
+    events = [e for e in events if not isinstance(e, LanesEnded)]
     epoch = [RoundEnded, CheckpointWritten, RoundEnded, EpochEnded, CheckpointWritten]
     assert [type(e) for e in events] == [RunStarted, *epoch, *epoch, RunEnded]
     started = events[0]

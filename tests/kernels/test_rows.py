@@ -29,9 +29,10 @@ def summed(lanes):
     for words, _ in lanes:
         kernel.mark_words(words, number)
     union = kernel.number_words(number)
-    out = np.zeros((len(union), WIDTH))
+    out, met = np.zeros((len(union), WIDTH)), np.zeros(len(union))
     for words, rows in lanes:
-        kernel.scatter_add_rows(words, rows, number, out)
+        kernel.scatter_add_rows(words, rows, rows[:, 0].copy(), number, out, met)
+    np.testing.assert_array_equal(met, out[:, 0])
     return union, out
 
 
@@ -65,18 +66,14 @@ def test_average_is_weighted_by_lane(sets, absence):
     rng = np.random.default_rng(1)
     lanes = [(w, np.abs(r)) for w, r in with_rows(sets)]
     weights = rng.choice([0.0, 1.0, 2.5], len(lanes))
-    weighed = []
-    for (words, rows), weight in zip(lanes, weights, strict=True):
-        out = np.full((len(words), WIDTH + 1), np.nan)
-        kernel.weigh_rows(rows, weight, out)
-        weighed.append((words, out))
     table = rng.random((N_WORDS, WIDTH))
     after = table.copy()
     union = np.array(sorted(set().union(*sets)), np.uint32)
-    sums = np.zeros((N_WORDS, WIDTH + 1))
-    for words, rows in weighed:
-        sums[words] += rows
-    kernel.average_rows(union, sums[union], weights.sum(), absence, after)
+    sums, weight_met = np.zeros((N_WORDS, WIDTH)), np.zeros(N_WORDS)
+    for (words, rows), weight in zip(lanes, weights, strict=True):
+        sums[words] += weight * rows
+        weight_met[words] += weight
+    kernel.average_rows(union, sums[union], weight_met[union], weights.sum(), absence, after)
     for w in range(N_WORDS):
         met = [(rows[list(words).index(w)], u) for (words, rows), u in zip(lanes, weights, strict=True) if w in words]
         here = sum(u for _, u in met)
@@ -112,12 +109,13 @@ def test_plain_python_gives_the_same():
     union = kernel.number_words(number)
     np.testing.assert_array_equal(kernel.number_words.py_func(plain_number), union)
     np.testing.assert_array_equal(plain_number, number)
-    out, plain = np.zeros((3, WIDTH)), np.zeros((3, WIDTH))
+    out, plain, met = np.zeros((3, WIDTH)), np.zeros((3, WIDTH)), np.zeros((2, 3))
     for words, rows in lanes:
-        kernel.scatter_add_rows(words, rows, number, out)
-        kernel.scatter_add_rows.py_func(words, rows, number, plain)
+        kernel.scatter_add_rows(words, rows, np.ones(len(words)), number, out, met[0])
+        kernel.scatter_add_rows.py_func(words, rows, np.ones(len(words)), number, plain, met[1])
     np.testing.assert_array_equal(out, plain)
-    tables = np.ones((2, N_WORDS, WIDTH - 1))
-    kernel.average_rows(union, np.abs(out), 5.0, 0.5, tables[0])
-    kernel.average_rows.py_func(union, np.abs(out), 5.0, 0.5, tables[1])
+    np.testing.assert_array_equal(met[0], met[1])
+    tables = np.ones((2, N_WORDS, WIDTH))
+    kernel.average_rows(union, np.abs(out), met[0], 5.0, 0.5, tables[0])
+    kernel.average_rows.py_func(union, np.abs(out), met[0], 5.0, 0.5, tables[1])
     np.testing.assert_allclose(tables[0], tables[1], rtol=1e-15)

@@ -1,0 +1,146 @@
+"""The tree of a reduction, and the tasks of a round: their shape and number, whatever the bundles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdem_dist.engine import tasks
+from sdem_dist.engine.executor import InProcess
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.rounds import Bundling, submit_round
+from sdem_dist.engine.tree import ARITY, level_of, reduce
+from sdem_dist.learners.protocol import Lane
+
+
+class Adder:
+    """A learner whose statistics are strings, so that the shape of a reduction shows."""
+
+    cache_key = "adder"
+
+    def prepare(self, documents):
+        return SimpleNamespace(nbytes=0)
+
+    def map(self, state, documents, lane):
+        return str(lane.lane)
+
+    def combine(self, parts):
+        return parts[0] if len(parts) == 1 else f"({' '.join(parts)})"
+
+    def update(self, state, statistics):
+        return [*state, statistics]
+
+
+class Counting(InProcess):
+    """Counts the tasks it is given by function."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.submitted = []
+
+    def submit(self, function, *args, affinity=None):
+        self.submitted.append((function.__name__, affinity))
+        return super().submit(function, *args, affinity=affinity)
+
+
+SOURCE = tasks.Source(Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), 1 << 30)
+
+
+def trained(n_lanes: int, bundle: int):
+    executor = Counting()
+    plan = Plan(n_documents=n_lanes, n_epochs=1, n_rounds=1, n_lanes=n_lanes, seed=0)
+    start = executor.put(tasks.Timed([]))
+    state = executor.result(submit_round(SOURCE, plan, executor, start, 0, 0, bundle)).value
+    return state[0], executor.submitted
+
+
+@given(st.integers(1, 700), st.integers(0, 10).map(lambda k: 2**k))
+def test_bundles_do_not_change_the_tree(n_lanes, bundle):
+    shape, _ = trained(n_lanes, bundle)
+    assert shape == trained(n_lanes, 1)[0]
+    assert shape.replace("(", "").replace(")", "").split() == [str(i) for i in range(n_lanes)]
+
+
+def test_the_tree_groups_sixteen_neighbours():
+    assert trained(3, 1)[0] == "(0 1 2)"
+    first, second = (f"({' '.join(map(str, range(a, b)))})" for a, b in ((0, 16), (16, 20)))
+    assert trained(20, 4)[0] == f"({first} {second})"
+
+
+@pytest.mark.parametrize(
+    ("n_lanes", "bundle", "maps", "combines"),
+    [
+        (1, 1, 1, 0),
+        (16, 1, 16, 0),
+        (128, 16, 8, 0),
+        (128, 32, 4, 0),
+        (128, 1, 128, 8),
+        (300, 4, 75, 19 + 2),
+        (4096, 16, 256, 16),
+    ],
+)
+def test_tasks_of_a_round(n_lanes, bundle, maps, combines):
+    names = [name for name, _ in trained(n_lanes, bundle)[1]]
+    assert names.count("map_lanes") == maps
+    assert names.count("combine") == combines
+    assert names.count("update") == 1
+    assert len(names) == maps + combines + 1
+
+
+def test_affinity_is_the_place_in_the_corpus_whatever_the_bundle():
+    for bundle in (1, 16, 64):
+        places = [place for name, place in trained(256, bundle)[1] if name == "map_lanes"]
+        assert places == [i / 256 for i in range(0, 256, bundle)]
+
+
+@given(st.integers(1, 600), st.integers(0, 2))
+def test_subtrees_of_a_level_hold_all_leaves(n_leaves, level):
+    alive, most = 0, 0
+
+    def leaf(i):
+        nonlocal alive, most
+        alive += 1
+        most = max(most, alive)
+        return [i]
+
+    def combine(parts):
+        nonlocal alive
+        alive -= len(parts) - 1
+        return [i for part in parts for i in part]
+
+    items = reduce(range(n_leaves), level, leaf, combine)
+    assert len(items) == -(-n_leaves // ARITY**level)
+    assert [i for item in items for i in item] == list(range(n_leaves))
+    assert most <= len(items) + level * (ARITY - 1)
+
+
+def test_bundles_follow_measured_time():
+    plan = Plan(n_documents=128_000, n_epochs=1, n_rounds=1, n_lanes=128, seed=0)
+    bundling = Bundling(plan, SimpleNamespace(n_workers=2))
+    sizes = []
+    for lane_seconds in (1e-5, 0.004, 0.03, 0.2, 60.0):
+        bundling.measured([tasks.Work(lane, 64, 1, "here", map=64 * lane_seconds) for lane in (0, 64)])
+        sizes.append(bundling.size)
+    assert sizes == [32, 32, 4, 1, 1]
+    assert level_of(32) == 1
+    assert Bundling(replace(plan, n_lanes=3), SimpleNamespace(n_workers=8)).size == 1
+
+
+def test_work_is_carried_to_the_state_of_its_round():
+    work = [tasks.Work(lane, 1, 10, "a:1", 1.0, 2.0, 3.0, 4.0) for lane in range(3)]
+    parts = [tasks.Timed(["a"], (work[0],)), tasks.Timed(["b", "c"], tuple(work[1:]))]
+    combined = tasks.combine(Adder(), *parts)
+    assert combined.value == ["(a b c)"]
+    assert list(combined.work[:3]) == work
+    assert combined.work[3].n_lanes == 0
+    updated = tasks.update(Adder(), tasks.Timed(["x"], (work[0],) * 9), combined)
+    assert updated.value == ["x", "(a b c)"]
+    assert tasks.work_behind(updated)[:4] == combined.work  # of its own round only
+    assert len(updated.work) == 5
+    mapped = tasks.map_lanes(SOURCE, tasks.Timed([]), [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], 0)
+    assert mapped.value == ["3", "4"]
+    assert mapped.work[0][:3] == (3, 2, 6)
