@@ -11,6 +11,14 @@ class CorpusError(SdemError, ValueError):
     """A corpus is missing, incomplete, damaged, of a newer format, or does not fit the model."""
 
 
+class UnreadableError(CorpusError):
+    """The storage of a corpus cannot be read at the moment; reading it again may succeed."""
+
+
+class DocumentError(SdemError, ValueError):
+    """A learner cannot take a document; the message names it and its shard."""
+
+
 class IngestError(SdemError, ValueError):
     """A source cannot be read as documents; the message names the file and the line."""
 

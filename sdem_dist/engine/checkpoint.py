@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 
 from sdem_dist.errors import ModelError
 from sdem_dist.storage.archive import read_archive, write_archive
+from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.numbers import from_json, to_json
 
 KIND = "sdem-checkpoint"
@@ -42,7 +44,7 @@ def fingerprint(*parts: Any) -> str:
 
 @dataclass
 class Checkpoints:
-    """A folder of checkpoints of one run.
+    """A folder of checkpoints of one run, made if need be.
 
     Parameters
     ----------
@@ -53,6 +55,11 @@ class Checkpoints:
         Write after the first round that ends so many seconds after the last checkpoint, instead.
     keep : int
         How many to keep; older ones are removed once a newer one is published.
+
+    Raises
+    ------
+    ModelError
+        The folder cannot be made or written to; better now than after the first epoch.
     """
 
     folder: Path
@@ -65,6 +72,12 @@ class Checkpoints:
         self._last = time.monotonic()
         if self.every_rounds is not None and self.every_seconds is not None:
             raise ValueError("give every_rounds or every_seconds, not both")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with hidden_folder(self.folder / "checkpoint", "probe"):
+                pass
+        except OSError as error:
+            raise ModelError(f"cannot keep checkpoints in {self.folder}: {error.strerror or error}") from error
 
     def refuse_earlier_run(self) -> None:
         """Raise ModelError if the folder has checkpoints, which a run from the beginning would push out."""
@@ -91,12 +104,12 @@ class Checkpoints:
         progress : Progress
         state, best : NamedTuple of arrays and floats
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
         arrays = _named(state, "state") | (_named(best, "best") if best is not None else {})
         path = self.folder / f"checkpoint-{progress.epoch:06d}-{progress.round:06d}.sdem"
         write_archive(path, KIND, arrays, {"run": run, "progress": to_json(progress._asdict())})
         for old in self._paths()[: -self.keep]:
-            old.unlink(missing_ok=True)
+            with suppress(OSError):  # the new one is safe, which is what counts; the next call tries again
+                old.unlink()
         self._last = time.monotonic()
         return path
 
@@ -125,8 +138,7 @@ class Checkpoints:
             raise ModelError(f"{paths[-1]}: the parts of this checkpoint do not fit together ({error})") from error
 
     def _paths(self) -> list[Path]:
-        found = self.folder.iterdir() if self.folder.is_dir() else []
-        return sorted(p for p in found if _NAME.fullmatch(p.name))
+        return sorted(p for p in self.folder.iterdir() if _NAME.fullmatch(p.name))
 
 
 def _named(state: NamedTuple, prefix: str) -> dict[str, np.ndarray]:

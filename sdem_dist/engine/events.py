@@ -20,11 +20,70 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardsLeftOut:
+    """Damaged shards take no part in training, as was asked for; comes before `RunStarted`."""
+
+    n_shards: int
+    n_documents: int
+    problems: tuple[str, ...]
+    """What is wrong with each."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanesEnded:
+    """A task of lanes was done; told when its round has ended."""
+
+    epoch: int
+    round: int
+    lane: int
+    """First of its neighbouring lanes."""
+    n_lanes: int
+    n_documents: int
+    worker: str
+    """Host and process."""
+    read: float
+    """Seconds of reading and verifying documents, 0 for what was cached."""
+    prepare: float
+    """Seconds of preparing them for the learner, likewise."""
+    map: float
+    """Seconds of the learner's statistics."""
+    merge: float
+    """Seconds of combining them."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerJoined:
+    """A worker has appeared; its address."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """A worker has gone; what it held is computed again."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRetried:
+    """A task failed in a way that may pass, and is tried again."""
+
+    failures: int
+    """How often it has failed in a row."""
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class RoundEnded:
     """The lanes of a round have been merged."""
 
     epoch: int
     round: int
+    seconds: float
+    """Wall time since the round before ended."""
+    merge: float
+    """Seconds of tasks that only combined statistics or updated the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +94,8 @@ class EpochEnded:
     seconds: float
     """Wall time of the epoch's rounds, without evaluation."""
     documents_per_second: float
+    transfer: float
+    """Seconds that workers spent on fetching results from each other, added up, since the epoch before ended."""
     metrics: Mapping[str, float]
     """What was evaluated after it, see `sdem_dist.engine.trainer.train`; empty where nothing was."""
 
@@ -57,5 +118,16 @@ class RunEnded:
     """``"epochs"`` or ``"patience"``."""
 
 
-Event = RunStarted | RoundEnded | EpochEnded | CheckpointWritten | RunEnded
+Event = (
+    RunStarted
+    | ShardsLeftOut
+    | WorkerJoined
+    | WorkerLost
+    | TaskRetried
+    | LanesEnded
+    | RoundEnded
+    | EpochEnded
+    | CheckpointWritten
+    | RunEnded
+)
 Callback = Callable[[Event], None]

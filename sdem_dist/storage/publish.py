@@ -11,20 +11,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sdem_dist.errors import CorpusError, SdemError
+from sdem_dist.storage.hidden import hidden_folder
 
 # What the device says, whatever the file; other OSErrors are ours only if they name one of our paths.
 _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
 
 
 def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type[SdemError] = SdemError) -> None:
-    """Write a file beside `path`, flush it to the device, then rename it to `path`, replacing what was there.
+    """Write a file in a hidden folder beside `path`, flush it, then rename it to `path`, replacing what was there.
 
     Parameters
     ----------
     path : str or Path
         Name of the finished file.
     write : callable
-        Given the path of a temporary sibling that does not exist yet, creates it and closes it.
+        Given the path of a file that does not exist yet, creates it and closes it.
     error : class of SdemError, default SdemError
         Raised when the device is full, read-only or failing, or the folder cannot be written to.
 
@@ -35,16 +36,12 @@ def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type
         In every case a file that was at `path` is untouched and nothing else is left behind.
     """
     path = _resolved(path)
-    partial = _sibling(path, "partial")
-    try:
-        with _explained(path, error):
-            write(partial)
-            _fsync(partial)
-            os.replace(partial, path)
-            _fsync(path.parent)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with _explained(path, error), hidden_folder(path, "partial") as folder:
+        partial = folder / path.name
+        write(partial)
+        _fsync(partial)
+        os.replace(partial, path)
+        _fsync(path.parent)
 
 
 @contextmanager
@@ -71,22 +68,17 @@ def publish_directory(
     """
     path = _resolved(path)
     _refuse_existing(path, overwrite, error)
-    partial = _sibling(path, "partial")
-    try:
-        with _explained(path, error):
-            partial.mkdir()
-            yield partial
-            _fsync_tree(partial)
-            _refuse_existing(path, overwrite, error)
-            _swap(partial, path)
-            _fsync(path.parent)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+    with _explained(path, error), hidden_folder(path, "partial") as partial:
+        yield partial
+        _fsync_tree(partial)
+        _refuse_existing(path, overwrite, error)
+        _swap(partial, path)
+        _fsync(path.parent)
 
 
 def _swap(partial: Path, path: Path) -> None:
-    old = _sibling(path, "old") if path.exists() else None
+    # Not in a folder that is cleared if this process dies: until the new one is in place, it is all there is.
+    old = path.with_name(f".{path.name}.old-{secrets.token_hex(8)}") if path.exists() else None
     if old is not None:
         path.rename(old)
     try:
@@ -115,13 +107,14 @@ def _explained(path: Path, error: type[SdemError]) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        ours = (str(path), str(path.with_name(f".{path.name}.")))  # as _sibling names them
+        ours = (str(path), str(path.with_name(f".{path.name}.")))  # as `hidden_folder` names them
         if cause.errno not in _DEVICE_ERRORS and not str(cause.filename).startswith(ours):
             raise
-        raise error(f"cannot write {path}: {cause.strerror or cause}{_free_space(path.parent)}") from cause
+        raise error(f"cannot write {path}: {cause.strerror or cause}{free_space(path.parent)}") from cause
 
 
-def _free_space(folder: Path) -> str:
+def free_space(folder: Path) -> str:
+    """Return how much room there is, as the end of a message."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
@@ -132,10 +125,6 @@ def _free_space(folder: Path) -> str:
 def _resolved(path: str | Path) -> Path:
     """Follow symbolic links, so that what they point to is replaced and not the link."""
     return Path(os.path.realpath(path))
-
-
-def _sibling(path: Path, purpose: str) -> Path:
-    return path.with_name(f".{path.name}.{purpose}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 def _fsync_tree(folder: Path) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # Starting processes takes seconds, which pay from some ten thousands of documents on: fewer blocks stay in this process.
 BLOCKS_WORTH_PROCESSES = 24
+TRIES = 3
+"""How often the same blocks are begun if processes die meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,9 @@ def count_blocks(jobs: Iterable[TextJob], n_jobs: int | None) -> Generator[Path,
     Raises
     ------
     IngestError
-        If a process dies.
+        If a process dies before the first block is counted, or again and again; otherwise its blocks are counted anew.
     """
-    jobs, n_jobs = iter(jobs), n_jobs or _n_cores()
+    jobs, n_jobs = iter(jobs), n_jobs or n_cores()
     if n_jobs > 1:
         first = list(islice(jobs, BLOCKS_WORTH_PROCESSES))
         if len(first) == BLOCKS_WORTH_PROCESSES:
@@ -94,7 +96,7 @@ def count_blocks(jobs: Iterable[TextJob], n_jobs: int | None) -> Generator[Path,
     yield from map(count_block, jobs)
 
 
-def _n_cores() -> int:
+def n_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -103,25 +105,34 @@ def _count_in_processes(jobs: Iterator[TextJob], n_jobs: int) -> Iterator[Path]:
     methods = multiprocessing.get_all_start_methods()
     # never "fork": the caller may have threads, and a forked lock stays locked
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    pool = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_prepare_process)
-    waiting: deque[Future[Path]] = deque()
-    counted = 0
-    try:
-        for job in jobs:
-            waiting.append(pool.submit(count_block, job))
-            if len(waiting) >= 2 * n_jobs:
-                yield waiting.popleft().result()
-                counted += 1
-        while waiting:
-            yield waiting.popleft().result()
-            counted += 1
-    except BrokenProcessPool as error:
-        raise IngestError(
-            f"a process that counts words died after {counted} blocks, perhaps for want of memory; nothing was written. "
-            "Try fewer processes (n_jobs=1, or --jobs 1). In a script, call ingest under if __name__ == '__main__':"
-        ) from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    waiting: deque[TextJob] = deque()
+    counted = deaths = 0
+    while True:
+        pool = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_prepare_process)
+        try:
+            futures: deque[Future[Path]] = deque(pool.submit(count_block, job) for job in waiting)
+            while True:
+                for job in islice(jobs, 2 * n_jobs - len(waiting)):
+                    waiting.append(job)
+                    futures.append(pool.submit(count_block, job))
+                if not waiting:
+                    return
+                path = futures[0].result()
+                futures.popleft()
+                waiting.popleft()
+                counted, deaths = counted + 1, 0
+                yield path
+        except BrokenProcessPool as error:
+            deaths += 1
+            # Before the first block is counted, it is rather that processes cannot start.
+            if deaths == TRIES or not counted:
+                raise IngestError(
+                    f"a process that counts words died while it was at blocks {counted + 1} to {counted + len(waiting)}, "
+                    f"{deaths} time(s) in turn, perhaps for want of memory; nothing was written. Try fewer processes "
+                    "(n_jobs=1, or --jobs 1). In a script, call ingest under if __name__ == '__main__':"
+                ) from error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _prepare_process() -> None:

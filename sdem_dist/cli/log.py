@@ -1,0 +1,106 @@
+"""``sdem log``: where the time of a run went."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
+
+
+@click.command(no_args_is_help=True)
+@click.argument("log", type=click.Path(path_type=Path))
+def log(log: Path) -> None:
+    """Say where the time of a run went, from the LOG that `sdem train --log` wrote.
+
+    A line an epoch, in seconds of all workers together: reading and verifying shards, preparing documents, the
+    learner's statistics (map), combining them and updating the model (merge), moving results between workers, and the
+    rest: waiting for each other, for the scheduler, and for the driver. Reading runs partly beside mapping, so that
+    the parts may add up to a little more than the whole.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    events = read_events(log)
+    table = Table("epoch", "wall", "documents/s", *PARTS)
+    total: dict[str, float] = defaultdict(float)
+    for row in epochs(events):
+        table.add_row(
+            str(row["epoch"]),
+            f"{row['wall']:.2f}",
+            f"{row['documents'] / max(row['wall'], 1e-9):,.0f}",
+            *(f"{row[part]:.2f}" for part in PARTS),
+        )
+        for name in ("worker_seconds", *PARTS):
+            total[name] += row[name]
+    if not table.row_count:
+        raise click.ClickException(f"{log} has no epoch that ended yet")
+    console.print(table)
+    console.print(
+        f"of {total['worker_seconds']:.1f} seconds of workers: "
+        + ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)
+    )
+    for name, what in (
+        ("TaskRetried", "tasks tried again"),
+        ("WorkerLost", "workers lost"),
+        ("CheckpointWritten", "checkpoints"),
+    ):
+        found = [e for e in events if e["event"] == name]
+        if found:
+            console.print(f"{len(found)} {what}")
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """Return the events of a log.
+
+    Raises
+    ------
+    ClickException
+        The file cannot be read, or a line is no event.  A last line cut short is left out.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{path} cannot be read: {error}") from error
+    events = []
+    for number, line in enumerate(lines, 1):
+        try:
+            event = json.loads(line)
+            event["event"]
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines) and not line.endswith("\n"):
+                break
+            raise click.ClickException(f"{path}, line {number}: no event; is it a log of sdem train --log?") from error
+        events.append(event)
+    return events
+
+
+def epochs(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what every epoch cost: seconds of wall time, and of all workers by what they were spent on."""
+    rows: list[dict[str, Any]] = []
+    spent: dict[str, float] = defaultdict(float)
+    n_workers = 1
+    for event in events:
+        kind = event["event"]
+        if kind == "RunStarted":
+            n_workers = event["n_workers"]
+            spent = defaultdict(float)
+        elif kind == "LanesEnded":
+            for part in ("read", "prepare", "map", "merge"):
+                spent[part] += event[part]
+            spent["documents"] += event["n_documents"]
+        elif kind == "RoundEnded":
+            spent["merge"] += event["merge"]
+            spent["wall"] += event["seconds"]
+        elif kind == "EpochEnded":
+            spent["transfer"] = event["transfer"]
+            whole = spent["wall"] * n_workers
+            spent["wait"] = max(0.0, whole - sum(spent[part] for part in PARTS if part != "wait"))
+            rows.append({"epoch": event["epoch"] + 1, "worker_seconds": whole, **dict.fromkeys(PARTS, 0.0), **spent})
+            spent = defaultdict(float)
+    return rows

@@ -1,0 +1,118 @@
+"""A corpus without its damaged shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.corpus.layout import Header
+from sdem_dist.corpus.reader import Corpus
+from sdem_dist.corpus.shards import read_ids, read_shard
+from sdem_dist.documents import Documents
+from sdem_dist.errors import CorpusError, UnreadableError
+
+
+class Finding(NamedTuple):
+    """What reading a shard has shown."""
+
+    shard: int
+    problem: str
+    """What is wrong with it; empty: nothing."""
+    class_counts: tuple[int, ...]
+    """Its documents of each class, where nothing is wrong."""
+
+
+def look_at(corpus: Corpus, shard: int) -> Finding:
+    """Read one shard and compare it with its checksums.
+
+    Raises
+    ------
+    UnreadableError
+        The storage cannot be read at the moment, which says nothing about the shard.
+    """
+    try:
+        documents = corpus.read_shard(shard)
+    except UnreadableError:
+        raise
+    except CorpusError as error:
+        return Finding(shard, str(error), ())
+    if documents.labels is None:
+        return Finding(shard, "", ())
+    counts = np.bincount(documents.labels, minlength=len(corpus.header.classes))
+    return Finding(shard, "", tuple(counts.tolist()))
+
+
+class SoundShards(Corpus):
+    """The shards of a corpus that are sound, as a corpus: its documents are numbered through them.
+
+    Parameters
+    ----------
+    path : str
+    shards : sequence of int
+        Which to keep, ascending.
+    class_counts : sequence of int
+        Their documents of each class.
+    """
+
+    def __init__(self, path: str, shards: Sequence[int], class_counts: Sequence[int]) -> None:
+        super().__init__(path)
+        self._kept, self._class_counts = tuple(shards), tuple(class_counts)
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        return SoundShards, (self.path, self._kept, self._class_counts)
+
+    @cached_property
+    def _whole(self) -> Header:
+        return Corpus(self.path).header
+
+    @cached_property
+    def header(self) -> Header:
+        """The manifest that a corpus of these shards alone would have."""
+        shards = tuple(self._whole.shards[i] for i in self._kept)
+        return replace(
+            self._whole,
+            n_documents=sum(s.n_documents for s in shards),
+            n_nonzeros=sum(s.n_nonzeros for s in shards),
+            class_counts=self._class_counts,
+            shards=shards,
+        )
+
+    def place(self, document: int) -> str:
+        """Return where the document at a position among the sound shards is."""
+        shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
+        return f"{self.path}: shard {self._kept[shard]}, its document {document - int(self.header.shard_starts[shard])}"
+
+    def read_shard(self, shard: int, *, verify: bool = True) -> Documents:
+        """Read the documents of one of the kept shards."""
+        return read_shard(self._group, self._whole, self._kept[self._checked(shard)], self.path, verify)
+
+    def ids(self, shard: int) -> np.ndarray | list[str]:
+        """Read the ids of the documents of one of the kept shards."""
+        return read_ids(self._group, self._whole, self._kept[self._checked(shard)], self.path)
+
+
+def without_damaged(corpus: Corpus, findings: Sequence[Finding]) -> Corpus:
+    """Return the sound shards of a corpus as a corpus, or the corpus itself if all are.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    findings : sequence of Finding
+        One for every shard, in order.
+
+    Raises
+    ------
+    CorpusError
+        No document is left.
+    """
+    sound = [f for f in findings if not f.problem]
+    if len(sound) == len(findings):
+        return corpus
+    if not any(corpus.header.shards[f.shard].n_documents for f in sound):
+        raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {findings[0].problem}")
+    counts = np.array([f.class_counts for f in sound], np.int64).sum(axis=0)
+    return SoundShards(corpus.path, [f.shard for f in sound], [int(c) for c in counts])

@@ -1,0 +1,72 @@
+"""Saying which document a learner cannot take, instead of only that it could not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Protocol
+
+from sdem_dist.documents import Documents
+from sdem_dist.errors import DocumentError, SdemError
+from sdem_dist.learners.protocol import Lane, Learner
+
+
+class Located(Protocol):
+    """A corpus that can say where a document is."""
+
+    def read(self, start: int, stop: int) -> Documents:
+        """Return the documents at stored positions ``start:stop``."""
+
+    def place(self, document: int) -> str:
+        """Return where the document at a stored position is, for people."""
+
+
+@contextmanager
+def blamed(learner: Learner, corpus: Located, state: Any, lane: Lane) -> Iterator[None]:
+    """Turn what goes wrong while a lane is prepared and mapped into an error that names the document.
+
+    Errors of the package, of storage and of memory pass: they say where they come from, and are not the documents' fault.
+
+    Raises
+    ------
+    DocumentError
+        Anything else went wrong; the message names the first document with which it does so, if one alone is enough.
+    """
+    try:
+        yield
+    except (SdemError, OSError, MemoryError):
+        raise
+    except Exception as error:
+
+        def fails(start: int, stop: int) -> bool:
+            try:
+                learner.map(state, learner.prepare(corpus.read(start, stop)), replace(lane, start=start, stop=stop))
+            except Exception:  # noqa: BLE001  any: it is the same that brought us here
+                return True
+            return False
+
+        culprit = _first_bad(fails, lane.start, lane.stop)
+        if culprit is None:
+            what = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
+        else:
+            what = corpus.place(culprit)
+        raise DocumentError(
+            f"{what} cannot be trained on: {type(error).__name__}: {error} (in lane {lane.lane} of round {lane.round} of "
+            f"epoch {lane.epoch}, counted from 0)"
+        ) from error
+
+
+def _first_bad(fails: Callable[[int, int], bool], start: int, stop: int) -> int | None:
+    """Return the position that makes ranges fail, found by halving; None if no half fails alone."""
+    if not fails(start, stop):
+        return None
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if fails(start, middle):
+            stop = middle
+        elif fails(middle, stop):
+            start = middle
+        else:
+            return None
+    return start

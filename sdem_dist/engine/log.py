@@ -1,0 +1,39 @@
+"""Events as JSON Lines, for programs and for `sdem log`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sdem_dist.engine.events import Event
+
+
+class JsonLines:
+    """Append every event of a run to a file, a JSON object a line, as it happens.
+
+    Each has ``event``, the name of its class, ``time`` in UTC, and the event's own fields.
+
+    Parameters
+    ----------
+    path : path
+        Made where it is absent; a resumed run goes on in the same file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.open("a").close()  # a path that cannot be written is noticed before the run
+
+    def __call__(self, event: Event) -> None:
+        """Append one event."""
+        entry: dict[str, Any] = {
+            "event": type(event).__name__,
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            **asdict(event),
+        }
+        # Opened each time: what was written is the reader's, whatever becomes of this process.
+        with self._path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(entry, default=str) + "\n")

@@ -1,0 +1,98 @@
+"""The log of a run, and where its time went."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from reference.random_documents import random_counts
+
+from sdem_dist import MultinomialNB, load_model, write_corpus
+from sdem_dist.cli import main
+from sdem_dist.cli.log import epochs
+from sdem_dist.engine.log import JsonLines
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    X, y = random_counts(200, 30, 3)
+    write_corpus(tmp_path / "c.zarr", X, y)
+    return tmp_path / "c.zarr"
+
+
+def run(*args):
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def test_train_writes_a_log_that_says_where_time_went(corpus, tmp_path):
+    log = tmp_path / "logs" / "run.jsonl"
+    result = run(
+        "train", corpus, tmp_path / "m", "--epochs", 3, "--rounds", 2, "--log", log, "--checkpoint", tmp_path / "ck"
+    )
+    assert result.exit_code == 0, result.output
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    names = [e["event"] for e in events]
+    assert names[0] == "RunStarted" and names[-1] == "RunEnded"
+    assert names.count("RoundEnded") == 6 and names.count("EpochEnded") == 3 and names.count("CheckpointWritten") == 3
+    lanes = [e for e in events if e["event"] == "LanesEnded"]
+    assert sum(e["n_documents"] for e in lanes) == 3 * 200
+    assert all(e["map"] > 0 and ":" in e["worker"] for e in lanes)
+    assert events[-2]["path"].endswith(".sdem")
+    shown = run("log", log)
+    assert shown.exit_code == 0, shown.output
+    assert "documents/s" in shown.output and "of " in shown.output and "3 checkpoints" in shown.output
+
+
+def test_a_resumed_run_goes_on_in_its_log(corpus, tmp_path):
+    log = tmp_path / "run.jsonl"
+    for n in (1, 2):
+        run("train", corpus, tmp_path / "m", "--epochs", n, "--log", log, "--checkpoint", tmp_path / "ck", "--resume")
+    assert load_model(tmp_path / "m").n_iter_ == 2
+    rows = epochs([json.loads(line) for line in log.read_text().splitlines()])
+    assert [row["epoch"] for row in rows] == [1, 2]
+
+
+def test_parts_add_up():
+    lane = {"event": "LanesEnded", "read": 1.0, "prepare": 0.5, "map": 4.0, "merge": 0.25, "n_documents": 10}
+    events = [
+        {"event": "RunStarted", "n_workers": 3},
+        lane,
+        lane,
+        {"event": "RoundEnded", "seconds": 5.0, "merge": 0.5},
+        {"event": "EpochEnded", "epoch": 0, "transfer": 0.75},
+    ]
+    (row,) = epochs(events)
+    assert (row["wall"], row["documents"], row["worker_seconds"]) == (5.0, 20, 15.0)
+    assert (row["read"], row["map"], row["merge"], row["transfer"]) == (2.0, 8.0, 1.0, 0.75)
+    assert row["wait"] == 15.0 - 2 - 1 - 8 - 1 - 0.75
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no epoch"),
+        ("{}\n", "line 1"),
+        ('{"event": "RunStarted", "n_workers": 1}\n{"eve', "no epoch"),
+        ("[1]\nx\n", "line 1"),
+    ],
+)
+def test_what_is_no_log_is_said_so(tmp_path, text, says):
+    path = tmp_path / "log"
+    path.write_text(text)
+    result = run("log", path)
+    assert result.exit_code == 1 and says in result.output and "Traceback" not in result.output
+    assert "cannot be read" in run("log", tmp_path / "absent").output
+
+
+def test_a_log_that_cannot_be_written_is_noticed_before_the_run(corpus, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run("train", corpus, tmp_path / "m", "--log", tmp_path / "file" / "run.jsonl")
+    assert result.exit_code == 1 and "--log" in result.output
+    assert not (tmp_path / "m").exists()
+
+
+def test_from_python(tmp_path):
+    X, y = random_counts(50, 20, 2)
+    MultinomialNB(n_epochs=1).fit(X, y, callbacks=[JsonLines(tmp_path / "log")])
+    assert json.loads((tmp_path / "log").read_text().splitlines()[-1])["event"] == "RunEnded"

@@ -1,0 +1,41 @@
+"""Ingesting with processes that can be killed.
+
+``python -m faults.ingester SOURCE CORPUS SABOTAGE`` ingests in one process, of which every fsync is a point.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from faults.saboteur import reach
+
+from sdem_dist.text import analysis
+
+N_BLOCKS, BLOCK = 30, 20
+count_block = analysis.count_block
+
+
+def count_disturbed(job: analysis.TextJob) -> Path:
+    """Count a block, and be killed at it if the plan, in ``sabotage`` beside the corpus, says so."""
+    reach(str(job.path.parent.parent / "sabotage"), f"count {int(job.path.stem.rpartition('-')[2])}")
+    return count_block(job)
+
+
+def run(source: Path, corpus: Path, **more: Any):
+    from sdem_dist import ingest
+
+    return ingest([source], corpus, block_documents=BLOCK, **more)
+
+
+def main(source: str, corpus: str, sabotage: str) -> None:
+    from faults.driver import watch_system_calls
+
+    analysis.count_block = count_disturbed
+    watch_system_calls(sabotage)
+    run(Path(source), Path(corpus), n_jobs=1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

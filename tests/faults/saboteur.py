@@ -1,0 +1,134 @@
+"""A learner that kills processes at fixed points of a run, and writes down who did what.
+
+A folder holds the plan and the records, so that worker processes, later drivers and the test all see them:
+``faults.json`` maps a point such as ``map 1 2 3`` (epoch 1, round 2, lane 3) to who dies there and how often;
+``work.log`` has a line of a point and a process for every piece of work begun; ``killed.log`` the processes killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+
+class Marked(NamedTuple):
+    """Statistics that know where in the run they belong."""
+
+    epoch: int
+    round: int
+    n_lanes: int
+    inner: Any
+
+
+class DeadlyFloat(float):
+    """A number that may kill the process that sends it to another."""
+
+    folder: str
+    point: str
+
+    def __reduce__(self):
+        reach(self.folder, self.point)
+        return deadly, (float(self), self.folder, self.point)
+
+
+def deadly(value: float, folder: str, point: str) -> DeadlyFloat:
+    number = DeadlyFloat(value)
+    number.folder, number.point = folder, point
+    return number
+
+
+@dataclass(frozen=True)
+class Saboteur:
+    """`inner`, disturbed as `folder` says."""
+
+    inner: Any
+    folder: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("inner", "folder"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def map(self, state, documents, lane):
+        reach(self.folder, f"map {lane.epoch} {lane.round} {lane.lane}")
+        return Marked(lane.epoch, lane.round, 1, self.inner.map(state, documents, lane))
+
+    def combine(self, parts: Sequence[Marked]):
+        n_lanes = sum(p.n_lanes for p in parts)
+        reach(self.folder, f"combine {parts[0].epoch} {parts[0].round} {n_lanes}")
+        return parts[0]._replace(n_lanes=n_lanes, inner=self.inner.combine([p.inner for p in parts]))
+
+    def update(self, state, statistics: Marked):
+        reach(self.folder, f"update {statistics.epoch} {statistics.round}")
+        new = self.inner.update(state, statistics.inner)
+        return new._replace(t=deadly(new.t, self.folder, f"send {statistics.epoch} {statistics.round}"))
+
+
+def reach(folder: str, point: str) -> None:
+    """Write down that this process begins the work at `point`, and carry out the fault there, if it is still due."""
+    note(folder, "work.log", f"{point}:{os.getpid()}")
+    fault = json.loads(Path(folder, "faults.json").read_text()).get(point)
+    if fault is None:
+        return
+    for time in range(fault["times"]):
+        try:
+            os.close(os.open(Path(folder, f"{point}-{time}.done"), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            continue
+        victims = list(dict.fromkeys(pid_of(folder, v) for v in fault["victims"]))[: fault["count"]]
+        for victim in sorted(victims, key=lambda pid: pid == os.getpid()):  # this process goes last
+            note(folder, "killed.log", str(victim))
+            os.kill(victim, signal.SIGKILL)
+        return
+
+
+def pid_of(folder: str, victim: str | int) -> int:
+    """Return the process that is called "self" or "driver", or has this number."""
+    if victim == "self":
+        return os.getpid()
+    return int(Path(folder, "driver.pid").read_text()) if victim == "driver" else int(victim)
+
+
+def note(folder: str, file: str, line: str) -> None:
+    """Append a line, whole even if others write at the same time."""
+    descriptor = os.open(Path(folder, file), os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    os.write(descriptor, f"{line}\n".encode())
+    os.close(descriptor)
+
+
+def plan_faults(
+    folder: Path, *points: str, victims: Sequence[str | int] = ("self",), count: int = 99, times: int = 1
+) -> None:
+    """Say that at these points the first `count` of the victims die, the first so many `times` that one is reached."""
+    folder.mkdir(exist_ok=True)
+    faults = {point: {"victims": list(victims), "count": count, "times": times} for point in points}
+    (folder / "faults.json").write_text(json.dumps(faults))
+
+
+def work(folder: Path) -> Counter[str]:
+    """Return how often the work at each point was begun."""
+    return Counter(line.rpartition(":")[0] for line in (folder / "work.log").read_text().splitlines())
+
+
+def killed(folder: Path) -> list[int]:
+    """Return the processes killed."""
+    file = folder / "killed.log"
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+@contextlib.contextmanager
+def sabotaged(folder: Path) -> Iterator[None]:
+    """Disturb every learner that estimators make meanwhile, as `folder` says."""
+    from sdem_dist.estimators import settings
+
+    make = settings.learner
+    with mock.patch.object(settings, "learner", lambda *a, **k: Saboteur(make(*a, **k), str(folder))):
+        yield

@@ -1,0 +1,96 @@
+"""Every wait ends: a scheduler that hangs or dies is noticed, and long honest work is not taken for that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from faults import work
+from faults.clusters import is_end_of, model, wait_until
+
+from sdem_dist import ClusterError
+from sdem_dist.cluster import connected
+from sdem_dist.engine import dask
+
+SILENCE = 3.0
+
+
+@contextmanager
+def cluster_of_processes(tmp_path, n_workers: int = 1) -> Iterator[tuple[str, int, list[int]]]:
+    """Yield the address of a scheduler, its process, and those of its workers, which have no nannies."""
+    file = tmp_path / "scheduler.json"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    scheduler += ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file)]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file), "--no-nanny"]
+    worker += ["--nthreads", "1", "--host", "127.0.0.1", "--no-dashboard", "--death-timeout", "30"]
+    here = os.path.dirname(os.path.dirname(__file__))
+    started = [subprocess.Popen(scheduler, cwd=here, **quiet)]
+    try:
+        wait_until(lambda: file.exists() and file.stat().st_size > 0, "the scheduler has written its file")
+        started += [
+            subprocess.Popen([*worker, "--local-directory", str(tmp_path)], cwd=here, **quiet) for _ in range(n_workers)
+        ]
+        yield str(file), started[0].pid, [p.pid for p in started[1:]]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(timeout=30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "message"), [(signal.SIGSTOP, "has not answered for 3 s"), (signal.SIGKILL, "lost")])
+def test_a_scheduler_that_hangs_or_dies_ends_the_run(fault, message, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(dask, "SILENCE", SILENCE)
+    with cluster_of_processes(tmp_path) as (address, scheduler, _), connected(address) as client:
+
+        def disturb(event) -> None:
+            if is_end_of(event, 0, 1):
+                os.kill(scheduler, fault)
+
+        began = time.monotonic()
+        with pytest.raises(ClusterError, match=message):
+            model().fit(corpus, client=client, checkpoint=tmp_path / "kept", callbacks=[disturb])
+        assert time.monotonic() - began < 60
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_hangs_before_the_run(tmp_path):
+    with cluster_of_processes(tmp_path) as (address, scheduler, _), connected(address) as client:
+        os.kill(scheduler, signal.SIGSTOP)
+        with pytest.raises(ClusterError, match="has not answered for 0.5 s: it hangs"):
+            dask.DaskExecutor(client, silence=0.5)
+
+
+@pytest.mark.slow
+def test_long_honest_work_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(dask, "PULSE", 0.1)
+    with cluster_of_processes(tmp_path) as (address, _, workers), connected(address) as client:
+        executor = dask.DaskExecutor(client, wait_for_workers=30.0)
+        executor._wait_for_workers = executor._silence = 1.5
+        assert executor.result(executor.submit(work.rest, 4.0)) in workers
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_is_replaced_by_another(tmp_path, monkeypatch):
+    """Dask takes a worker without a heartbeat for lost (``distributed.scheduler.worker-ttl``)."""
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL", "5s")
+    with cluster_of_processes(tmp_path, 2) as (address, _, workers), connected(address) as client:
+        client.wait_for_workers(2, timeout=30)
+        executor = dask.DaskExecutor(client)
+        handles = [executor.submit(work.rest, 1.0 + i / 100) for i in range(2)]
+        os.kill(workers[0], signal.SIGSTOP)
+        assert {executor.result(h) for h in handles} == {workers[1]}
+
+
+def test_no_scheduler_at_the_address_is_an_error_in_time():
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match="no Dask scheduler answered"), connected("tcp://127.0.0.1:9", timeout=1.0):
+        pass
+    assert time.monotonic() - began < 30

@@ -1,0 +1,112 @@
+"""Tasks that fail: tried again where that may help, and reported with their documents where it does not."""
+
+from __future__ import annotations
+
+import errno
+from unittest import mock
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from faults import work
+from faults.clusters import all_gone, local_cluster, model, pids
+from faults.saboteur import killed, plan_faults, sabotaged
+
+from sdem_dist import ClusterError, CorpusError, write_corpus
+from sdem_dist.engine.dask import TRIES, DaskExecutor
+from sdem_dist.engine.events import TaskRetried
+from sdem_dist.errors import DocumentError, UnreadableError
+from sdem_dist.estimators import settings
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local_cluster(2) as (_, client):
+        yield client
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "hiccup"), UnreadableError("hiccup"), MemoryError("hiccup")])
+@pytest.mark.parametrize("times", range(TRIES + 1))
+def test_what_may_pass_is_tried_again(times, error, client, tmp_path):
+    executor = DaskExecutor(client)
+    first = executor.submit(work.fail_at_first, tmp_path, times, error)
+    second = executor.submit(work.repeat, first)
+    ahead = executor.submit(work.repeat, executor.submit(work.repeat, second))
+    del first  # as the trainer does
+    if times < TRIES:
+        assert executor.result(second) == executor.result(ahead) == "done"
+    else:
+        with pytest.raises(type(error), match="hiccup"):
+            executor.result(second)
+    assert work.calls(tmp_path) == min(times + 1, TRIES)
+    retries = [e for e in executor.noticed() if isinstance(e, TaskRetried)]
+    assert retries == [TaskRetried(i, f"{type(error).__name__}: {error}") for i in range(1, min(times, TRIES - 1) + 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "error", [CorpusError("wrong"), ValueError("wrong"), DocumentError("wrong"), KeyError("wrong")]
+)
+@pytest.mark.parametrize("ask", ["result", "wait"])
+def test_what_would_fail_everywhere_is_tried_once(ask, error, client, tmp_path):
+    executor = DaskExecutor(client)
+    last = executor.submit(work.repeat, executor.submit(work.fail_at_first, tmp_path, 1, error))
+    with pytest.raises(type(error), match="wrong"):
+        getattr(executor, ask)(last)
+    assert work.calls(tmp_path) == 1
+
+
+@pytest.mark.slow
+def test_a_task_that_kills_its_worker_stops_after_a_few(client, tmp_path):
+    executor = DaskExecutor(client)
+    with pytest.raises(ClusterError, match="4 workers died one after the other while they had the task 'die-"):
+        executor.result(executor.submit(work.repeat, executor.submit(work.die, tmp_path)))
+    assert work.calls(tmp_path) == 4
+    assert executor.result(executor.submit(work.repeat, 7)) == 7, "the cluster goes on"
+
+
+@pytest.mark.slow
+def test_lanes_that_kill_their_worker_are_named(corpus, folder):
+    plan_faults(folder, "map 1 2 3", times=99)
+    with local_cluster(2) as (_, client):
+        with pytest.raises(ClusterError) as caught, sabotaged(folder):
+            model().fit(corpus, client=client)
+        assert all_gone(killed(folder)) and len(killed(folder)) == 4
+        assert set(killed(folder)).isdisjoint(pids(client))
+    message = str(caught.value)
+    assert "of round 2 of epoch 1" in message and "lanes" in message and "documents" in message
+
+
+def documents_with_a_bad_one() -> tuple[sp.csr_matrix, np.ndarray]:
+    X = np.ones((400, 6), np.int64)
+    X[257, 2] = 100
+    return sp.csr_matrix(X), np.arange(400) % 2
+
+
+def picky(folder):
+    """Make every estimator's learner refuse words that occur 100 times."""
+    make = settings.learner
+    return mock.patch.object(settings, "learner", lambda *a, **k: work.Picky(make(*a, **k), 99, str(folder)))
+
+
+def test_a_document_that_always_fails_is_named(tmp_path):
+    corpus = write_corpus(tmp_path / "corpus", *documents_with_a_bad_one(), shuffle=False, shard_documents=100)
+    with picky(tmp_path), pytest.raises(DocumentError, match="shard 2, its document 57 cannot .* a word too often"):
+        model(n_jobs=1).fit(corpus)
+
+
+def test_a_row_that_always_fails_is_named(tmp_path):
+    with picky(tmp_path), pytest.raises(DocumentError, match=r"^row 257 \(from 0\) cannot .* a word too often"):
+        model(n_jobs=1).fit(*documents_with_a_bad_one())
+
+
+@pytest.mark.slow
+def test_a_document_that_always_fails_is_named_on_a_cluster(client, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus", *documents_with_a_bad_one(), shuffle=False, shard_documents=100)
+    before = pids(client)
+    with picky(tmp_path), pytest.raises(DocumentError, match="shard 2, its document 57 cannot"):
+        model().fit(corpus, client=client)
+    assert pids(client) == before
+    begun = (tmp_path / "calls.log").read_text().split()
+    assert begun.count("257:258") == 1, "found by halving, once"

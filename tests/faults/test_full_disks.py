@@ -1,0 +1,117 @@
+"""Full disks and read-only targets: a clear error, what was there stays, and the run goes on once there is room."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faults.clusters import is_end_of, model
+from faults.small_disks import filled, make_read_only, small_disk
+from reference.random_documents import random_counts
+from reference.trained_bits import bits
+
+from sdem_dist import CorpusError, IngestError, ModelError, ingest, load_model, write_corpus
+from sdem_dist.engine.events import CheckpointWritten
+from sdem_dist.storage import archive
+
+PAGE = 4096
+
+
+@pytest.fixture
+def disk(tmp_path):
+    with small_disk(tmp_path / "disk", 2 << 20) as folder:
+        yield folder
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+@pytest.mark.parametrize("leaving", [0, PAGE])
+def test_a_disk_that_fills_up_leaves_the_last_checkpoint(leaving, corpus, undisturbed, disk):
+    with filled(disk, leaving), pytest.raises(ModelError, match=r"cannot .*: No space left on device"):
+        model(n_jobs=1).fit(corpus, checkpoint=disk / "none")
+    written: list = []
+    ballast = contextlib.ExitStack()
+
+    def fill(event) -> None:
+        if isinstance(event, CheckpointWritten):
+            written.append(event.path)
+        if is_end_of(event, 1, 0):
+            ballast.enter_context(filled(disk, leaving))
+
+    with (
+        ballast,
+        pytest.raises(ModelError, match=r"cannot write .*checkpoint-.*: No space left on device \(.* MB free"),
+    ):
+        model(n_jobs=1).fit(corpus, checkpoint=disk / "kept", checkpoint_rounds=1, callbacks=[fill])
+    assert names(disk / "kept") == [p.name for p in written[-2:]]
+    resumed = model(n_jobs=1).fit(corpus, checkpoint=disk / "kept", checkpoint_rounds=1, resume=True)
+    assert bits(resumed) == undisturbed
+
+
+def test_a_model_and_a_corpus_on_a_full_disk(corpus, disk, tmp_path):
+    fitted = model(n_jobs=1).fit(corpus)
+    fitted.save(disk / "model")
+    earlier = (disk / "model").read_bytes()
+    (tmp_path / "source.tsv").write_text("".join(f"{'ab'[i % 2]}\tsome words {i}\n" for i in range(2000)))
+    with filled(disk, 2 * PAGE):
+        with pytest.raises(ModelError, match="cannot write .*model: No space left on device"):
+            fitted.save(disk / "model")
+        with pytest.raises(CorpusError, match="cannot write .*corpus: No space left on device"):
+            write_corpus(disk / "corpus", *random_counts())
+        with pytest.raises((CorpusError, IngestError), match="No space left on device"):
+            ingest([tmp_path / "source.tsv"], disk / "corpus", n_jobs=1)
+        assert names(disk) == ["ballast", "model"]
+    assert (disk / "model").read_bytes() == earlier
+    assert bits(load_model(disk / "model")) == bits(fitted)
+
+
+def test_read_only_targets(corpus, disk, tmp_path, undisturbed):
+    fitted = model(n_jobs=1).fit(corpus, checkpoint=disk / "kept")
+    fitted.save(disk / "model")
+    make_read_only(disk)
+    with pytest.raises(ModelError, match="cannot write .*model: Read-only file system"):
+        fitted.save(disk / "model")
+    assert bits(load_model(disk / "model")) == undisturbed
+    events: list = []
+    for folder, resume in (("new", False), ("kept", True)):
+        with pytest.raises(ModelError, match=f"cannot keep checkpoints in .*{folder}: Read-only file system"):
+            model(n_jobs=1).fit(corpus, checkpoint=disk / folder, resume=resume, callbacks=[events.append])
+    assert not events, "noticed before training"
+    (tmp_path / "source.tsv").write_text("a\tsome words\nb\tother words\n")
+    with pytest.raises((CorpusError, IngestError), match="Read-only file system"):
+        ingest([tmp_path / "source.tsv"], disk / "corpus", n_jobs=1)
+    assert names(disk) == ["kept", "model"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write where others may not")
+def test_folders_of_others(corpus, tmp_path):
+    (tmp_path / "theirs").mkdir(mode=0o555)
+    with pytest.raises(ModelError, match="Permission denied"):
+        model(n_jobs=1).fit(corpus, checkpoint=tmp_path / "theirs" / "kept")
+
+
+@pytest.mark.parametrize("limit", [100, 5000])
+def test_a_limit_on_the_size_of_files(limit, tmp_path):
+    """Limits are for a process of their own, since they cannot be lifted again."""
+    script = (
+        "import resource, sys, numpy as np\n"
+        "from sdem_dist.storage.archive import write_archive\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+        "write_archive(sys.argv[1], 'sdem-model', {'a': np.ones(1000)}, {})\n"
+    )
+    path = tmp_path / "model"
+    archive.write_archive(path, "sdem-model", {"a": np.zeros(3)}, {"generation": 1})
+    ended = subprocess.run(
+        [sys.executable, "-B", "-c", script, str(path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert f"ModelError: cannot write {path}: File too large" in ended.stderr
+    assert archive.read_archive(path, "sdem-model")[1] == {"generation": 1}
+    assert names(tmp_path) == ["model"]

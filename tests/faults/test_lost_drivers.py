@@ -1,0 +1,112 @@
+"""Drivers that are killed at fixed points of a run: another one goes on elsewhere, with the same bits."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+from faults.clusters import all_gone, local_cluster, model, wait_until
+from faults.driver import start
+from faults.saboteur import killed, plan_faults, sabotaged, work
+from reference.trained_bits import bits
+
+from sdem_dist.engine.events import RunStarted
+
+IN_PROCESS = {
+    "map": "map 1 2 3",
+    "map of the first round": "map 0 0 5",
+    "reduce": "combine 1 1 20",
+    "update": "update 1 1",
+    "checkpoint written": "fsync 4",
+    "checkpoint not renamed": "rename 3",
+    "checkpoint renamed": "renamed 3",
+}
+ON_A_CLUSTER = {
+    "map": "map 1 2 3",
+    "reduce": "combine 1 1 16",
+    "update": "update 1 1",
+    "checkpoint sent to the driver": "send 1 0",
+    "checkpoint not renamed": "rename 3",
+}
+
+
+def kill_driver(corpus, folder, kept, where, point) -> None:
+    """Run a driver up to the point; then no process of it is left."""
+    plan_faults(folder, point, victims=["driver"])
+    ended = start(corpus, kept, folder, where)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert len(killed(folder)) == 1
+    begun = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines()}
+    wait_until(lambda: all_gone([*killed(folder), *begun]), "the driver has gone, and its workers after it")
+
+
+def go_on_here(corpus, folder, kept) -> tuple[str, int]:
+    """Resume in this process; return the bits, and the round of the whole run from which it went on."""
+    events: list = []
+    with sabotaged(folder):
+        fitted = model(n_jobs=1).fit(
+            corpus, checkpoint=kept, checkpoint_rounds=1, resume=True, callbacks=[events.append]
+        )
+    assert isinstance(events[0], RunStarted)
+    return bits(fitted), events[0].epoch
+
+
+@pytest.mark.parametrize("what", [pytest.param(p, marks=() if p == "map" else pytest.mark.slow) for p in IN_PROCESS])
+def test_a_driver_in_one_process_dies(what, corpus, undisturbed, folder, tmp_path):
+    point = IN_PROCESS[what]
+    kill_driver(corpus, folder, tmp_path / "kept", "threads-1", point)
+    newest = sorted((tmp_path / "kept").glob("checkpoint-*"))
+    found, epoch = go_on_here(corpus, folder, tmp_path / "kept")
+    assert found == undisturbed
+    counts = work(folder)
+    if point.startswith(("map", "combine", "update")):
+        assert counts[point] == 2
+        done_twice = {tuple(p.split()[1:3]) for p, n in counts.items() if n == 2 and p.startswith("map")}
+        assert done_twice == {tuple(point.split()[1:3])}, "only the round under way is done again"
+    if newest:
+        assert epoch == int(re.findall(r"\d+", newest[-1].name)[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "then"), [*((what, "cluster-3") for what in ON_A_CLUSTER), ("map", "here"), ("update", "cluster-1")]
+)
+def test_a_driver_with_workers_of_its_own_dies(what, then, corpus, undisturbed, folder, tmp_path):
+    point = ON_A_CLUSTER[what]
+    kill_driver(corpus, folder, tmp_path / "kept", "cluster-2", point)
+    if then == "here":
+        found, _ = go_on_here(corpus, folder, tmp_path / "kept")
+    else:
+        ended = start(corpus, tmp_path / "kept", folder, then)
+        assert ended.returncode == 0, ended.stderr
+        found = ended.stdout.strip()
+    assert found == undisturbed
+    # Publishing is the driver's work, and has numbers that begin anew; the rest is begun once more.
+    assert work(folder)[point] >= 2 or point.startswith(("rename", "send"))
+
+
+@pytest.mark.slow
+def test_a_driver_dies_and_another_goes_on_with_the_same_workers(corpus, undisturbed, folder, tmp_path):
+    plan_faults(folder, "map 1 1 17", victims=["driver"])
+    with local_cluster(2) as (cluster, client):
+        before = client.nthreads()
+        assert start(corpus, tmp_path / "kept", folder, cluster.scheduler_address).returncode == -signal.SIGKILL
+        ended = start(corpus, tmp_path / "kept", folder, cluster.scheduler_address)
+        assert ended.returncode == 0, ended.stderr
+        assert client.nthreads() == before
+        wait_until(lambda: not client.who_has(), "nothing of the dead driver is kept on the workers")
+    assert ended.stdout.strip() == undisturbed
+    assert work(folder)["map 1 1 17"] == 2
+
+
+@pytest.mark.slow
+def test_drivers_die_again_and_again(corpus, undisturbed, folder, tmp_path):
+    deaths = ["map 0 1 0", "update 0 2", "combine 1 0 20", "map 1 1 19", "update 1 2"]
+    places = ["threads-1", "cluster-2", "threads-2", "cluster-1", "cluster-2"]
+    for point, where in zip(deaths, places, strict=True):
+        plan_faults(folder, point, victims=["driver"])
+        assert start(corpus, tmp_path / "kept", folder, where).returncode == -signal.SIGKILL
+    assert len(set(killed(folder))) == len(deaths)
+    found, _ = go_on_here(corpus, folder, tmp_path / "kept")
+    assert found == undisturbed

@@ -1,0 +1,103 @@
+"""Workers that are killed at fixed points of a run: it ends by itself, with the same bits."""
+
+from __future__ import annotations
+
+import pytest
+from faults.clusters import SETTINGS, all_gone, is_end_of, local_cluster, model, pids, wait_until
+from faults.saboteur import killed, plan_faults, sabotaged, work
+from reference.trained_bits import bits
+
+from sdem_dist.engine import dask
+
+POINTS = {
+    "map": "map 1 2 3",
+    "reduce inside a bundle": "combine 1 1 16",
+    "reduce in the last task": "combine 0 2 20",
+    "update": "update 1 1",
+    "checkpoint": "send 0 1",
+}
+
+
+def test_undisturbed_work_is_done_once(corpus, undisturbed, folder):
+    plan_faults(folder)
+    with sabotaged(folder):
+        assert bits(model(n_jobs=1).fit(corpus)) == undisturbed
+    counts = work(folder)
+    assert {n for point, n in counts.items() if not point.startswith("send")} == {1}
+    rounds = SETTINGS["n_epochs"] * SETTINGS["rounds_per_epoch"]
+    assert sum(point.startswith("map") for point in counts) == rounds * SETTINGS["n_lanes"]
+
+
+def train_on(client, corpus, folder, tmp_path) -> str:
+    """Return the bits of a disturbed run, once the nannies have replaced what it lost."""
+    n_workers = len(client.nthreads())
+    with sabotaged(folder):
+        fitted = model().fit(corpus, client=client, checkpoint=tmp_path / "kept", checkpoint_rounds=1)
+    wait_until(lambda: len(client.nthreads()) == n_workers, "the nannies have replaced the workers")
+    assert all_gone(killed(folder))
+    assert set(killed(folder)).isdisjoint(pids(client))
+    return bits(fitted)
+
+
+@pytest.mark.parametrize("what", [pytest.param(p, marks=() if p == "map" else pytest.mark.slow) for p in POINTS])
+def test_a_worker_dies(what, corpus, undisturbed, folder, tmp_path):
+    plan_faults(folder, POINTS[what])
+    with local_cluster(2) as (_, client):
+        assert train_on(client, corpus, folder, tmp_path) == undisturbed
+    assert len(killed(folder)) == 1
+    assert work(folder)[POINTS[what]] >= 2
+
+
+@pytest.mark.slow
+def test_a_worker_dies_at_every_point_of_one_run(corpus, undisturbed, folder, tmp_path):
+    plan_faults(folder, *POINTS.values())
+    with local_cluster(2) as (_, client):
+        assert train_on(client, corpus, folder, tmp_path) == undisturbed
+    assert len(set(killed(folder))) == len(POINTS)
+    assert all(work(folder)[point] >= 2 for point in POINTS.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["map 1 1 3", "combine 0 1 20", "update 1 0"])
+@pytest.mark.parametrize(("n_workers", "n_victims"), [(2, 2), (3, 2), (3, 3)])
+def test_several_workers_die_at_once(n_workers, n_victims, point, corpus, undisturbed, folder, tmp_path):
+    with local_cluster(n_workers) as (_, client):
+        before = pids(client)
+        plan_faults(folder, point, victims=["self", *before], count=n_victims)
+        assert train_on(client, corpus, folder, tmp_path) == undisturbed
+    assert len(killed(folder)) == n_victims
+    assert set(killed(folder)) <= set(before)
+    assert work(folder)[point] >= 2
+
+
+@pytest.mark.slow
+def test_all_workers_die_and_there_is_no_checkpoint(corpus, undisturbed, folder):
+    with local_cluster(2) as (_, client):
+        before = pids(client)
+        plan_faults(folder, "map 1 2 3", victims=["self", *before])
+        with sabotaged(folder):
+            assert bits(model().fit(corpus, client=client)) == undisturbed
+    assert sorted(killed(folder)) == before
+    assert work(folder)["map 1 2 3"] >= 2
+    assert work(folder)["update 1 1"] >= 2, "the state was lost, and is made again"
+
+
+@pytest.mark.slow
+def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
+    monkeypatch.setattr(dask, "PULSE", 0.05)
+    plan_faults(folder)
+    with local_cluster(1) as (cluster, client):
+        first = pids(client)
+
+        def grow(event):
+            if is_end_of(event, 0, 1):
+                cluster.scale(3)
+                client.wait_for_workers(3, timeout=60)
+
+        with sabotaged(folder):
+            fitted = model(n_lanes=64, n_epochs=5).fit(corpus, client=client, callbacks=[grow])
+        joined = set(pids(client)) - set(first)
+    assert bits(fitted) == bits(model(n_lanes=64, n_epochs=5, n_jobs=1).fit(corpus))
+    at_work = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines() if "map" in line}
+    assert len(joined) == 2
+    assert at_work == {*first, *joined}
