@@ -8,9 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 
-from distributed import Client, LocalCluster
-
 from sdem_dist import MultinomialNB, ingest, open_corpus
+from sdem_dist.cluster import connected
 from sdem_dist.engine.events import EpochEnded
 from sdem_dist.text import VectorizerSettings, collect_docstrings
 
@@ -37,7 +36,7 @@ def main() -> None:
 
     model = MultinomialNB(loss="hinge", n_epochs=3 if options.quick else 10)
     rmtree(run, ignore_errors=True)
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+    with connected(n_workers=2) as client:
         try:
             model.fit(open_corpus(train), client=client, checkpoint=run, callbacks=[cut_off])
         except KeyboardInterrupt:

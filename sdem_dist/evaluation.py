@@ -6,7 +6,7 @@ import numpy as np
 
 from sdem_dist import losses
 
-SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words", "documents")
+SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words")
 
 
 def evaluation_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -23,7 +23,7 @@ def evaluation_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray,
 
     Returns
     -------
-    ndarray of shape (8,), float64
+    ndarray of shape (7,), float64
     """
     used = weights > 0  # a document of weight zero counts nowhere, even where its loss is infinite
     scores, labels, weights, lengths = scores[used], labels[used], weights[used], lengths[used]
@@ -37,7 +37,7 @@ def evaluation_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray,
         lengths,
     )
     # Not a dot product: BLAS splits long ones over its threads, and the bits would depend on their number.
-    return np.array([float((weights * c).sum()) for c in columns] + [float(len(labels))])
+    return np.array([float((weights * c).sum()) for c in columns])
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:

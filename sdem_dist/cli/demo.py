@@ -41,7 +41,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     from sdem_dist.estimators.warm_up import warm_up
     from sdem_dist.text import VectorizerSettings, collect_docstrings
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)  # a command that is copied has no line ends in it
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
 

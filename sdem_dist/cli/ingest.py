@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.cli.ingest_report import show_report, shown_progress
+from sdem_dist.cli.parameters import Lengths, Share
 from sdem_dist.errors import SdemError
 
 if TYPE_CHECKING:
-    from sdem_dist.text import IngestReport, VectorizerSettings
+    from sdem_dist.text import VectorizerSettings
 
 EPILOG = """\b
 Examples:
@@ -38,6 +39,10 @@ SECTIONS = {
 }
 
 
+RENAMED = {"ngrams": "ngram_range", "keep_case": "lowercase"}
+"""Options whose settings have other names."""
+
+
 class SectionedCommand(click.Command):
     """A command whose help shows its options in sections."""
 
@@ -47,37 +52,6 @@ class SectionedCommand(click.Command):
         for title, names in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([record for name in names if (record := records.get(name)) is not None])
-
-
-class Share(click.ParamType):  # type: ignore[type-arg]
-    """A whole number of documents, or a fraction of them if written with a point."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Return an int for "2" and a float for "0.01"."""
-        if isinstance(value, int | float):
-            return value
-        try:
-            return float(value) if "." in value else int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a whole number of documents nor a fraction such as 0.01", param, ctx)
-
-
-class Lengths(click.ParamType):  # type: ignore[type-arg]
-    """The shortest and the longest n-gram: "1,2"."""
-
-    name = "min,max"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """Return the two lengths; one number stands for both."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            first, last = [int(n) for n in (value if "," in value else f"{value},{value}").split(",")]
-        except ValueError:
-            self.fail(f"{value!r} is not a pair of lengths such as 1,2", param, ctx)
-        return first, last
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
@@ -152,6 +126,12 @@ def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
     from sdem_dist import text
 
     reference, fraction = options["vocabulary_from"], options["held_out"] or 0.0
+    beside = f"{corpus.rstrip('/')}-held-out"
+    if not fraction and Path(beside).exists():
+        raise click.ClickException(
+            f"{beside} was held out from an earlier {corpus}, and its documents may be in the new one: remove it, hold "
+            "documents out anew with --held-out, or choose another name"
+        )
     try:
         if reference is not None:
             _refuse_settings()
@@ -171,7 +151,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
                 settings,
                 reading=reading,
                 held_out=fraction,
-                held_out_path=f"{corpus.rstrip('/')}-held-out" if fraction else None,
+                held_out_path=beside if fraction else None,
                 vocabulary_from=reference,
                 on_error=options["on_error"],
                 n_jobs=options["jobs"],
@@ -180,14 +160,23 @@ def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
                 overwrite=options["overwrite"],
                 progress=progress,
             )
-    except SdemError as error:
-        raise click.ClickException(str(error)) from error
+    except SdemError:
+        raise
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(_by_options(str(error))) from error
     except KeyboardInterrupt:
         click.echo("Interrupted; nothing was written.", err=True)
         raise SystemExit(130) from None
     show_report(report)
+
+
+def _by_options(message: str) -> str:
+    """Return a message about settings with the names of options; settings of one word are named first in it."""
+    for parameter in click.get_current_context().command.params:
+        setting = RENAMED.get(parameter.name or "", parameter.name)
+        found = rf"\b{setting}\b" if "_" in str(setting) else rf"^{setting}\b"
+        message = re.sub(found, parameter.opts[0], message)
+    return message
 
 
 def _settings(options: dict[str, Any]) -> VectorizerSettings:
@@ -238,48 +227,3 @@ def _refuse_settings() -> None:
         raise ValueError(
             f"--vocabulary-from takes over the settings of that corpus, so {', '.join(given)} cannot be given"
         )
-
-
-@contextmanager
-def shown_progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        said: dict[str, int] = {}
-
-        def line(stage: str, done: int, total: int | None) -> None:
-            if done >= 2 * said.get(stage, 5000) or (done == total and stage in said):
-                said[stage] = done
-                click.echo(f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents", err=True)
-
-        yield line
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
-        tasks: dict[str, Any] = {}
-
-        def bar(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(f"{stage} documents", total=total)
-            bars.update(tasks[stage], completed=done, total=total)
-
-        yield bar
-
-
-def show_report(report: IngestReport) -> None:
-    """Say in a few lines what an ingest did."""
-    words = f"{report.n_features:,} features, {report.n_nonzeros:,} nonzeros"
-    click.echo(
-        f"{report.path}: {report.n_documents:,} documents, {len(report.classes)} classes, {words} ({report.seconds:.1f} s)"
-    )
-    if report.held_out_path is not None:
-        click.echo(f"{report.held_out_path}: {report.n_held_out:,} documents held out")
-    if report.n_empty:
-        click.echo(f"{report.n_empty:,} documents have no word; they are kept")
-    if report.n_skipped:
-        click.echo(f"{report.n_skipped:,} bad lines were left out, such as", err=True)
-        for example in report.skipped_examples:
-            click.echo(f"  {example}", err=True)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.errors import SdemError
-
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 CLASSES_SHOWN = 30
 
 
-@click.command("inspect")
+@click.command("inspect", no_args_is_help=True)
 @click.argument("corpus", metavar="CORPUS|MODEL")
 @click.option("--no-check", is_flag=True, help="Only read the manifest: leave out the checksums of every shard.")
 def inspect_command(corpus: str, no_check: bool) -> None:
@@ -36,21 +34,20 @@ def inspect_command(corpus: str, no_check: bool) -> None:
 
         show_model(console, Path(corpus))
         return
-    try:
-        opened = open_corpus(corpus)
-        description = describe(opened)
-        console.print(facts(opened, description))
-        if description.class_shares:
-            console.print(classes(opened))
-        problems = [] if no_check else list(check_corpus(opened))
-    except SdemError as error:
-        raise click.ClickException(str(error)) from error
+    opened = open_corpus(corpus)
+    description = describe(opened)
+    console.print(facts(opened, description))
+    if description.class_shares:
+        console.print(classes(opened))
+    problems = [] if no_check else list(check_corpus(opened))
     for problem in problems:
         click.echo(f"damaged: {problem.message}", err=True)
     if problems:
         raise click.ClickException(f"{corpus} is damaged ({len(problems)} problems); make it again from its sources")
     if not no_check:
-        click.echo(f"All {description.n_shards} shards are sound.")
+        click.echo(
+            "The one shard is sound." if description.n_shards == 1 else f"All {description.n_shards} shards are sound."
+        )
 
 
 def facts(corpus: Corpus, description: Description) -> Table:

@@ -37,6 +37,7 @@ def show_model(console: Console, path: Path) -> None:
         "epochs": f"{model.n_iter_}",
         "last epoch": ", ".join(f"{k} {v:.4g}" for k, v in last.items() if k not in ("epoch", "seconds"))
         or "not evaluated",
+        "left out": "; ".join(model.damaged_shards_) or "nothing",
         "on disk": f"{path.stat().st_size / 1e6:,.1f} MB",
     }
     table = Table(title=Text(str(path)), box=box.SIMPLE, show_header=False, title_justify="left")

@@ -40,20 +40,14 @@ def _lines(path: Path, encoding: str, column: int | None) -> Iterator[str]:
     from sdem_dist.text.bad_lines import not_unicode
     from sdem_dist.text.decoded import open_text
 
-    def checked(stream: Iterator[str]) -> Iterator[str]:
+    with open_text(path, encoding, newline="\n") as stream:
         for number, line in enumerate(stream, 1):
             if (problem := not_unicode(line)) is not None:
-                raise IngestError(f"{path}:{number}: the line has {problem}; name the encoding with --encoding")
+                raise IngestError(f"{path}, line {number}: the line has {problem}")
             line = line.rstrip("\r\n")
             if column is not None:
                 fields = line.split("\t")
                 if column >= len(fields):
-                    raise IngestError(f"{path}:{number}: there is no column {column}: the line has {len(fields)}")
+                    raise IngestError(f"{path}, line {number}: there is no column {column}: the line has {len(fields)}")
                 line = fields[column]
             yield line
-
-    if str(path) == "-":
-        yield from checked(iter(sys.stdin))
-        return
-    with open_text(path, encoding, newline="\n") as stream:
-        yield from checked(stream)

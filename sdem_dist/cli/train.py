@@ -7,30 +7,17 @@ from typing import Any
 
 import click
 
-from sdem_dist.cli.where import check_where, where_options
+from sdem_dist.cli.parameters import Alpha
+from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 
 EPILOG = """\b
 Examples:
   sdem train posts.zarr posts.model
   sdem train posts.zarr posts.model --loss hinge --workers 8
   sdem train posts.zarr posts.model --scheduler tcp://10.0.0.1:8786 --checkpoint run/ --resume
+  sdem train posts.zarr posts.model --cluster slurm.yaml --checkpoint run/ --resume
   sdem train posts.zarr posts.model --validation held-out.zarr --patience 3 --epochs 50
 """
-
-
-class Alpha(click.ParamType):  # type: ignore[type-arg]
-    """A word prior: laplace, log, or a number."""
-
-    name = "laplace|log|number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
-        """Return the name or the number."""
-        if value in ("laplace", "log") or isinstance(value, float):
-            return value  # type: ignore[no-any-return]
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither laplace nor log nor a number", param, ctx)
 
 
 @click.command(epilog=EPILOG, no_args_is_help=True)
@@ -72,15 +59,23 @@ class Alpha(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--checkpoint-seconds", type=float, metavar="S", help="One every S seconds, instead.")
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
+@click.option("--skip-damaged", is_flag=True, help="Leave out damaged shards of CORPUS, and say which.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Decides the order of documents.")
+@click.option(
+    "--log", type=click.Path(path_type=Path), metavar="FILE", help="Append events as JSON Lines; read by sdem log."
+)
 @click.option("--quiet", is_flag=True, help="No progress.")
 @where_options
-def train(corpus: str, model: Path, scheduler: str | None, workers: int | None, **options: Any) -> None:
+@cluster_options
+def train(
+    corpus: str, model: Path, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any
+) -> None:
     """Train a multinomial naive Bayes classifier on CORPUS and save it as MODEL.
 
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
-    check_where(scheduler, workers)
+    check_where(scheduler, workers, cluster)
+    check_cluster(cluster, options["dry_run"], options["lifetime"])
     if options["checkpoint"] is None and (
         options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]
     ):
@@ -88,11 +83,19 @@ def train(corpus: str, model: Path, scheduler: str | None, workers: int | None, 
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
-    if not model.absolute().parent.is_dir():
-        raise click.UsageError(f"the folder {model.absolute().parent} of MODEL does not exist: make it first")
+    from sdem_dist import MultinomialNB, SdemError, open_corpus
+    from sdem_dist.cluster import job_script
+    from sdem_dist.engine.log import JsonLines
+    from sdem_dist.estimators.persistence import check_destination
 
-    from sdem_dist import MultinomialNB, open_corpus
-    from sdem_dist.cluster import connected
+    if options["dry_run"] and cluster is not None:
+        click.echo(job_script(cluster, options["lifetime"]), nl=False)
+        return
+    check_destination(model)  # not after hours of training
+    try:
+        callbacks = [JsonLines(options["log"])] if options["log"] else []
+    except OSError as error:
+        raise click.ClickException(f"--log {options['log']} cannot be written: {error.strerror}") from error
 
     estimator = MultinomialNB(
         loss=options["loss"],
@@ -113,7 +116,7 @@ def train(corpus: str, model: Path, scheduler: str | None, workers: int | None, 
 
         warm_up()  # once here, so that the workers find the compiled kernels on disk
     try:
-        with connected(scheduler, workers) as client:
+        with client_of(scheduler, workers, cluster, options["lifetime"]) as client:
             estimator.fit(
                 documents,
                 client=client,
@@ -122,12 +125,12 @@ def train(corpus: str, model: Path, scheduler: str | None, workers: int | None, 
                 checkpoint_rounds=options["checkpoint_rounds"],
                 checkpoint_seconds=options["checkpoint_seconds"],
                 resume=options["resume"],
+                skip_damaged=options["skip_damaged"],
+                callbacks=callbacks,
             )
+    except SdemError:
+        raise
     except ValueError as error:
-        from sdem_dist.errors import SdemError
-
-        if isinstance(error, SdemError):
-            raise
         raise click.ClickException(str(error)) from error
     estimator.save(model)
     last = estimator.history_[-1]

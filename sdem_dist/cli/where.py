@@ -1,11 +1,15 @@
-"""The options that say where a command runs."""
+"""The options that say where a command runs, and the client they ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 def where_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,7 +27,49 @@ def where_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def check_where(scheduler: str | None, workers: int | None) -> None:
-    """Refuse both options at once."""
+def check_where(scheduler: str | None, workers: int | None, cluster: str | None = None) -> None:
+    """Refuse two places at once."""
+    if cluster is not None and (scheduler is not None or workers is not None):
+        raise click.UsageError("give --cluster or one of --scheduler and --workers, not both")
     if scheduler is not None and workers is not None:
         raise click.UsageError("give --scheduler or --workers, not both")
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--cluster``, ``--dry-run`` and ``--lifetime`` to a command."""
+    for option in (
+        click.option(
+            "--lifetime",
+            metavar="TIME",
+            help="With --cluster: retire each worker after about TIME (55m), well before its job's walltime.",
+        ),
+        click.option("--dry-run", is_flag=True, help="With --cluster: print the job script and stop."),
+        click.option(
+            "--cluster",
+            metavar="FILE.yaml",
+            help="Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def check_cluster(cluster: str | None, dry_run: bool, lifetime: str | None) -> None:
+    """Refuse options that mean nothing without ``--cluster``."""
+    if cluster is None and (dry_run or lifetime is not None):
+        raise click.UsageError("--dry-run and --lifetime need --cluster FILE.yaml")
+
+
+@contextmanager
+def client_of(
+    scheduler: str | None, workers: int | None, cluster: str | None = None, lifetime: str | None = None
+) -> Iterator[Client | None]:
+    """Yield the client that the options ask for, or None."""
+    from sdem_dist.cluster import batch_jobs, connected
+
+    if cluster is not None and "://" not in cluster:
+        with batch_jobs(cluster, lifetime, say=lambda line: click.echo(line, err=True)) as client:
+            yield client
+    else:
+        with connected(cluster or scheduler, workers) as client:
+            yield client

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sdem_dist.corpus.entries import FIT, unfit_row
 from sdem_dist.errors import CorpusError
 
 _BATCH_ENTRIES = 1 << 20
@@ -123,13 +124,9 @@ def compact_data(data: np.ndarray, indptr: np.ndarray, first: int) -> np.ndarray
     """Return entries in the smallest dtype of the format that holds them; see `canonical_csr`."""
     if data.dtype.kind == "b" or len(data) == 0:
         return data.astype(np.uint8)
-    # max() carries NaN along, so two reductions see every unfit entry
-    if not (data.min() >= 0 and data.max() <= np.finfo(np.float32).max):
-        entry = int(np.argmax(~((data >= 0) & (data <= np.finfo(np.float32).max))))
-        document = first + int(np.searchsorted(indptr, entry, side="right")) - 1
-        raise CorpusError(
-            f"document {document} holds the entry {data[entry]}: counts and weights are finite and not negative"
-        )
+    if (row := unfit_row(data, indptr)) is not None:
+        document, entry = row
+        raise CorpusError(f"document {first + document} holds the entry {entry}: {FIT}")
     top = data.max()
     if top < 2**32 and (data.dtype.kind != "f" or (data == np.floor(data)).all()):
         return data.astype(np.min_scalar_type(int(top)))

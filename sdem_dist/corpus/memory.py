@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sdem_dist.corpus.entries import FIT, LARGEST, unfit_row
 from sdem_dist.corpus.layout import ClassLabel, Header, ShardInfo, vocabulary_hash
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
@@ -42,7 +43,7 @@ class MemoryCorpus:
     Raises
     ------
     CorpusError
-        Lengths differ, an entry is negative or not finite, or a position has no class.
+        Lengths differ, an entry is negative, not finite or beyond float32, or a position has no class.
     """
 
     def __init__(
@@ -61,6 +62,10 @@ class MemoryCorpus:
         n_documents, n_features = rows.shape
         if n_documents == 0 or n_features == 0:
             raise CorpusError(f"a matrix of shape {rows.shape} holds no documents")
+        if rows.dtype.kind not in "buif":
+            raise CorpusError(f"the matrix holds {rows.dtype}, not numbers")
+        if (row := unfit_row(rows.data, rows.indptr)) is not None:
+            raise CorpusError(f"row {row[0]} of the matrix (from 0) holds the entry {row[1]}: {FIT}")
         labels = _column(y_positions, n_documents, np.int32, "labels")
         self.order: np.ndarray | None = None
         if shuffle:
@@ -71,8 +76,8 @@ class MemoryCorpus:
             rows = rows if shuffle else rows.copy()  # the caller's matrix stays as it is
             rows.sum_duplicates()
         column = _column(weights, n_documents, np.float64, "weights")
-        if column is not None and not (column.min() >= 0 and np.isfinite(column.max())):
-            raise CorpusError("the documents' weights are negative or not finite")
+        if column is not None and not (column.min() >= 0 and column.max() <= LARGEST):
+            raise CorpusError(f"the documents' weights are negative, not finite, or above {LARGEST:.3g}")
         if column is not None and self.order is not None:
             column = column[self.order]
         data = _compact(rows.data)
@@ -91,6 +96,10 @@ class MemoryCorpus:
     def cache_key(self) -> str:
         """A name for these documents that no other corpus of this process has."""
         return f"memory {next(_count)}"
+
+    def place(self, document: int) -> str:
+        """Return which row of the matrix a document is, for people."""
+        return f"row {document if self.order is None else int(self.order[document])} (from 0)"
 
     @property
     def n_documents(self) -> int:
@@ -144,13 +153,10 @@ def _compact(data: np.ndarray) -> np.ndarray:
     if data.dtype.kind == "f":
         if data.dtype == np.float32:
             return data
-        with np.errstate(over="ignore"):  # what overflows is not equal, and stays float64
-            single = data.astype(np.float32)
+        single = data.astype(np.float32)
         return single if np.array_equal(single, data) else data.astype(np.float64, copy=False)
-    if data.dtype.kind not in "bui" or (len(data) and not 0 <= data.min() <= data.max() < 2**32):
-        raise CorpusError(
-            f"the matrix holds {data.dtype} entries that are no counts: negative, too large, or no numbers"
-        )
+    if len(data) and data.max() >= 2**32:
+        return data.astype(np.float64)
     return data.astype(np.min_scalar_type(int(data.max())) if len(data) else np.uint8, copy=False)
 
 

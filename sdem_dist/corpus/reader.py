@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.byte_cache import ByteCache
+from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.layout import IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import read_ids, read_shard
 from sdem_dist.documents import Documents
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 # Manifests of large corpora are megabytes, and tasks that open a corpus many: parse each once in a process.
 _headers: dict[str, tuple[tuple[int, ...], Header]] = {}
 _MAX_HEADERS = 32
-shard_cache = ByteCache(256 << 20)
-"""Decoded shards of which only a part was asked for, a cache of the process."""
 
 
 def open_corpus(path: str | Path) -> Corpus:
@@ -88,12 +86,25 @@ class Corpus:
         return header
 
     def _read_header(self) -> Header:
-        from sdem_dist.storage.arrays import get_attributes
+        from sdem_dist.storage.arrays import get_attributes, is_url
 
+        if not is_url(self.path):
+            self._check_folder()
         attributes = get_attributes(self._group)
         if MANIFEST not in attributes:
             raise CorpusError(f"{self.path}: not a corpus, or one whose writing was cut short: it has no manifest")
         return Header.from_json(attributes[MANIFEST], self.path)
+
+    def _check_folder(self) -> None:
+        """Say what is at the path where that cannot be a corpus."""
+        made = "a corpus is a folder that sdem ingest or write_corpus made"
+        path = Path(self.path)
+        if not path.exists():
+            raise CorpusError(f"{path}: there is no such corpus; {made}")
+        if not path.is_dir():
+            raise CorpusError(f"{path} is a file, perhaps a model or a source; {made}")
+        if not (path / "zarr.json").exists():
+            raise CorpusError(f"{path} is a folder, but no corpus; {made}")
 
     @cached_property
     def _group(self) -> Group:
@@ -157,6 +168,11 @@ class Corpus:
     def read_shard(self, shard: int, *, verify: bool = True) -> Documents:
         """Read the documents of one shard; see `read`."""
         return read_shard(self._group, self.header, self._checked(shard), self.path, verify)
+
+    def place(self, document: int) -> str:
+        """Return where the document at a stored position is, for people."""
+        shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
+        return f"{self.path}: shard {shard}, its document {document - int(self.header.shard_starts[shard])}"
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""

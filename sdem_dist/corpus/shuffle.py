@@ -17,6 +17,7 @@ from sdem_dist.corpus.rows import Layout, Rows
 
 _BITS = 6  # 64 buckets: two levels hold 4096 times the memory
 _FAN_OUT = 1 << _BITS
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
@@ -35,7 +36,11 @@ def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
 
 def _splitmix64(counter: np.ndarray) -> np.ndarray:
     """Scramble 64-bit counters, one to one (the finaliser of Steele, Lea and Flood's SplitMix64)."""
-    z = (counter + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed((counter + np.uint64(1)) * GOLDEN)
+
+
+def mixed(z: np.ndarray) -> np.ndarray:
+    """Mix the bits of uint64 numbers, one to one."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)

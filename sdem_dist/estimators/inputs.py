@@ -12,8 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
+from sdem_dist.corpus.entries import FIT, unfit_row
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
+from sdem_dist.estimators.matching import check_compatible, some
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,14 @@ def is_dask_array(X: Any) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
+def _refuse_path(X: Any) -> None:
+    if isinstance(X, str | Path):
+        raise ValueError(f"{X!s} is a path: open it with sdem_dist.open_corpus and pass what that returns")
+
+
 def training_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: Any) -> Source:
     """Return what `fit` trains on."""
-    if isinstance(X, str | Path):
-        raise ValueError(f"{X!s} is a path: open it with sdem_dist.open_corpus and fit what that returns")
+    _refuse_path(X)
     if isinstance(X, Corpus):
         if y is not None or sample_weight is not None:
             raise ValueError("a corpus brings its labels and has no sample weights: leave y and sample_weight at None")
@@ -61,51 +67,31 @@ def training_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: 
 
 
 def partial_source(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool) -> Source:
-    """Return what `partial_fit` trains on: documents in their order, with all classes."""
+    """Return what `partial_fit` trains on: some documents, with all classes."""
     if first and classes is None:
         raise ValueError("classes must be passed on the first call to partial_fit.")
     known = np.unique(classes) if first else estimator.classes_
     if not first and classes is not None and not np.array_equal(known, np.unique(classes)):
         raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}")
     if len(known) < 2:
-        raise ValueError(f"classes has one class only ({_some(known)}): a classifier needs at least two classes")
+        raise ValueError(f"classes has one class only ({some(known)}): a classifier needs at least two classes")
     X, y = matrix_and_labels(estimator, X, y, reset=first)
     return _memory_source(estimator, X, y, known, sample_weight)
 
 
 def evaluation_source(estimator: Any, X: Any, y: Any, client: Any) -> Source:
     """Return documents to score with a fitted estimator; their classes must be its own."""
+    _refuse_path(X)
     if isinstance(X, Corpus):
+        if y is not None:
+            raise ValueError("a corpus brings its labels: leave y at None")
         source = corpus_source(X)
         check_compatible(estimator, source)
         return source
     if client is not None:
         raise ValueError("a Dask cluster scores a corpus that its workers can read: write one first")
     X, y = matrix_and_labels(estimator, X, y, reset=False)
-    return _memory_source(estimator, X, y, estimator.classes_, None)
-
-
-def check_compatible(estimator: Any, source: Source) -> None:
-    """Check that a corpus numbers its words and its classes as a fitted model does.
-
-    Raises
-    ------
-    CorpusError
-    """
-    where = getattr(source.corpus, "path", "these documents")
-    if source.n_features != estimator.n_features_in_:
-        raise CorpusError(
-            f"{where} has {source.n_features} words, the model {estimator.n_features_in_}; "
-            "ingest it with the vocabulary of the training corpus (sdem ingest --vocabulary-from)"
-        )
-    theirs, ours = source.vocabulary, estimator.vocabulary_
-    if theirs is not None and ours is not None and theirs != ours:
-        raise CorpusError(
-            f"the vocabulary of {where} does not match the model's; "
-            "ingest it with the vocabulary of the training corpus (sdem ingest --vocabulary-from)"
-        )
-    if source.classes.tolist() != estimator.classes_.tolist():
-        raise CorpusError(f"the classes of {where} are not the model's: {_some(source.classes)}")
+    return _memory_source(estimator, X, y, estimator.classes_, None, shuffle=False)
 
 
 def corpus_source(corpus: Corpus) -> Source:
@@ -154,11 +140,14 @@ def non_negative_csr(estimator: Any, X: Any) -> sp.csr_matrix:
     Raises
     ------
     ValueError
-        A count is negative.
+        A count is negative or beyond float32; the message names the row.
     """
     X = sp.csr_matrix(X)
-    if X.nnz and X.data.min() < 0:
-        raise ValueError(f"Negative values in data passed to {type(estimator).__name__} (input X)")
+    if (row := unfit_row(X.data, X.indptr)) is not None:
+        what = "Negative values" if row[1] < 0 else "Too large values"
+        raise ValueError(
+            f"{what} in data passed to {type(estimator).__name__} (input X): row {row[0]} (from 0) holds {row[1]}; {FIT}"
+        )
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -172,7 +161,21 @@ def gather_blocks(X: Any) -> sp.csr_matrix:
 
 
 def prediction_documents(estimator: Any, X: Any) -> Documents:
-    """Return unlabelled documents in memory, checked against a fitted estimator."""
+    """Return unlabelled documents in memory, checked against a fitted estimator.
+
+    Raises
+    ------
+    ValueError
+        They are a corpus, a path or raw text, or unfit numbers.
+    """
+    _refuse_path(X)
+    if isinstance(X, Corpus):
+        raise ValueError(
+            f"{X!r} is predicted piece by piece: pass X.read(start, stop).to_csr() for documents start to stop; "
+            "evaluate(X) and score(X) take it whole"
+        )
+    if isinstance(X, list | tuple) and X and isinstance(X[0], str):
+        raise ValueError("X holds raw texts: pass what this model's vectorize(X) makes of them")
     X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=False)
     X = non_negative_csr(estimator, X)
     data = X.data if X.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
@@ -180,7 +183,12 @@ def prediction_documents(estimator: Any, X: Any) -> Documents:
 
 
 def _memory_source(
-    estimator: Any, X: sp.csr_matrix, y: np.ndarray, classes: np.ndarray | None, sample_weight: Any
+    estimator: Any,
+    X: sp.csr_matrix,
+    y: np.ndarray,
+    classes: np.ndarray | None,
+    sample_weight: Any,
+    shuffle: bool = True,
 ) -> Source:
     found, positions = np.unique(y, return_inverse=True)
     if classes is None:
@@ -188,7 +196,7 @@ def _memory_source(
     else:
         unknown = np.setdiff1d(found, classes)
         if len(unknown):
-            raise ValueError(f"y has labels that are not among the classes: {_some(unknown)}")
+            raise ValueError(f"y has labels that are not among the classes: {some(unknown)}")
         positions = np.searchsorted(classes, y)
     weights = (
         None
@@ -202,7 +210,8 @@ def _memory_source(
         positions.astype(np.int32),
         tuple(classes.tolist()),
         weights=weights,
-        random_state=seed_of(estimator.random_state),
+        random_state=seed_of(estimator.random_state) if shuffle else 0,
+        shuffle=shuffle,
     )
     counts = np.bincount(positions, weights, len(classes))
     return Source(
@@ -222,11 +231,6 @@ def _more_than_one_class(source: Source) -> Source:
     if present < 2:
         where = getattr(source.corpus, "path", None)
         what = f"{where} has" if where else "y has"
-        found = _some(source.classes[np.flatnonzero(source.class_counts)])
+        found = some(source.classes[np.flatnonzero(source.class_counts)])
         raise ValueError(f"{what} one class only ({found}): a classifier needs at least two classes")
     return source
-
-
-def _some(values: np.ndarray) -> str:
-    shown = ", ".join(str(v) for v in values[:5].tolist())
-    return shown + (", ..." if len(values) > 5 else "")

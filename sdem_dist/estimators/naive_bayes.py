@@ -97,6 +97,8 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
     vectorizer_ : dict or None
         How the training corpus turned text into counts, so that the model predicts on raw text.
     idf_ : ndarray of shape (n_features,) or None
+    damaged_shards_ : list of str
+        What was wrong with each shard that `fit` left out, see its `skip_damaged`.
 
     References
     ----------
@@ -160,6 +162,7 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         checkpoint_rounds: int | None = None,
         checkpoint_seconds: float | None = None,
         resume: bool = False,
+        skip_damaged: bool = False,
         callbacks: Sequence[Callback] = (),
     ) -> MultinomialNB:
         """Train on documents in memory or on a corpus.
@@ -183,6 +186,10 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
             When to write one: after so many rounds, or seconds; both None: after every epoch.
         resume : bool, default=False
             Go on from the newest checkpoint in the folder; the result has the bits of an uninterrupted run.
+        skip_damaged : bool, default=False
+            Train a corpus without those of its shards that do not match their checksums, instead of ending with an
+            error. All of it is read once more for that, before training. A warning and `damaged_shards_` name them.
+            A `validation` corpus must be sound.
         callbacks : sequence of callables
             Called with every event of the run, see `sdem_dist.engine.events`.
 
@@ -197,6 +204,11 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
         """
+        self.damaged_shards_: list[str] = []
+        if skip_damaged:
+            from sdem_dist.estimators.damage import sound_part
+
+            X, self.damaged_shards_ = sound_part(X, client, self.n_jobs, callbacks)
         source = inputs.training_source(self, X, y, sample_weight, client)
         learner = settings.learner(self, source)
         self._describe(source)
@@ -300,7 +312,9 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         from sdem_dist.corpus import Corpus
 
         if isinstance(X, Corpus):
-            return self.evaluate(X)["accuracy"]
+            if sample_weight is not None:
+                raise ValueError("a corpus has no sample weights: leave sample_weight at None")
+            return self.evaluate(X, y)["accuracy"]
         return float(super().score(X, y, sample_weight))
 
     def evaluate(self, X: Any, y: Any = None, *, client: Any = None) -> dict[str, float]:

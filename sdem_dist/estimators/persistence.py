@@ -10,7 +10,7 @@ import numpy as np
 
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.sdem import Sdem, SdemState
-from sdem_dist.storage.archive import read_archive, write_archive
+from sdem_dist.storage.archive import is_archive, read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.strings import decode_strings, encode_strings
 
@@ -18,14 +18,29 @@ KIND = "sdem-model"
 _ESTIMATORS = {"MultinomialNB": "sdem_dist.estimators.naive_bayes"}
 
 
+def check_destination(path: str | Path) -> None:
+    """Raise ModelError if no model can be written to `path`, or something else than a model would be lost."""
+    path = Path(path)
+    if not path.absolute().parent.is_dir():
+        raise ModelError(f"{path}: the folder {path.absolute().parent} does not exist: make it first")
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file: choose another name")
+    if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
+        raise ModelError(f"{path} exists and is not a model: it is left alone; choose another name, or remove it")
+
+
 def save_model(estimator: Any, path: str | Path) -> None:
-    """Write a fitted estimator as one file, atomically.
+    """Write a fitted estimator as one file, atomically; an earlier model there is replaced.
+
+    Equal models make equal files, but for the seconds in their histories.
 
     Raises
     ------
     ModelError
-        A parameter cannot be stored as JSON, or the disk refuses; a file already there stays as it was.
+        `path` is something else than a model, a parameter cannot be stored as JSON, or the disk refuses; what was there
+        stays as it was.
     """
+    check_destination(path)
     arrays = {name: np.asarray(value) for name, value in estimator._state._asdict().items()}
     if estimator.vocabulary_ is not None:
         arrays["vocabulary_bytes"], arrays["vocabulary_offsets"] = encode_strings(estimator.vocabulary_)
@@ -41,6 +56,7 @@ def save_model(estimator: Any, path: str | Path) -> None:
         "vectorizer": estimator.vectorizer_,
         "history": estimator.history_,
         "n_iter": int(estimator.n_iter_),
+        "damaged_shards": list(getattr(estimator, "damaged_shards_", [])),
         "learner": {name: _plain(value) for name, value in estimator._learner.__dict__.items()},
     }
     write_archive(path, KIND, arrays, to_json(metadata))
@@ -63,7 +79,7 @@ def load_model(path: str | Path) -> Any:
         The file is missing, cut short, altered, of a newer format, or does not hold a model of this package.
     """
     if Path(path).is_dir():
-        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that save or sdem train wrote")
+        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
     arrays, metadata = read_archive(path, KIND)
     try:
         return _rebuild(arrays, from_json(metadata))
@@ -119,6 +135,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Any:
     if estimator.idf_ is not None and estimator.idf_.shape != (n_features,):
         raise ValueError("array 'idf' has another size than the vocabulary")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
+    estimator.damaged_shards_ = metadata.get("damaged_shards", [])
     estimator._learner, estimator._state, estimator._parameters = learner, state, learner.parameters(state)
     return estimator
 

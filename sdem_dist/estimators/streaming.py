@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators.persistence import load_model
+from sdem_dist.text.analysis import n_cores
 
 
 def predict_lines(
@@ -42,25 +44,30 @@ def predict_lines(
     Raises
     ------
     ModelError
-        The model cannot be loaded, or was not trained on text.
+        The model cannot be loaded, or was not trained on text; or a process died.
     """
     _model.cache_clear()  # the file may have been replaced
     _model(str(model))  # an error in it is reported before any process starts
     blocks = _blocks(iter(texts), block)
     first = list(islice(blocks, 2))
-    n_jobs = n_jobs or len(os.sched_getaffinity(0))
+    n_jobs = n_jobs or n_cores()
     if len(first) < 2 or n_jobs == 1:
         for texts_ in chain(first, blocks):
             yield _predict_block(str(model), texts_, probabilities)
         return
-    with ProcessPoolExecutor(n_jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pending: deque[Future[str]] = deque()
-        for texts_ in chain(first, blocks):
-            pending.append(pool.submit(_predict_block, str(model), texts_, probabilities))
-            if len(pending) > 2 * n_jobs:
+    pending: deque[Future[str]] = deque()
+    try:
+        with ProcessPoolExecutor(n_jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            for texts_ in chain(first, blocks):
+                pending.append(pool.submit(_predict_block, str(model), texts_, probabilities))
+                if len(pending) > 2 * n_jobs:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
+    except BrokenProcessPool as error:
+        raise ModelError(
+            f"a process that predicted with {model} died, perhaps for want of memory: try fewer (--jobs 1)"
+        ) from error
 
 
 def _blocks(texts: Iterator[str], size: int) -> Iterator[list[str]]:

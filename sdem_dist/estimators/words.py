@@ -35,9 +35,11 @@ def speaking_words(estimator: Any, n_words: int = 10) -> dict[Any, list[str]]:
     dict of class to list of str
         The loudest first; a model without vocabulary names words by their numbers.
     """
+    from scipy.special import rel_entr
+
     p = np.exp(estimator.feature_log_prob_)
     others = (p.sum(axis=0) - p) / (len(p) - 1)
-    say = p * (np.log(p) - np.log(others))
+    say = rel_entr(p, others)  # p ln(p / others), 0 where p is
     names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[1])]
     return {
         c: [names[w] for w in np.argsort(-s, kind="stable")[:n_words]]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import zarr
 from zarr.codecs import BytesCodec
-from zarr.storage import ZipStore
+from zarr.storage import MemoryStore, ZipStore
 
 from sdem_dist.errors import ModelError
 from sdem_dist.storage.checksum import crc32c
@@ -31,7 +31,7 @@ _DTYPES = frozenset(
 
 
 def write_archive(path: str | Path, kind: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
-    """Write `arrays` and `metadata` as the file `path`, atomically.
+    """Write `arrays` and `metadata` as the file `path`, atomically; equal ones make equal files.
 
     Parameters
     ----------
@@ -72,22 +72,36 @@ def write_archive(path: str | Path, kind: str, arrays: Mapping[str, np.ndarray],
 
 
 def _write(path: Path, arrays: Mapping[str, np.ndarray], document: dict[str, Any]) -> None:
-    store = ZipStore(path, mode="w", compression=zipfile.ZIP_STORED)
-    # Opens the file; where that fails there is nothing to close, and close() would hide why.
-    group = zarr.create_group(store, attributes=document, zarr_format=3)
-    try:
+    members: dict[str, Any] = {}
+    group = zarr.create_group(MemoryStore(members), attributes=document, zarr_format=3)
+    for name, array in arrays.items():
+        group.create_array(
+            name,
+            shape=array.shape,
+            dtype=array.dtype,
+            chunks=_chunk_shape(array.shape),
+            filters=None,
+            compressors=None,
+            serializer=BytesCodec(endian="little"),
+        )
+    # Not by zarr's own ZipStore, which writes the time into each member: equal content is to be equal bytes.
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for key, value in members.items():
+            archive.writestr(_member(key), value.to_bytes())
         for name, array in arrays.items():
-            group.create_array(
-                name,
-                data=array,
-                chunks=_chunk_shape(array.shape),
-                filters=None,
-                compressors=None,
-                serializer=BytesCodec(endian="little"),
-                config={"write_empty_chunks": True},  # a chunk left out can then only mean damage
-            )
-    finally:
-        store.close()
+            if array.size:
+                little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+                archive.writestr(_member(_chunk(name, array.ndim)), little.reshape(-1).view(np.uint8).data)
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    info.external_attr = 0o644 << 16
+    return info
+
+
+def _chunk(name: str, n_dimensions: int) -> str:
+    return "/".join([name, "c"] + ["0"] * n_dimensions)
 
 
 def read_archive(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -119,11 +133,22 @@ def read_archive(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], di
         raise ModelError(f"{path}: no such file") from error
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # whatever zip, JSON and zarr have to say about a damaged file
+    except zipfile.BadZipFile as error:
+        raise ModelError(f"{path}: not a {kind} file, or one cut short or altered ({error})") from error
+    except Exception as error:  # whatever JSON and zarr have to say about a damaged file
         raise ModelError(
             f"{path}: cut short, altered, or not a {kind} file ({type(error).__name__}: {error})"
         ) from error
     return arrays, document
+
+
+def is_archive(path: str | Path, kind: str) -> bool:
+    """Whether the file `path` says that it is a `kind`, of whatever version, sound or not."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return bool(json.loads(archive.read("zarr.json"))["attributes"]["format"] == kind)
+    except Exception:  # noqa: BLE001  whatever else it is, it does not say so
+        return False
 
 
 def _read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -164,7 +189,9 @@ def _checked_members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.
 
 def _json_member(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> Any:
     if name not in members:
-        raise ModelError(f"{path}: member {name!r} is missing from the zip")
+        raise ModelError(
+            f"{path}: not one of this package's files, or altered: member {name!r} is missing from the zip"
+        )
     if members[name].file_size > MAX_JSON_BYTES:
         raise ModelError(f"{path}: member {name!r} of the zip is larger than {MAX_JSON_BYTES:,} bytes")
     return json.loads(archive.read(name))
@@ -214,7 +241,7 @@ def _check_array(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfil
         raise ModelError(
             f"{path}: array {name!r} is not stored plainly (one raw chunk of booleans, integers or floats)"
         )
-    chunk = "/".join([name, "c"] + ["0"] * len(shape))
+    chunk = _chunk(name, len(shape))
     nbytes = math.prod(shape) * np.dtype(dtype).itemsize
     if nbytes == 0:
         return {f"{name}/zarr.json"}

@@ -101,7 +101,7 @@ def not_unicode(text: str) -> str | None:
         code = ord(text[error.start])
         if 0xDC80 <= code <= 0xDCFF:
             return (
-                f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the file's own with encoding="
+                f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the file's own (--encoding)"
             )
         return f"half of a surrogate pair, U+{code:04X}"
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,19 +30,24 @@ def plain_suffix(path: Path) -> str:
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[Any]:
-    """Open `path` for reading bytes, decompressed as its suffix says.
+    """Open `path` for reading bytes, decompressed as its suffix says; ``-`` is standard input.
 
     Raises
     ------
     IngestError
         If the file is missing, cannot be read, is damaged or cut short, or needs a package that is not installed.
     """
+    if str(path) == "-":
+        yield sys.stdin.buffer
+        return
     try:
         with _opened(path) as stream:
             yield stream
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         if isinstance(error, FileNotFoundError):
             raise IngestError(f"{path}: there is no such file") from error
+        if isinstance(error, IsADirectoryError):
+            raise IngestError(f"{path} is a folder, where a file is expected") from error
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise IngestError(f"{path} cannot be read to its end: {reason}") from error
 

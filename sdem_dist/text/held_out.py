@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+from sdem_dist.corpus.shuffle import GOLDEN, mixed
 
 
 def held_out_mask(first: int, n_documents: int, fraction: float, random_state: int) -> np.ndarray:
@@ -14,14 +14,7 @@ def held_out_mask(first: int, n_documents: int, fraction: float, random_state: i
     they are below `fraction`. So blocks of any size, in any process, choose the same documents.
     """
     positions = np.arange(first, first + n_documents, dtype=np.uint64)
-    seed = _mixed(np.array([random_state % 2**64], np.uint64))
-    bits = _mixed((positions + np.uint64(1)) * _GOLDEN + seed)
+    seed = mixed(np.array([random_state % 2**64], np.uint64))
+    bits = mixed((positions + np.uint64(1)) * GOLDEN + seed)
     chosen: np.ndarray = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 < fraction
     return chosen
-
-
-def _mixed(z: np.ndarray) -> np.ndarray:
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: np.ndarray = z ^ (z >> np.uint64(31))
-    return mixed

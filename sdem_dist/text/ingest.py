@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sdem_dist.errors import CorpusError, IngestError, SdemError
+from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
 from sdem_dist.text.counting import count_matrices, count_text
@@ -86,8 +85,9 @@ def ingest(
     """Read sources and write them as a corpus.
 
     Memory holds some blocks of documents and the distinct words, however large the sources. A hidden folder beside
-    `path` holds the counted documents meanwhile, and is removed in the end, also after a failure. The corpus is the same
-    for every `n_jobs` and `block_documents`.
+    `path` holds the counted documents meanwhile, and is removed in the end, also after a failure; what a killed process
+    left is removed by the next ingest to the same `path`. The corpus is the same for every `n_jobs` and
+    `block_documents`.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _write_all(
     tally: Tally,
     progress: Progress,
 ) -> None:
-    """Write the corpus, after the one of held-out documents, which goes again if the corpus fails."""
+    """Write the corpus and that of held-out documents; neither appears, or replaces another, before both are written."""
     from sdem_dist.corpus import write_corpus
 
     path, *held_out_path = targets
@@ -217,31 +217,33 @@ def _write_all(
         report.add(batch)
         wrote(batch)
 
-    for held_out in held_out_path:
-        made = {**made_by, "part": "held out"}
-        write_corpus(held_out, second.batches(True, wrote), **common, shuffle=False, made_by=made)
-    try:
-        write_corpus(path, second.batches(False, wrote_training), **common, shuffle=shuffle, made_by=made_by)
-    except BaseException:
+    def write_held_out() -> None:
         for held_out in held_out_path:
-            shutil.rmtree(held_out, ignore_errors=True)
-        raise
+            made = {**made_by, "part": "held out"}
+            write_corpus(held_out, second.batches(True, wrote), **common, shuffle=False, made_by=made)
+
+    training = second.batches(False, wrote_training)
+    write_corpus(path, training, **common, shuffle=shuffle, made_by=made_by, before_publishing=write_held_out)
 
 
 @contextmanager
 def _temporary_folder(path: str | Path) -> Iterator[Path]:
     """Yield a hidden folder beside `path` (in the system's temporary folder for a URL), removed in the end."""
-    beside = None if "://" in str(path) else Path(path).absolute().parent
+    from sdem_dist.storage.hidden import hidden_folder
+    from sdem_dist.storage.publish import free_space
+
     name = str(path).rstrip("/").rsplit("/", 1)[-1]
+    beside = Path(tempfile.gettempdir(), name) if "://" in str(path) else Path(path).absolute()
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{name}.ingest-", dir=beside, ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
+        with hidden_folder(beside, "ingest") as folder:
+            folder.chmod(0o700)  # it may lie where everybody's files do
+            yield folder
+    except SdemError:
+        raise
     except OSError as error:
-        if isinstance(error, SdemError):
-            raise
-        where = beside or tempfile.gettempdir()
         raise IngestError(
-            f"cannot keep the counted documents in {where} meanwhile: {error.strerror or error}; nothing was written"
+            f"cannot keep the counted documents in {beside.parent} meanwhile: {error.strerror or error}"
+            f"{free_space(beside.parent)}; nothing was written"
         ) from error
 
 
@@ -271,13 +273,14 @@ def _check_arguments(
 
 def _check_targets(targets: list[str], overwrite: bool) -> None:
     """Notice now what would fail after an hour of counting."""
+    from sdem_dist.corpus.writer import refuse_taken
+
     if len({str(Path(t).absolute()) for t in targets}) < len(targets):
         raise ValueError("path and held_out_path are the same")
     for target in targets:
         if "://" in target:
             continue
-        if Path(target).exists() and not overwrite:
-            raise CorpusError(f"{target} exists already; remove it, choose another name, or ask to overwrite it")
+        refuse_taken(target, overwrite)
         if not Path(target).absolute().parent.is_dir():
             raise IngestError(
                 f"{target}: there is no folder {Path(target).absolute().parent} to write it to; create it"

@@ -106,7 +106,13 @@ class Plan:
 
 
 def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -> Plan:
-    """Return the plan of a corpus that takes nothing from another."""
+    """Return the plan of a corpus that takes nothing from another.
+
+    Raises
+    ------
+    IngestError, ValueError
+        The settings are for text and the sources are numbers, or the reverse.
+    """
     numeric = form is not None
     if settings.kind == "matrix" and not numeric:
         raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")
@@ -118,7 +124,8 @@ def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -
             if f.name != "kind" and getattr(settings, f.name) != getattr(plain, f.name)
         ]
         if settings.kind == "hashing" or text_only:
-            raise IngestError(f"the sources hold numbers, to which {', '.join(text_only) or 'hashing'} does not apply")
+            names = ", ".join(text_only or ["kind 'hashing'"])
+            raise ValueError(f"{names} does not apply to sources of numbers")
         settings = plain
     return Plan(settings, TermTotals(), reading.zero_based if form == "svmlight" else None)
 

@@ -93,6 +93,8 @@ def source_format(source: Path, reading: Reading) -> str:
     """
     if not source.exists():
         raise IngestError(f"{source}: there is no such file or folder")
+    if (source / "zarr.json").exists():
+        raise IngestError(f"{source} is a corpus already, or another zarr group; sources are text, tables or matrices")
     if reading.format is not None:
         form = reading.format
     elif source.is_dir():

@@ -65,17 +65,15 @@ class VectorizerSettings:
         _check_numbers(self)
         _check_tokens(self)
         given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
-        for condition, names in (
-            (self.kind == "matrix", [n for n in given if n not in ("kind", "weighting", "norm")]),
-            (self.kind == "hashing", [n for n in given if n in ("min_df", "max_df", "max_features")]),
-            (self.kind == "count", [n for n in given if n == "n_features"]),
-            (self.analyzer != "word", [n for n in given if n in ("token_pattern", "stop_words", "stem")]),
+        words_only = [n for n in given if n in ("token_pattern", "stop_words", "stem")]
+        for what, applies, names in (
+            ("kind 'matrix'", self.kind != "matrix", [n for n in given if n not in ("kind", "weighting", "norm")]),
+            ("kind 'hashing'", self.kind != "hashing", [n for n in given if n in ("min_df", "max_df", "max_features")]),
+            ("kind 'count'", self.kind != "count", [n for n in given if n == "n_features"]),
+            (f"analyzer {self.analyzer!r}", self.analyzer == "word", words_only),
         ):
-            if condition and names:
-                what = (
-                    f"kind {self.kind!r}" if names[0] not in ("token_pattern", "stop_words", "stem") else "these words"
-                )
-                raise ValueError(f"{', '.join(names)} does not apply to {what} (analyzer {self.analyzer!r})")
+            if names and not applies:
+                raise ValueError(f"{', '.join(names)} does not apply to {what}")
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
 

@@ -53,12 +53,11 @@ class TermTotals:
         n_terms = len(self._numbers)
         frequency, total = self._document_frequency.values(n_terms), self._total.values(n_terms)
         if not frequency.any():
-            raise IngestError("no document has a word; check the column of the text, token_pattern and stop_words")
-        least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
-        if most < least:
             raise IngestError(
-                f"max_df ({settings.max_df}) allows fewer documents than min_df ({settings.min_df}) asks, of {n_documents}"
+                "no document has a word; check the column of the text, and what a word is (token_pattern, stop_words; "
+                "--text, --token-pattern, --stop-words)"
             )
+        least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
         # held-out documents bring terms of frequency 0, which a min_df of 0.0 must not let in
         kept = (frequency >= max(least, 1)) & (frequency <= most)
         chosen = sorted((term, number) for term, number in self._numbers.items() if kept[number])

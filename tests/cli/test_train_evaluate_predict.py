@@ -227,13 +227,13 @@ def test_predict_reads_columns_compressed_files_and_standard_input(made, tmp_pat
     assert ok("predict", model, "-", "--no-proba", input="goal team\nbank share") == expected
     assert ok("predict", model, "-", input="") == ""
     said = refused("predict", model, str(tmp_path / "t.tsv"), "--text-column", "3")
-    assert "t.tsv:1" in said and "no column 3" in said
+    assert "t.tsv, line 1" in said and "no column 3" in said
 
 
 def test_predict_names_lines_that_are_no_text(made, tmp_path):
     (tmp_path / "latin").write_bytes("goal\ncaf\xe9\n".encode("latin-1"))
     said = refused("predict", str(made / "docs.model"), str(tmp_path / "latin"))
-    assert "latin:2" in said and "--encoding" in said
+    assert "latin, line 2" in said and "--encoding" in said
     ok("predict", str(made / "docs.model"), str(tmp_path / "latin"), "--encoding", "latin-1")
 
 
@@ -271,3 +271,33 @@ def test_a_model_replaced_between_two_predictions(made, tmp_path):
     model.save(path)
     assert first == ["sport\n"]
     assert list(predict_lines(path, ["goal team"], probabilities=False, n_jobs=1, block=5)) == ["c\n"]
+
+
+def test_wrong_kinds_of_path_are_named(made, tmp_path):
+    corpus, model, source = (str(made / name) for name in ("docs.zarr", "docs.model", "docs.tsv"))
+    empty, absent, other = (str(tmp_path / name) for name in ("empty", "absent", "m"))
+    Path(empty).mkdir()
+    no_corpora = {model: "is a file", source: "is a file", empty: "is a folder, but no", absent: "no such corpus"}
+    for path, message in no_corpora.items():
+        for command in (["train", path, other], ["train", corpus, other, "--validation", path]):
+            assert message in refused(*command, "--quiet") and "a folder that sdem ingest" in refused(*command)
+        assert message in refused("evaluate", model, path)
+    assert "no such corpus" in refused("inspect", absent) and "is a folder, but no" in refused("inspect", empty)
+    for path, message in {corpus: "is a folder", source: "not a sdem-model", absent: "no such file"}.items():
+        assert message in refused("evaluate", path, corpus) and message in refused("predict", path, source)
+    assert "is a folder" in refused("predict", model, corpus) and "not a sdem-model" in refused("inspect", source)
+    content = Path(source).read_bytes()
+    for path, message in {source: "is not a model", corpus: "is a folder"}.items():
+        assert message in refused("train", corpus, path)
+    assert Path(source).read_bytes() == content
+    for path in (source, corpus):
+        assert "a folder of their own" in refused("train", corpus, other, "--checkpoint", path)
+    assert "is a corpus already" in refused("ingest", corpus, other)
+
+
+def test_predict_reads_standard_input_in_its_encoding(made):
+    model = str(made / "docs.model")
+    assert (
+        ok("predict", model, "-", "--no-proba", "--encoding", "utf-16", input="goal team".encode("utf-16")) == "sport\n"
+    )
+    assert "line 1: the line has the byte 0xe9" in refused("predict", model, "-", input=b"caf\xe9\n")

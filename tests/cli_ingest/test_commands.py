@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from sdem_dist.cli import main
 from sdem_dist.cli.ingest import SECTIONS, ingest
 from sdem_dist.cli.inspect import inspect_command
 from sdem_dist.corpus import open_corpus
@@ -24,7 +25,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def run(command, *arguments: str):
-    return CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    return CliRunner().invoke(main, [command.name, *arguments], catch_exceptions=False)
 
 
 def test_ingest_and_inspect(folder):
@@ -33,7 +34,7 @@ def test_ingest_and_inspect(folder):
     assert open_corpus("c").vocabulary() == ["bank", "banks", "bought", "called", "earned", "merger"]
     shown = run(inspect_command, "c")
     assert shown.exit_code == 0
-    for said in ("60", "acq", "66.7%", "33.3%", "bytes a nonzero", "min_df: 0.1", "docs.tsv", "All 1 shards are sound"):
+    for said in ("60", "acq", "66.7%", "33.3%", "bytes a nonzero", "min_df: 0.1", "docs.tsv", "The one shard is sound"):
         assert said in shown.stdout
 
 
@@ -77,6 +78,23 @@ def test_held_out_and_test_sets(folder):
     assert refused.exit_code == 2 and "so --min-df cannot be given" in refused.stderr
 
 
+def test_no_corpus_appears_beside_what_was_held_out_from_another(folder):
+    assert run(ingest, "docs.tsv", "c", "--held-out", "0.25").exit_code == 0
+    before = {name: open_corpus(name).header.uid for name in ("c", "c-held-out")}
+    result = run(ingest, "docs.tsv", "c", "--overwrite")
+    assert result.exit_code == 1 and "c-held-out was held out from an earlier c" in result.stderr
+    assert {name: open_corpus(name).header.uid for name in before} == before
+    assert run(ingest, "docs.tsv", "c", "--overwrite", "--held-out", "0.5").exit_code == 0
+    assert open_corpus("c").n_documents + open_corpus("c-held-out").n_documents == 60
+
+
+def test_a_corpus_without_known_words_is_warned_of(folder):
+    (folder / "foreign.tsv").write_text("acq\tla banque\nearn\tles gains\n")
+    run(ingest, "docs.tsv", "c")
+    result = run(ingest, "foreign.tsv", "t", "--vocabulary-from", "c")
+    assert result.exit_code == 0 and "Warning: no document has a known word" in result.stderr
+
+
 def test_errors_are_sentences(folder):
     (folder / "bad.tsv").write_text("acq\tbanks\nno tab\n")
     result = run(ingest, "bad.tsv", "c")
@@ -87,7 +105,16 @@ def test_errors_are_sentences(folder):
     assert result.exit_code == 1 and "c exists already" in result.stderr
     assert run(ingest, "docs.tsv", "c", "--overwrite").exit_code == 0
     result = run(ingest, "docs.tsv", "d", "--norm", "-1")
-    assert result.exit_code == 2 and "norm is a length above 0" in result.stderr
+    assert result.exit_code == 2 and "--norm is a length above 0" in result.stderr
+    for refused, message in (
+        ("--min-df 1.5", "--min-df is a whole number"),
+        ("--ngrams 3,1", "--ngrams is two lengths"),
+        ("--analyzer char --stem english", "--stem does not apply to analyzer 'char'"),
+        ("--hashing 8 --max-df 2", "--max-df does not apply to kind 'hashing'"),
+        ("--held-out 2", "--held-out is a fraction"),
+    ):
+        result = run(ingest, "docs.tsv", "d", *refused.split())
+        assert result.exit_code == 2 and message in result.stderr
     for option, value in (("--ngrams", "x"), ("--min-df", "few"), ("--stop-words", "absent")):
         assert run(ingest, "docs.tsv", "d", option, value).exit_code == 2
     result = run(inspect_command, "absent")
@@ -136,7 +163,7 @@ def test_help_shows_every_option_in_a_section(folder):
 def test_a_terminal_sees_a_bar(folder, monkeypatch):
     from rich.console import Console
 
-    from sdem_dist.cli.ingest import shown_progress
+    from sdem_dist.cli.ingest_report import shown_progress
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(Console, "is_terminal", True)

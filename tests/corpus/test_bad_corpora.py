@@ -135,9 +135,10 @@ def test_what_is_no_corpus(tmp_path, path):
     (path / "zarr.json").write_text(json.dumps(node))
     with pytest.raises(CorpusError, match="it has no manifest"):
         open_corpus(path)
-    for other in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(CorpusError, match="cannot be opened"):
-            open_corpus(other)
+    (tmp_path / "file").write_text("no corpus")
+    for other, message in (("nowhere", "there is no such corpus"), (".", "is a folder, but no"), ("file", "is a file")):
+        with pytest.raises(CorpusError, match=message):
+            open_corpus(tmp_path / other)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,7 @@ def test_bad_input(tmp_path, X, options, message):
 
 def test_existing_things_are_kept(tmp_path, path):
     uid = open_corpus(path).header.uid
-    with pytest.raises(CorpusError, match="holds a corpus already"):
+    with pytest.raises(CorpusError, match="exists already"):
         write_corpus(path, X[:5])
     assert open_corpus(path).header.uid == uid
     (tmp_path / "photos").mkdir()

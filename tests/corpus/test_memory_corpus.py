@@ -63,7 +63,8 @@ def test_same_documents_without_labels():
         ([1.0, 2.0, 3.0], np.float32, False),
         ([0.5, 1.0, 2.0], np.float32, True),
         ([0.1, 1.0, 2.0], np.float64, True),
-        ([1e300, 1.0, 2.0], np.float64, False),
+        ([2.0**24 + 1, 1.0, 2.0], np.float64, False),
+        ([2**40, 1, 2], np.float64, False),
         ([True, True, True], np.uint8, False),
     ],
 )
@@ -87,14 +88,16 @@ def test_the_callers_matrix_is_left_alone():
 @pytest.mark.parametrize(
     ("matrix", "labels", "weights", "message"),
     [
-        (-X, Y, None, "no counts"),
-        (X * -0.5, Y, None, "negative or non-finite"),
-        (X * np.nan, Y, None, "negative or non-finite"),
+        (-X, Y, None, "row 0 of the matrix .* holds the entry -"),
+        (X * -0.5, Y, None, "not negative"),
+        (X * np.nan, Y, None, "holds the entry nan: .* are finite"),
         (X, Y + 1, None, "outside 0 to 2"),
         (X, Y[:9], None, "labels have shape"),
         (X, Y, np.ones(3), "weights have shape"),
         (X, Y, np.full(40, -1.0), "weights are negative"),
-        (X, Y, np.full(40, np.nan), "weights are negative or not finite"),
+        (X, Y, np.full(40, np.nan), "weights are negative, not finite"),
+        (X * 1e300, Y, None, r"holds the entry .*e\+300: .* at most 3\.4e\+38"),
+        (X, Y, np.full(40, 1e300), r"weights are .* above 3\.4e\+38"),
         (X[:0], Y[:0], None, "no documents"),
     ],
 )

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sdem_dist import MultinomialNB, write_corpus
+from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.estimators import settings as estimator_settings
 from sdem_dist.estimators.words import plot_histories, speaking_words
 
@@ -260,7 +261,7 @@ BAD = [
     ("class_weight", "even"), ("class_weight", [1, 2, 3]), ("class_weight", {7: 1.0}), ("class_weight", {0: -1.0}),
     ("class_weight", {0: np.nan}), ("class_prior", [0.5, 0.5]), ("class_prior", [0.5, 0.7, -0.2]),
     ("class_prior", [0, 0, 0]), ("class_prior", [np.nan, 0.5, 0.5]), ("random_state", -1), ("random_state", 2**64),
-    ("random_state", "seed"),
+    ("random_state", "seed"), ("prior_scale", 0), ("alpha", 1e300),
 ]  # fmt: skip
 
 
@@ -270,6 +271,12 @@ def test_bad_settings_are_named(name, value):
     said = "random_state|seed" if name == "random_state" else said
     with pytest.raises(ValueError, match=said):
         MultinomialNB(**{name: value}).fit(X, Y)
+
+
+def test_nothing_is_kept_of_documents_in_memory():
+    prepared_cache.clear()
+    MultinomialNB(n_epochs=1).fit(X, Y, validation=(X_NEW, Y_NEW)).evaluate(X, Y)
+    assert prepared_cache.nbytes == 0
 
 
 def test_settings_that_contradict_each_other():

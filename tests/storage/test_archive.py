@@ -45,6 +45,13 @@ def sample() -> bytes:
         return path.read_bytes()
 
 
+def test_equal_content_makes_equal_files(tmp_path):
+    write_archive(tmp_path / "m", KIND, ARRAYS, METADATA)
+    assert (tmp_path / "m").read_bytes() == sample()
+    with zipfile.ZipFile(tmp_path / "m") as archive:
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
 def rezipped(path: Path, changes: dict[str, bytes | None], **options) -> Path:
     """Write the sample again with members changed, added or (None) left out."""
     path.write_bytes(sample())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sdem_dist.errors import CorpusError, ModelError
+from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.publish import publish_directory, publish_file
 
 
@@ -114,3 +115,21 @@ def test_link_target_is_replaced_not_the_link(tmp_path):
         (partial / "new").write_text("")
     assert (tmp_path / "link").is_symlink()
     assert os.listdir(tmp_path / "real") == ["new"]
+
+
+def test_only_abandoned_folders_are_cleared(tmp_path):
+    target = tmp_path / "corpus"
+    abandoned = [tmp_path / f".corpus.partial-{digit * 16}" for digit in "0a"]
+    others = [tmp_path / f".corpus.{name}" for name in ("old-" + "0" * 16, "partial-mine", "ingest-" + "0" * 16)]
+    for folder in (*abandoned, *others):
+        folder.mkdir()
+        (folder / "x").write_text("")
+    link = tmp_path / f".corpus.partial-{'b' * 16}"
+    link.symlink_to(others[1])
+    with hidden_folder(target, "partial") as first:
+        assert not any(folder.exists() for folder in abandoned)
+        with hidden_folder(target, "partial") as second:
+            assert first.exists() and second.exists(), "a folder in use is nobody's to clear"
+        assert not second.exists()
+    assert sorted(tmp_path.iterdir()) == sorted((*others, link))
+    assert all((folder / "x").exists() for folder in others)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -205,7 +208,7 @@ def test_numbers_may_be_weighted_too(tmp_path, rows_in_source_order):
     assert open_corpus(tmp_path / "real").header.weighted
     with pytest.raises(IngestError, match=r"'tfidf' is for counts, but .* a value is 0\.75"):
         ingest([tmp_path / "x.npz"], tmp_path / "y", settings, reading=reading)
-    with pytest.raises(IngestError, match="min_df does not apply"):
+    with pytest.raises(ValueError, match="min_df does not apply to sources of numbers"):
         ingest([tmp_path / "x.npz"], tmp_path / "y", VectorizerSettings(min_df=2), reading=reading)
     with pytest.raises(IngestError, match=r"the sources hold text, but .* was made from numbers"):
         ingest([write_lines(tmp_path / "d.txt", [("a", "b")])], tmp_path / "y", vocabulary_from=tmp_path / "real")
@@ -225,6 +228,41 @@ def test_a_full_disk_leaves_nothing(tmp_path, documents, monkeypatch, failing):
     with pytest.raises((IngestError, CorpusError), match="No space left on device"):
         ingest([source], tmp_path / "c", held_out=0.5, held_out_path=tmp_path / "h", n_jobs=1)
     assert calls and [p.name for p in tmp_path.iterdir()] == ["docs.txt"]
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+def test_a_failure_keeps_the_corpus_and_what_was_held_out(tmp_path, documents, monkeypatch, failing):
+    source = write_lines(tmp_path / "docs.txt", documents * 5)
+    paths = tmp_path / "c", tmp_path / "h"
+    arguments = {"held_out": 0.5, "held_out_path": paths[1], "overwrite": True, "block_documents": 8}
+    ingest([source], paths[0], **arguments)
+    before = [open_corpus(path).header.uid for path in paths]
+    source.write_text(source.read_text(encoding="utf-8").replace("bank", "oil"), encoding="utf-8")
+    done = []
+
+    def interrupt(stage, *numbers):
+        done.append(stage)
+        if done.count("writing") == failing * 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest([source], paths[0], **arguments, progress=interrupt)
+    assert [open_corpus(path).header.uid for path in paths] == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c", "docs.txt", "h"]
+
+
+def test_what_a_killed_ingest_left_is_cleared(tmp_path, documents):
+    source = write_lines(tmp_path / "docs.txt", documents * 5)
+    code = (
+        "import os, signal, sys; from sdem_dist.text import ingest\n"
+        "def die(stage, *numbers): stage == 'writing' and os.kill(os.getpid(), signal.SIGKILL)\n"
+        "ingest([sys.argv[1]], sys.argv[2], progress=die)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, source, tmp_path / "c"], timeout=120, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert sum(p.name.startswith(".c.") for p in tmp_path.iterdir()) == 2, "counted documents, and half a corpus"
+    ingest([source], tmp_path / "c")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c", "docs.txt"]
 
 
 def test_an_interrupt_leaves_nothing(tmp_path, documents):

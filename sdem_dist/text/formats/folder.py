@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import LineGate
-from sdem_dist.text.compressed import open_binary
+from sdem_dist.text.bad_lines import LineGate, not_unicode
+from sdem_dist.text.decoded import open_text
 
 
 def read_folder(path: Path, encoding: str, gate: LineGate) -> Iterator[tuple[str, str]]:
@@ -40,14 +39,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _decoded(file: Path, encoding: str, gate: LineGate) -> str | None:
-    with open_binary(file) as stream:
-        content: bytes = stream.read()
-    try:
-        return str(content, encoding)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        problem = f"the byte 0x{content[error.start]:02x} is not {encoding} text; name the files' own with encoding="
-        gate.refuse(file, line, problem)
-        return None
-    except LookupError as error:
-        raise IngestError(f"{encoding!r} is not an encoding that Python knows, such as 'latin-1'") from error
+    with open_text(file, encoding, newline="") as stream:
+        text = stream.read()
+    if not_unicode(text) is None:
+        return text
+    number, problem = next((n, p) for n, line in enumerate(text.split("\n"), 1) if (p := not_unicode(line)) is not None)
+    gate.refuse(file, number, f"the line has {problem}")
+    return None

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.corpus.entries import FIT, unfit_row
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.decoded import numbered_lines
@@ -52,6 +53,12 @@ def _blocks(
 ) -> Iterator[tuple[sp.csr_matrix, list[str]]]:
     import scipy.sparse as sp
 
+    if "format.npy" not in archive.namelist():
+        held = ", ".join(name.removesuffix(".npy") for name in archive.namelist()[:5])
+        raise IngestError(
+            f"{path} holds no sparse matrix, but arrays ({held}); write one with "
+            "scipy.sparse.save_npz(file, scipy.sparse.csr_matrix(X))"
+        )
     with ExitStack() as stack:
         members = {n: _Member(path, stack.enter_context(archive.open(f"{n}.npy"))) for n in ("format", "shape")}
         form = members["format"].rest().item()
@@ -71,11 +78,13 @@ def _blocks(
             size = int(bounds[-1] - bounds[0])
             words, values = indices.take(size).astype(np.int64), data.take(size)
             if size and not (words.min() >= 0 and words.max() < n_features):
+                last = first + len(bounds) - 1
                 raise IngestError(
-                    f"{path}, rows from {first + 1}: a column lies outside the {n_features} of the matrix"
+                    f"{path}, among rows {first + 1} to {last}: a column lies outside the {n_features} of the matrix; "
+                    "the file is damaged"
                 )
-            if size and not (np.isfinite(values).all() and values.min() >= 0):
-                raise IngestError(f"{path}, rows from {first + 1}: a value is negative or not finite")
+            if (unfit := unfit_row(values, bounds - bounds[0])) is not None:
+                raise IngestError(f"{path}, row {first + unfit[0] + 1} (from 1): the value {unfit[1]}: {FIT}")
             matrix = sp.csr_matrix((values, words, bounds - bounds[0]), shape=(len(bounds) - 1, n_features))
             yield matrix, labels[first : first + len(bounds) - 1]
 

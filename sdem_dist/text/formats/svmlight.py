@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.corpus.entries import FIT, unfit_row
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.compressed import open_binary
 
@@ -60,11 +61,8 @@ def _problem(block: list[Line]) -> str | None:
         matrix, _ = _parsed(block)
     except (ValueError, OverflowError, IndexError) as error:
         return f"not svmlight: {error}"
-    if not np.isfinite(matrix.data).all():
-        return "a value is not finite"
-    if (matrix.data < 0).any():
-        return "a value is negative; documents are counts or weights of words"
-    return None
+    unfit = unfit_row(matrix.data, matrix.indptr)
+    return None if unfit is None else f"the value {unfit[1]}: {FIT}"
 
 
 def _parsed(block: list[Line]) -> tuple[sp.csr_matrix, np.ndarray]:

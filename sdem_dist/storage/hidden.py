@@ -1,0 +1,71 @@
+"""Hidden folders beside what is being made; the next to make the same clears those of processes that died."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
+    """Yield an empty folder ``.NAME.PURPOSE-...`` beside `path`; remove it in the end, if it is still there.
+
+    Its owner locks it, and the lock ends with the process, however that ends. So an earlier folder of the same name and
+    purpose that can be locked belongs to nobody, and is removed first. Where the file system knows no locks, none is.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be made.
+    """
+    prefix = f".{path.name}.{purpose}-"
+    _clear_abandoned(path.parent, prefix)
+    folder, descriptor = _made_and_locked(path.parent, prefix)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _made_and_locked(parent: Path, prefix: str) -> tuple[Path, int]:
+    while True:
+        folder = parent / f"{prefix}{secrets.token_hex(8)}"
+        folder.mkdir()
+        try:
+            descriptor = _opened(folder)
+        except FileNotFoundError:
+            continue
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if folder.exists():
+            return folder, descriptor
+        os.close(descriptor)  # another process took it for abandoned in the moment before it was locked
+
+
+def _clear_abandoned(parent: Path, prefix: str) -> None:
+    ours = re.compile(re.escape(prefix) + "[0-9a-f]{16}")
+    with suppress(OSError):
+        for name in os.listdir(parent):
+            if ours.fullmatch(name):
+                _clear_if_abandoned(parent / name)
+
+
+def _clear_if_abandoned(folder: Path) -> None:
+    with suppress(OSError):
+        descriptor = _opened(folder)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _opened(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
