@@ -11,14 +11,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sdem_dist.corpus import open_corpus, write_corpus
     from sdem_dist.errors import ClusterError, CorpusError, IngestError, ModelError, SdemError
+    from sdem_dist.estimators.bernoulli_nb import BernoulliNB
+    from sdem_dist.estimators.categorical_nb import CategoricalNB
+    from sdem_dist.estimators.gaussian_nb import GaussianNB
+    from sdem_dist.estimators.gaussian_regressor import GaussianRegressor
+    from sdem_dist.estimators.mixed_nb import MixedNB
     from sdem_dist.estimators.naive_bayes import MultinomialNB
     from sdem_dist.estimators.persistence import load_model
+    from sdem_dist.estimators.poisson_nb import PoissonNB
     from sdem_dist.text.ingest import ingest
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "BernoulliNB": "sdem_dist.estimators.bernoulli_nb",
+    "CategoricalNB": "sdem_dist.estimators.categorical_nb",
+    "GaussianNB": "sdem_dist.estimators.gaussian_nb",
+    "GaussianRegressor": "sdem_dist.estimators.gaussian_regressor",
+    "MixedNB": "sdem_dist.estimators.mixed_nb",
     "MultinomialNB": "sdem_dist.estimators.naive_bayes",
+    "PoissonNB": "sdem_dist.estimators.poisson_nb",
     "load_model": "sdem_dist.estimators.persistence",
     "open_corpus": "sdem_dist.corpus",
     "write_corpus": "sdem_dist.corpus",
@@ -27,11 +39,17 @@ _HOME = {
 }
 
 __all__ = [
+    "BernoulliNB",
+    "CategoricalNB",
     "ClusterError",
     "CorpusError",
+    "GaussianNB",
+    "GaussianRegressor",
     "IngestError",
+    "MixedNB",
     "ModelError",
     "MultinomialNB",
+    "PoissonNB",
     "SdemError",
     "ingest",
     "load_model",

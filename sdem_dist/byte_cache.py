@@ -2,67 +2,74 @@
 
 from __future__ import annotations
 
-import random
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 
 class ByteCache:
-    """Values kept for as long as their bytes fit a budget; a random one is dropped when they do not.
+    """Values kept for as long as their bytes fit a budget; keys are tuples.
 
-    Epochs ask for the same values in turns.  Of more values than fit, dropping the least recently used would drop
-    each just before it is asked for again.
+    Epochs ask for the same values in turns.  Of more than fit, dropping the oldest would drop each just before it is
+    asked for again: the first that came stay, and the others are made each time.  Only values of another first part of
+    the key, which an earlier run left behind, make room.
 
     Parameters
     ----------
     max_bytes : int
         A value larger than the whole budget is returned but not kept.
+    oldest_leave : bool
+        Let the oldest values make room after all.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, oldest_leave: bool = False) -> None:
         self.max_bytes = max_bytes
         self.nbytes = 0
-        self._values: dict[Hashable, Any] = {}
-        self._keys: list[Hashable] = []
-        self._random = random.Random(0)
+        self._oldest_leave = oldest_leave
+        self._values: dict[tuple[Any, ...], Any] = {}
         self._lock = threading.Lock()
 
-    def __contains__(self, key: Hashable) -> bool:
+    def __contains__(self, key: tuple[Any, ...]) -> bool:
         return key in self._values
 
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def get(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """Return the value of `key`, made by `make` where it is absent; values have ``nbytes``."""
         with self._lock:
             if key in self._values:
                 return self._values[key]
         value = make()  # outside the lock: two threads may make the same value, and then have equal ones
         with self._lock:
-            if key not in self._values and value.nbytes <= self.max_bytes:
-                self._make_room(value.nbytes)
-                self._values[key] = value
-                self._keys.append(key)
-                self.nbytes += value.nbytes
+            if key not in self._values:
+                self._make_room(value.nbytes, key[0])
+                if self.nbytes + value.nbytes <= self.max_bytes:
+                    self._values[key] = value
+                    self.nbytes += value.nbytes
         return value
 
     def resize(self, max_bytes: int) -> None:
         """Set the budget, dropping what exceeds it."""
         with self._lock:
             self.max_bytes = max_bytes
-            self._make_room(0)
+            for key in list(self._values):
+                if self.nbytes > max_bytes:
+                    self._drop(key)
 
-    def _make_room(self, nbytes: int) -> None:
-        while self._keys and self.nbytes + nbytes > self.max_bytes:
-            i = self._random.randrange(len(self._keys))
-            self._keys[i], self._keys[-1] = self._keys[-1], self._keys[i]
-            self.nbytes -= self._values.pop(self._keys.pop()).nbytes
+    def _make_room(self, nbytes: int, group: Any) -> None:
+        if self.nbytes + nbytes <= self.max_bytes or nbytes > self.max_bytes:
+            return
+        for key in [k for k in self._values if self._oldest_leave or k[0] != group]:
+            self._drop(key)
+            if self.nbytes + nbytes <= self.max_bytes:
+                return
 
-    def discard(self, belongs: Callable[[Hashable], bool]) -> None:
+    def _drop(self, key: tuple[Any, ...]) -> None:
+        self.nbytes -= self._values.pop(key).nbytes
+
+    def discard(self, belongs: Callable[[tuple[Any, ...]], bool]) -> None:
         """Drop the values whose keys `belongs` accepts."""
         with self._lock:
-            for key in [k for k in self._keys if belongs(k)]:
-                self.nbytes -= self._values.pop(key).nbytes
-            self._keys = list(self._values)
+            for key in [k for k in self._values if belongs(k)]:
+                self._drop(key)
 
     def clear(self) -> None:
         """Drop everything."""
@@ -71,7 +78,7 @@ class ByteCache:
 
 prepared_cache = ByteCache(768 << 20)
 """Documents as learners want them, kept between epochs."""
-shard_cache = ByteCache(256 << 20)
+shard_cache = ByteCache(256 << 20, oldest_leave=True)
 """Decoded shards of which only a part was asked for yet."""
 
 

@@ -1,4 +1,4 @@
-"""A batch of documents as flat CSR arrays: what readers return and kernels take."""
+"""A batch of documents, as flat CSR arrays or as a dense table: what readers return and learners take."""
 
 from __future__ import annotations
 
@@ -96,3 +96,49 @@ class Documents:
             joined([p.labels for p in parts]),
             joined([p.weights for p in parts]),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DenseDocuments:
+    """Documents as rows of a dense table.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_documents, n_features), float32 or float64
+        Finite, or NaN where a value is missing.
+    labels : ndarray of shape (n_documents,), int32, or None
+        Position of each document's class in the corpus's list of classes, or -1 where it has none.
+    weights : ndarray of shape (n_documents,), float64, or None
+        Weight of each document; None means one each.
+    """
+
+    values: np.ndarray
+    labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return len(self.values)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.values.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by all arrays."""
+        return sum(a.nbytes for a in (self.values, self.labels, self.weights) if a is not None)
+
+    def __getitem__(self, rows: slice) -> DenseDocuments:
+        """Return the documents ``rows`` as views."""
+        return DenseDocuments(*(None if a is None else a[rows] for a in (self.values, self.labels, self.weights)))  # type: ignore[arg-type]
+
+    @classmethod
+    def concatenate(cls, parts: list[DenseDocuments]) -> DenseDocuments:
+        """Join batches of equal columns in the given order; `parts` holds at least one."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*((p.values, p.labels, p.weights) for p in parts), strict=True)
+        return cls(*(None if any(a is None for a in column) else np.concatenate(column) for column in columns))  # type: ignore[arg-type]

@@ -1,15 +1,145 @@
 """Losses over class scores: what a document costs, and with which weight each class's statistics enter the step.
 
 The score of class ``y`` is ``ln p(y, d)``, whatever the model.  Minus the gradient of a loss with respect to the
-natural parameters is then ``sum_y weights[y] * E[s(y, d)]`` (Masegosa 2014, Table 1 and Table 2).
+natural parameters is then ``sum_y weights[y] * E[s(y, d)]`` (Masegosa 2014, Table 1 and Table 2).  A loss of your own
+is a frozen dataclass with the two methods of `Loss`; `sdem_dist.testing.check_loss` checks it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
-LOSSES = ("nll", "ncll", "hinge")
+
+class Loss(Protocol):
+    """What a loss is to learners; scores have shape (n_documents, n_classes), labels (n_documents,)."""
+
+    def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return what each document costs, shape (n_documents,)."""
+
+    def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return minus the gradient of `value` with respect to the scores, shape (n_documents, n_classes)."""
+
+
+@dataclass(frozen=True)
+class Nll:
+    """Negative log-likelihood ``-ln p(y, d)``: maximum likelihood."""
+
+    def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return ``-ln p(y, d)``."""
+        return -scores[np.arange(len(labels)), labels]
+
+    def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return 1 on the label."""
+        return _one_hot(scores, labels)
+
+
+@dataclass(frozen=True)
+class Ncll:
+    """Negative conditional log-likelihood ``-ln p(y | d)``."""
+
+    def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return ``-ln p(y | d)``."""
+        return np.asarray(-log_softmax(scores, axis=1)[np.arange(len(labels)), labels])
+
+    def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return 1 on the label, less the posterior."""
+        weights = -softmax(scores, axis=1)
+        weights[np.arange(len(labels)), labels] += 1.0
+        return np.asarray(weights)
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """``max(0, margin - ln p(y, d) / p(rival, d))`` (equation 17); margin 0 is the perceptron's loss.
+
+    Attributes
+    ----------
+    margin : float
+        By how much, in natural logarithms, the label is to win.
+    """
+
+    margin: float = 1.0
+
+    def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return by how much the margin is missed."""
+        return np.maximum(0.0, self.margin - _margin(scores, labels, rival_of(scores, labels)))
+
+    def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return 1 on the label and -1 on its strongest rival, unless the margin is exceeded."""
+        rivals = rival_of(scores, labels)
+        weights = _one_hot(scores, labels)
+        weights[np.arange(len(labels)), rivals] = -1.0
+        weights[_margin(scores, labels, rivals) > self.margin] = 0.0
+        return weights
+
+
+@dataclass(frozen=True)
+class CostSensitiveHinge:
+    """``max_k (costs[y][k] + ln p(k, d)) - ln p(y, d)``: the margin asked for is the cost of the confusion.
+
+    Attributes
+    ----------
+    costs : tuple of tuples of float
+        ``costs[y][k]``, not negative: what it costs to take class y for class k; 0 for k = y.
+    """
+
+    costs: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        costs = np.array(self.costs, np.float64)
+        fit = costs.ndim == 2 and costs.shape[0] == costs.shape[1] and np.isfinite(costs).all() and (costs >= 0).all()
+        if not fit or np.diag(costs).any():
+            raise ValueError(
+                f"costs must be a square of finite numbers, none negative, 0 on its diagonal: {self.costs}"
+            )
+
+    def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return what the class that is worst, its cost included, has above the label."""
+        raised = scores + np.asarray(self.costs)[labels]
+        return np.asarray(raised.max(axis=1) - scores[np.arange(len(labels)), labels])
+
+    def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return 1 on the label and -1 on that class."""
+        weights = _one_hot(scores, labels)
+        worst = (scores + np.asarray(self.costs)[labels]).argmax(axis=1)
+        weights[np.arange(len(labels)), worst] -= 1.0
+        return weights
+
+
+@dataclass(frozen=True)
+class Blend:
+    """A weighted sum of NLL and another loss: between generative and discriminative training.
+
+    Attributes
+    ----------
+    other : Loss
+    share : float
+        Weight of NLL, from 0 (all the other) to 1.
+    """
+
+    other: Loss
+    share: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.share <= 1.0:
+            raise ValueError(f"share is the weight of NLL, from 0 to 1, and not {self.share}")
+
+    def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return the weighted sum."""
+        return self.share * Nll().value(scores, labels) + (1.0 - self.share) * self.other.value(scores, labels)
+
+    def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return the weighted sum of both losses' weights."""
+        return self.share * Nll().weights(scores, labels) + (1.0 - self.share) * self.other.weights(scores, labels)
+
+
+NAMED: dict[str, Loss] = {"nll": Nll(), "ncll": Ncll(), "hinge": Hinge()}
+LOSSES = tuple(NAMED)
+nll, ncll, hinge = (loss.value for loss in NAMED.values())
 
 
 def rival_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -29,19 +159,10 @@ def rival_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return others.argmax(axis=1)
 
 
-def nll(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return ``-ln p(y, d)`` of each document."""
-    return -scores[np.arange(len(labels)), labels]
-
-
-def ncll(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return ``-ln p(y | d)`` of each document."""
-    return -log_softmax(scores, axis=1)[np.arange(len(labels)), labels]
-
-
-def hinge(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return ``max(0, 1 - ln p(y, d) / p(rival, d))`` of each document (equation 17)."""
-    return np.maximum(0.0, 1.0 - _margin(scores, labels, rival_of(scores, labels)))
+def _one_hot(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    weights = np.zeros_like(scores)
+    weights[np.arange(len(labels)), labels] = 1.0
+    return weights
 
 
 def _margin(scores: np.ndarray, labels: np.ndarray, rivals: np.ndarray) -> np.ndarray:
@@ -53,7 +174,7 @@ def _margin(scores: np.ndarray, labels: np.ndarray, rivals: np.ndarray) -> np.nd
 
 def marginal_log_likelihood(scores: np.ndarray) -> np.ndarray:
     """Return ``ln p(d) = ln sum_y p(y, d)`` of each document."""
-    return logsumexp(scores, axis=1)
+    return np.asarray(logsumexp(scores, axis=1))
 
 
 def class_weights(loss: str, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -70,15 +191,4 @@ def class_weights(loss: str, scores: np.ndarray, labels: np.ndarray) -> np.ndarr
     ndarray of shape (n_documents, n_classes), float64
         Their sum over classes is 1 for ``nll`` and 0 for the discriminative losses.
     """
-    each = np.arange(len(labels))
-    if loss == "ncll":
-        weights = -softmax(scores, axis=1)
-        weights[each, labels] += 1.0
-        return weights
-    weights = np.zeros_like(scores)
-    weights[each, labels] = 1.0
-    if loss == "hinge":
-        rivals = rival_of(scores, labels)
-        weights[each, rivals] = -1.0
-        weights[_margin(scores, labels, rivals) > 1.0] = 0.0
-    return weights
+    return NAMED[loss].weights(scores, labels)

@@ -15,6 +15,8 @@ _COMMANDS = {
     "log": ("sdem_dist.cli.log", "log", "Say where the time of a training run went."),
     "evaluate": ("sdem_dist.cli.evaluate", "evaluate", "Measure a model on a corpus with labels."),
     "predict": ("sdem_dist.cli.predict", "predict", "Label raw texts with a model."),
+    "cluster": ("sdem_dist.cli.cluster", "cluster", "Prepare a cluster: certificates, environment."),
+    "doctor": ("sdem_dist.cli.doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
 
 

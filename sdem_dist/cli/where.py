@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 def where_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,15 +52,15 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_cluster(cluster: str | None, dry_run: bool, lifetime: str | None) -> None:
-    """Refuse options that mean nothing without ``--cluster``."""
-    if cluster is None and (dry_run or lifetime is not None):
+    """Refuse options that mean nothing without a file of ``--cluster``."""
+    if (cluster is None or "://" in cluster) and (dry_run or lifetime is not None):
         raise click.UsageError("--dry-run and --lifetime need --cluster FILE.yaml")
 
 
 @contextmanager
 def client_of(
     scheduler: str | None, workers: int | None, cluster: str | None = None, lifetime: str | None = None
-) -> Iterator[Client | None]:
+) -> Iterator[Any]:
     """Yield the client that the options ask for, or None."""
     from sdem_dist.cluster import batch_jobs, connected
 

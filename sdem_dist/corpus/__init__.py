@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sdem_dist.corpus.check import Description, Problem, check_corpus, describe
+from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header, ShardInfo
 from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.corpus.reader import Corpus, open_corpus
@@ -10,6 +11,7 @@ from sdem_dist.corpus.writer import write_corpus
 
 __all__ = [
     "Corpus",
+    "DenseMemoryCorpus",
     "Description",
     "Header",
     "MemoryCorpus",

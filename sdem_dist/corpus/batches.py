@@ -120,6 +120,32 @@ def canonical_csr(X: Any, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     )
 
 
+def dense_rows(X: Any, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return a batch of a table as rows that hold every column; otherwise as `canonical_csr`.
+
+    Returns
+    -------
+    data : ndarray of float32 or float64
+        Finite, or NaN where a value is missing; float64 if float32 would change a value.
+    indices, indptr, n_features
+    """
+    if sp.issparse(X):
+        raise CorpusError("a dense corpus is written from tables, not from sparse matrices")
+    table = np.asarray(X)
+    if table.ndim != 2 or table.dtype.kind not in "buif":
+        raise CorpusError(
+            f"the batch from document {first} on is {table.dtype} of {table.ndim} dimensions, not numbers of two"
+        )
+    n, width = table.shape
+    if np.isinf(table).any():
+        raise CorpusError(f"document {first + int(np.isinf(table).any(axis=1).argmax())} holds an infinity")
+    wide = table.astype(np.float64).ravel()
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(np.float32)
+    data = narrow if np.array_equal(narrow, wide, equal_nan=True) else wide
+    return data, np.tile(np.arange(width, dtype=np.uint32), n), np.arange(n + 1, dtype=np.int64) * width, width
+
+
 def compact_data(data: np.ndarray, indptr: np.ndarray, first: int) -> np.ndarray:
     """Return entries in the smallest dtype of the format that holds them; see `canonical_csr`."""
     if data.dtype.kind == "b" or len(data) == 0:

@@ -41,7 +41,7 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
                 continue
             labels = getattr(found, "labels", None)
             if labels is not None:
-                counts += np.bincount(labels, minlength=len(counts))
+                counts += np.bincount(labels[labels >= 0], minlength=len(counts))
     if not damaged and counts.tolist() != list(header.class_counts):
         yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
     for part in (corpus.vocabulary, corpus.idf):
@@ -61,6 +61,7 @@ class Description:
     n_documents, n_features, n_nonzeros, n_shards : int
     class_shares : dict of class label to float
         Share of the documents, in the order of the classes.
+    layout : {"sparse", "dense"}
     has_vocabulary, has_idf, weighted : bool
     bytes_on_disk : int
         Of all files or objects; compare `n_nonzeros`.
@@ -76,6 +77,7 @@ class Description:
     n_nonzeros: int
     n_shards: int
     class_shares: dict[ClassLabel, float]
+    layout: str
     has_vocabulary: bool
     has_idf: bool
     weighted: bool
@@ -104,10 +106,11 @@ def describe(corpus: Corpus) -> Description:
         n_nonzeros=header.n_nonzeros,
         n_shards=len(header.shards),
         class_shares={c: n / header.n_documents for c, n in zip(header.classes, header.class_counts, strict=True)},
+        layout=header.layout,
         has_vocabulary=header.vocabulary_hash != vocabulary_hash(header.n_features, None),
         has_idf=header.idf_checksum is not None,
         weighted=header.weighted,
         bytes_on_disk=stored_bytes(corpus.path),
-        data_dtypes=tuple(d for d in ("uint8", "uint16", "uint32", "float32") if d in dtypes),
+        data_dtypes=tuple(d for d in ("uint8", "uint16", "uint32", "float32", "float64") if d in dtypes),
         index_dtype=str(index_dtype(header.n_features)),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sdem_dist.corpus.batches import Batch, canonical_csr
+from sdem_dist.corpus.batches import Batch, canonical_csr, dense_rows
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.layout import ClassLabel, index_dtype
 from sdem_dist.corpus.rows import Rows
@@ -27,14 +27,16 @@ class Collected:
     classes: tuple[ClassLabel, ...]
     class_counts: tuple[int, ...]
     weighted: bool
+    dense: bool
     positions: np.ndarray
     spill: Spill
 
     def rows(self) -> Iterator[Rows]:
         """Yield the documents in stored order, once, labels and dtypes final."""
         for rows in self.spill.drain():
-            data = rows.data.astype(np.float32, copy=False) if self.weighted else rows.data
-            yield replace(rows, data=data, labels=self.positions[rows.labels])
+            data = rows.data.astype(np.float32, copy=False) if self.weighted and not self.dense else rows.data
+            labels = np.where(rows.labels < 0, np.int32(-1), self.positions[rows.labels])
+            yield replace(rows, data=data, labels=labels)
 
 
 def collect(
@@ -45,6 +47,8 @@ def collect(
     weighted: bool | None,
     *,
     seed: int | None,
+    dense: bool = False,
+    unlabelled: Any = None,
 ) -> Collected:
     """Check and take in all batches.
 
@@ -61,16 +65,18 @@ def collect(
         See `write_corpus`.
     seed : int or None
         Seed of the order in which to store the documents; None keeps that of the input.
+    dense, unlabelled
+        See `write_corpus`.
     """
     spill = Spill(folder, memory_limit, ordered=seed is None)
-    encoder = LabelEncoder(classes)
+    encoder = LabelEncoder(classes, unlabelled)
     id_reader = _IdReader()
     counts = np.zeros(0, np.int64)
     n_documents = n_nonzeros = 0
     n_features: int | None = None
     whole = True
     for X, y, ids in source:
-        data, indices, indptr, width = canonical_csr(X, n_documents)
+        data, indices, indptr, width = (dense_rows if dense else canonical_csr)(X, n_documents)
         if n_features is None:
             n_features = width
         if width != n_features:
@@ -82,7 +88,7 @@ def collect(
         stop = n_documents + len(indptr) - 1
         keys = np.arange(n_documents, stop, dtype=np.uint64) if seed is None else shuffle_keys(seed, n_documents, stop)
         codes = encoder.encode(y, len(keys), n_documents)
-        counts = _added(counts, np.bincount(codes))
+        counts = _added(counts, np.bincount(codes[codes >= 0]))
         id_array, id_bytes = id_reader.read(ids, n_documents, stop)
         if len(keys):
             spill.add(Rows(keys, data, indices.astype(index_dtype(width)), indptr, codes, id_array, id_bytes))
@@ -102,6 +108,7 @@ def collect(
         names if encoder.labelled else (),
         tuple(final.tolist()),
         (not whole) if weighted is None else weighted,
+        dense,
         positions,
         spill,
     )

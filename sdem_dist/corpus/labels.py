@@ -19,9 +19,12 @@ class LabelEncoder:
     ----------
     classes : sequence of labels, or None
         The classes in their order. None: those found, sorted, once all batches have been seen.
+    unlabelled : label, optional
+        What stands for no label, and gets the code -1.
     """
 
-    def __init__(self, classes: Sequence[Any] | None) -> None:
+    def __init__(self, classes: Sequence[Any] | None, unlabelled: Any = None) -> None:
+        self._unlabelled = unlabelled
         self._fixed = classes is not None
         self._codes: dict[ClassLabel, int] = {}
         for label in () if classes is None else classes:
@@ -65,6 +68,8 @@ class LabelEncoder:
         return np.array(codes, np.int32)[inverse]
 
     def _code(self, label: Any, document: int) -> int:
+        if self._unlabelled is not None and label == self._unlabelled:
+            return -1
         try:
             plain = plain_label(label)
         except CorpusError as error:

@@ -14,12 +14,16 @@ import numpy as np
 from sdem_dist.errors import CorpusError
 
 FORMAT = "sdem-corpus"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""The highest that is read; sparse corpora are written as version 1, dense ones as 2."""
+SPARSE, DENSE = "sparse", "dense"
 MANIFEST = "sdem_corpus"
 SHARDS = "shards"
 VOCABULARY = "vocabulary"
 IDF = "idf"
 UINT16_FEATURES = 65536
+
+_DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float32", "float64")}
 
 ClassLabel = str | int | float | bool
 
@@ -67,7 +71,7 @@ class ShardInfo:
     ----------
     n_documents, n_nonzeros : int
     data_dtype : str
-        dtype of its array ``data``: uint8, uint16, uint32 or float32.
+        dtype of its array ``data``: uint8, uint16, uint32 or float32; of a dense one's ``values``: float32 or float64.
     checksums : dict of str to int
         CRC-32C of each of its arrays, by name: the bytes of the values, little-endian.
     """
@@ -94,6 +98,7 @@ class Header:
     Attributes
     ----------
     n_documents, n_features, n_nonzeros : int
+        A dense corpus counts all its values as nonzeros.
     classes : tuple of str, int, float or bool
         The class names; a label is a position in it. Empty: the documents have no labels.
     class_counts : tuple of int
@@ -110,6 +115,8 @@ class Header:
         Version, sources, seed and the like, as JSON. For readers only: no part of the corpus's identity.
     idf_checksum : int or None
         CRC-32C of the array ``idf``, None if there is none.
+    layout : {"sparse", "dense"}
+        Counts or weights as CSR matrices, or tables of real numbers.
     """
 
     n_documents: int
@@ -123,6 +130,7 @@ class Header:
     vectorizer: dict[str, Any] | None = None
     made_by: dict[str, Any] = field(default_factory=dict)
     idf_checksum: int | None = None
+    layout: str = SPARSE
 
     @cached_property
     def shard_starts(self) -> np.ndarray:
@@ -136,7 +144,9 @@ class Header:
         return hashlib.sha256(content.encode()).hexdigest()
 
     def _content(self) -> dict[str, Any]:
+        layout = {"layout": DENSE} if self.layout == DENSE else {}
         return {
+            **layout,
             "n_documents": self.n_documents,
             "n_features": self.n_features,
             "n_nonzeros": self.n_nonzeros,
@@ -151,7 +161,7 @@ class Header:
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as JSON values."""
-        identity = {"format": FORMAT, "format_version": FORMAT_VERSION, "uid": self.uid}
+        identity = {"format": FORMAT, "format_version": 2 if self.layout == DENSE else 1, "uid": self.uid}
         return {**identity, **self._content(), "made_by": self.made_by}
 
     @classmethod
@@ -171,18 +181,20 @@ class Header:
         """
         _check_version(document, where)
         try:
+            layout = _layout(document)
             header = cls(
                 n_documents=_count(document["n_documents"]),
                 n_features=_count(document["n_features"]),
                 n_nonzeros=_count(document["n_nonzeros"]),
                 classes=tuple(_instance(c, str, int, float, bool) for c in document["classes"]),
                 class_counts=tuple(_count(n) for n in document["class_counts"]),
-                shards=tuple(_shard(s) for s in document["shards"]),
+                shards=tuple(_shard(s, layout) for s in document["shards"]),
                 vocabulary_hash=_instance(document["vocabulary_hash"], str),
                 weighted=_instance(document["weighted"], bool),
                 vectorizer=_instance(document["vectorizer"], dict, type(None)),
                 made_by=_instance(document["made_by"], dict),
                 idf_checksum=_instance(document["idf_checksum"], int, type(None)),
+                layout=layout,
             )
         except KeyError as error:
             raise CorpusError(f"{where}: the manifest has no entry {error}: the corpus is damaged") from error
@@ -193,19 +205,33 @@ class Header:
             raise CorpusError(f"{where}: the manifest was altered: its content does not have the uid it states")
         return header
 
+    def _labels_add_up(self) -> bool:
+        """Whether every document has a class, or none is expected; documents of dense corpora may have none."""
+        labelled = sum(self.class_counts)
+        whole = labelled <= self.n_documents if self.layout == DENSE else labelled == self.n_documents
+        return not self.classes or whole
+
     def _check(self, where: str) -> None:
         n_documents, n_nonzeros = (sum(getattr(s, name) for s in self.shards) for name in ("n_documents", "n_nonzeros"))
         sums = (
             (n_documents == self.n_documents, f"its shards hold {n_documents} documents, not {self.n_documents}"),
             (n_nonzeros == self.n_nonzeros, f"its shards hold {n_nonzeros} nonzeros, not {self.n_nonzeros}"),
             (len(self.class_counts) == len(self.classes), "class_counts and classes have different lengths"),
-            (not self.classes or sum(self.class_counts) == self.n_documents, "class_counts do not sum to n_documents"),
+            (self._labels_add_up(), "class_counts do not sum to n_documents"),
             (len(set(self.classes)) == len(self.classes), "a class is named twice"),
             (self.n_documents > 0 and self.n_features > 0, "there are no documents or no features"),
         )
         for holds, message in sums:
             if not holds:
                 raise CorpusError(f"{where}: the manifest is inconsistent: {message}")
+
+
+def _layout(document: Mapping[str, Any]) -> str:
+    if document["format_version"] == 1:
+        return SPARSE
+    if document["layout"] != DENSE:
+        raise ValueError(f"layout is {document['layout']!r}")
+    return DENSE
 
 
 def _check_version(document: Any, where: str) -> None:
@@ -221,9 +247,9 @@ def _check_version(document: Any, where: str) -> None:
         )
 
 
-def _shard(document: Mapping[str, Any]) -> ShardInfo:
+def _shard(document: Mapping[str, Any], layout: str) -> ShardInfo:
     checksums = {str(name): _count(crc) for name, crc in document["checksums"].items()}
-    if document["data_dtype"] not in ("uint8", "uint16", "uint32", "float32"):
+    if document["data_dtype"] not in _DATA_DTYPES[layout]:
         raise ValueError(f"data_dtype is {document['data_dtype']!r}")
     n_documents, n_nonzeros = _count(document["n_documents"]), _count(document["n_nonzeros"])
     return ShardInfo(n_documents, n_nonzeros, document["data_dtype"], checksums)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.layout import IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
+from sdem_dist.corpus.layout import DENSE, IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import read_ids, read_shard
-from sdem_dist.documents import Documents
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Corpus:
         """Number of documents."""
         return self.header.n_documents
 
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents:
+    def read(self, start: int, stop: int, *, verify: bool = True) -> Any:
         """Read the documents `start` up to `stop`, in stored order.
 
         Parameters
@@ -135,9 +136,9 @@ class Corpus:
 
         Returns
         -------
-        Documents
-            Not to be changed: arrays may be views of a shard kept in `shard_cache`. ``labels`` is None if the corpus has
-            no classes.
+        Documents, or DenseDocuments
+            By the corpus's layout. Not to be changed: arrays may be views of a shard kept in `shard_cache`. ``labels``
+            is None if the corpus has no classes.
 
         Raises
         ------
@@ -163,11 +164,11 @@ class Corpus:
                 read = partial(self.read_shard, shard, verify=verify)
                 whole = shard_cache.get((header.uid, shard, verify), read)
                 parts.append(whole[rows])
-        return Documents.concatenate(parts)
+        return type(parts[0]).concatenate(parts)
 
-    def read_shard(self, shard: int, *, verify: bool = True) -> Documents:
+    def read_shard(self, shard: int, *, verify: bool = True) -> Any:
         """Read the documents of one shard; see `read`."""
-        return read_shard(self._group, self.header, self._checked(shard), self.path, verify)
+        return shard_reader(self.header)(self._group, self.header, self._checked(shard), self.path, verify)
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
@@ -214,6 +215,15 @@ class Corpus:
         if idf.dtype != np.float64 or crc32c(idf) != self.header.idf_checksum:
             raise CorpusError(f"{self.path}: array 'idf' does not match its checksum: a file is damaged or missing")
         return idf
+
+
+def shard_reader(header: Header) -> Callable[..., Documents | DenseDocuments]:
+    """Return what reads a shard of a corpus of this layout."""
+    if header.layout == DENSE:
+        from sdem_dist.corpus.dense_shards import read_dense_shard
+
+        return read_dense_shard
+    return read_shard
 
 
 def _identity(path: str) -> tuple[int, ...] | None:

@@ -91,7 +91,9 @@ class Rows:
         joined = {
             name: np.concatenate([getattr(p, name) for p in parts]) for name in ("keys", "data", "indices", "labels")
         }
-        if joined["data"].dtype == np.float64:  # NumPy's common type of uint32 and float32
+        if joined["data"].dtype == np.float64 and all(
+            p.data.dtype != np.float64 for p in parts
+        ):  # of uint32 and float32
             joined["data"] = joined["data"].astype(np.float32)
         indptr = _joined_offsets([p.indptr for p in parts])
         letters = [p.id_bytes for p in parts if p.id_bytes is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 def write_shard(parent: Group, shard: int, rows: Rows, n_features: int, labelled: bool) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest."""
-    from sdem_dist.storage import arrays
-    from sdem_dist.storage.checksum import crc32c
-
     data = rows.data
     if data.dtype.kind == "u":  # chosen from the shard's own entries: those it arrived with must not matter
         data = data.astype(np.min_scalar_type(int(data.max(initial=0))), copy=False)
@@ -28,17 +25,34 @@ def write_shard(parent: Group, shard: int, rows: Rows, n_features: int, labelled
         "indices": rows.indices.astype(index_dtype(n_features), copy=False),
         "indptr": rows.indptr,
     }
+    attributes = shard_attributes(rows.n_documents, n_features)
+    checksums = write_arrays(parent, shard, {**contents, **columns_of(rows, labelled)}, attributes)
+    return ShardInfo(rows.n_documents, len(data), str(data.dtype), checksums)
+
+
+def columns_of(rows: Rows, labelled: bool) -> dict[str, np.ndarray]:
+    """Return the labels and ids of a shard's documents as the arrays to store."""
+    contents = {}
     if labelled:
         contents["labels"] = rows.labels.astype(np.int32, copy=False)
     if rows.id_bytes is None:
         contents["ids"] = rows.ids
     else:
         contents["ids_bytes"], contents["ids_offsets"] = rows.id_bytes, rows.ids
-    group = arrays.add_group(parent, shard_name(shard), shard_attributes(rows.n_documents, n_features))
+    return contents
+
+
+def write_arrays(
+    parent: Group, shard: int, contents: dict[str, np.ndarray], attributes: dict[str, Any]
+) -> dict[str, int]:
+    """Write a shard's arrays; return their checksums."""
+    from sdem_dist.storage import arrays
+    from sdem_dist.storage.checksum import crc32c
+
+    group = arrays.add_group(parent, shard_name(shard), attributes)
     for name, array in contents.items():
         arrays.write_array(group, name, array)
-    checksums = {name: crc32c(array) for name, array in contents.items()}
-    return ShardInfo(rows.n_documents, len(data), str(data.dtype), checksums)
+    return {name: crc32c(array) for name, array in contents.items()}
 
 
 def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool) -> Documents:
@@ -50,34 +64,45 @@ def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool
         An array is missing, has another shape or dtype than the manifest says or, with `verify`, does not match its
         checksum or holds values that no corpus may hold. The message names corpus, shard and array.
     """
-    from sdem_dist.storage import arrays
-
     info = header.shards[shard]
-    shapes = {"data": info.n_nonzeros, "indices": info.n_nonzeros, "indptr": info.n_documents + 1}
-    dtypes = {
-        "data": np.dtype(info.data_dtype),
-        "indices": index_dtype(header.n_features),
-        "indptr": np.dtype(np.int64),
+    expected: dict[str, Expected] = {
+        "data": ((info.n_nonzeros,), info.data_dtype),
+        "indices": ((info.n_nonzeros,), str(index_dtype(header.n_features))),
+        "indptr": ((info.n_documents + 1,), "int64"),
     }
     if header.classes:
-        shapes["labels"], dtypes["labels"] = info.n_documents, np.dtype(np.int32)
-    try:
-        found = {
-            name: arrays.read_array(root, shard_path(shard, name), shape=(length,)) for name, length in shapes.items()
-        }
-    except CorpusError as error:
-        raise type(error)(f"{where}: shard {shard}: {error}") from error
-    for name, array in found.items():
-        if array.dtype != dtypes[name]:
-            raise CorpusError(f"{where}: shard {shard}: array {name!r} is {array.dtype}, not {dtypes[name]}")
-        if verify:
-            check_sum(info, name, array, f"{where}: shard {shard}")
+        expected["labels"] = (info.n_documents,), "int32"
+    found = read_arrays(root, info, shard, expected, where, verify)
     documents = Documents(found["data"], found["indices"], found["indptr"], header.n_features, found.get("labels"))
     if verify:
         problem = find_problem(documents, len(header.classes))
         if problem is not None:
             raise CorpusError(f"{where}: shard {shard}: {problem}")
     return documents
+
+
+Expected = tuple[tuple[int, ...], str]
+"""Shape and dtype of an array."""
+
+
+def read_arrays(
+    root: Group, info: ShardInfo, shard: int, expected: dict[str, Expected], where: str, verify: bool
+) -> dict[str, np.ndarray]:
+    """Read arrays of a shard, each of the shape and dtype that it must have; see `read_shard`."""
+    from sdem_dist.storage import arrays
+
+    try:
+        found = {
+            name: arrays.read_array(root, shard_path(shard, name), shape=shape) for name, (shape, _) in expected.items()
+        }
+    except CorpusError as error:
+        raise type(error)(f"{where}: shard {shard}: {error}") from error
+    for name, array in found.items():
+        if array.dtype != np.dtype(expected[name][1]):
+            raise CorpusError(f"{where}: shard {shard}: array {name!r} is {array.dtype}, not {expected[name][1]}")
+        if verify:
+            check_sum(info, name, array, f"{where}: shard {shard}")
+    return found
 
 
 def read_ids(root: Group, header: Header, shard: int, where: str) -> np.ndarray | list[str]:

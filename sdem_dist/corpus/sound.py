@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sdem_dist.corpus.layout import Header
-from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.shards import read_ids, read_shard
-from sdem_dist.documents import Documents
+from sdem_dist.corpus.reader import Corpus, shard_reader
+from sdem_dist.corpus.shards import read_ids
 from sdem_dist.errors import CorpusError, UnreadableError
 
 
@@ -42,7 +41,7 @@ def look_at(corpus: Corpus, shard: int) -> Finding:
         return Finding(shard, str(error), ())
     if documents.labels is None:
         return Finding(shard, "", ())
-    counts = np.bincount(documents.labels, minlength=len(corpus.header.classes))
+    counts = np.bincount(documents.labels[documents.labels >= 0], minlength=len(corpus.header.classes))
     return Finding(shard, "", tuple(counts.tolist()))
 
 
@@ -86,9 +85,9 @@ class SoundShards(Corpus):
         shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
         return f"{self.path}: shard {self._kept[shard]}, its document {document - int(self.header.shard_starts[shard])}"
 
-    def read_shard(self, shard: int, *, verify: bool = True) -> Documents:
+    def read_shard(self, shard: int, *, verify: bool = True) -> Any:
         """Read the documents of one of the kept shards."""
-        return read_shard(self._group, self._whole, self._kept[self._checked(shard)], self.path, verify)
+        return shard_reader(self._whole)(self._group, self._whole, self._kept[self._checked(shard)], self.path, verify)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of the documents of one of the kept shards."""

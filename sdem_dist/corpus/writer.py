@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdem_dist.corpus.layout import (
+    DENSE,
     IDF,
     MANIFEST,
     SHARDS,
+    SPARSE,
     VOCABULARY,
     Header,
     ShardInfo,
@@ -48,6 +50,8 @@ def write_corpus(
     vectorizer: dict[str, Any] | None = None,
     made_by: dict[str, Any] | None = None,
     weighted: bool | None = None,
+    dense: bool = False,
+    unlabelled: Any = None,
     shuffle: bool = True,
     random_state: int = 0,
     shard_documents: int | None = None,
@@ -62,8 +66,8 @@ def write_corpus(
         Directory to create, or a URL that zarr can write, such as ``s3://bucket/corpus``. A directory appears under
         its name only when complete.
     X : sparse matrix, ndarray or dask array of shape (n_documents, n_features), or iterable of batches
-        Counts or weights, never negative. A batch is a pair ``(X, y)`` or a triple ``(X, y, ids)``, of any length; the
-        corpus does not depend on how the documents are cut into batches.
+        Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)`` or a triple ``(X, y, ids)``, of
+        any length; the corpus does not depend on how the documents are cut into batches.
     y : array-like of shape (n_documents,), optional
         Labels: strings, integers, floats or booleans. Leave out for documents without labels, and with batches.
     classes : sequence, optional
@@ -78,6 +82,10 @@ def write_corpus(
         JSON values to keep in the manifest: how text became numbers, and who made the corpus from what.
     weighted : bool, optional
         The entries are weights, stored as float32, rather than counts. By default they are if one is not whole.
+    dense : bool, default False
+        Store a table of real numbers, whatever their sign, NaN for missing ones, for models of dense features.
+    unlabelled : label, optional
+        The label, such as -1, of documents whose class is not known; of dense corpora only.
     shuffle : bool, default True
         Store the documents in random order. Leave them in the order given for test sets.
     random_state : int, default 0
@@ -104,10 +112,19 @@ def write_corpus(
 
     if shard_documents is not None and shard_documents < 1:
         raise CorpusError(f"shard_documents is {shard_documents}; a shard holds one document or more")
+    if unlabelled is not None and not dense:
+        raise CorpusError("documents without labels beside others are for dense corpora: dense=True")
     vectorizer, made_by = _plain_json(vectorizer, "vectorizer"), _plain_json(made_by, "made_by")
     with _destination(path, overwrite) as (place, scratch):
         collected = collect(
-            batches(X, y, ids), scratch, MEMORY_LIMIT, classes, weighted, seed=int(random_state) if shuffle else None
+            batches(X, y, ids),
+            scratch,
+            MEMORY_LIMIT,
+            classes,
+            weighted,
+            seed=int(random_state) if shuffle else None,
+            dense=dense,
+            unlabelled=unlabelled,
         )
         n_features = collected.n_features
         words = _encoded_vocabulary(vocabulary, n_features)
@@ -126,6 +143,7 @@ def write_corpus(
             weighted=collected.weighted,
             vectorizer=vectorizer,
             made_by=made_by or {},
+            layout=DENSE if dense else SPARSE,
         )
         if words is not None:
             parent = arrays.add_group(group, VOCABULARY)
@@ -159,12 +177,14 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 
 
 def _write_shards(parent: Group, collected: Collected, sizes: list[int]) -> tuple[ShardInfo, ...]:
+    from sdem_dist.corpus.dense_shards import write_dense_shard
     from sdem_dist.corpus.rows import cut
     from sdem_dist.corpus.shards import write_shard
 
     labelled = bool(collected.classes)
     pieces = cut(collected.rows(), sizes)
-    return tuple(write_shard(parent, shard, rows, collected.n_features, labelled) for shard, rows in enumerate(pieces))
+    write = write_dense_shard if collected.dense else write_shard
+    return tuple(write(parent, shard, rows, collected.n_features, labelled) for shard, rows in enumerate(pieces))
 
 
 @contextmanager

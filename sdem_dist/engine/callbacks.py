@@ -16,6 +16,15 @@ def describe_epoch(event: EpochEnded) -> str:
     return f"epoch {event.epoch + 1}  {event.documents_per_second:,.0f} documents/s  {metrics}".rstrip()
 
 
+def _brief(event: EpochEnded) -> str:
+    """Return what leaves room for a bar: the accuracy and the conditional loss, on validation documents if there are any."""
+    where = "validation_" if "validation_accuracy" in event.metrics else ""
+    shown = [
+        f"{name} {event.metrics[where + name]:.4f}" for name in ("accuracy", "ncll") if where + name in event.metrics
+    ]
+    return "  ".join([f"epoch {event.epoch + 1}", *(["validation"] if where else []), *shown])
+
+
 class LogLines:
     """Write a line an epoch to standard error."""
 
@@ -66,7 +75,7 @@ class ProgressBar:
         elif isinstance(event, RoundEnded):
             self._progress.advance(self._task)
         elif isinstance(event, EpochEnded):
-            self._progress.update(self._task, description=f"{self._prefix}{describe_epoch(event)}")
+            self._progress.update(self._task, description=f"{self._prefix}{_brief(event)}")
         elif isinstance(event, RunEnded):
             self.stop()
 

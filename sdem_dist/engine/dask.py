@@ -16,6 +16,7 @@ from distributed import Client, Future, KilledWorker
 from distributed.comm import CommClosedError
 
 from sdem_dist.engine.events import Event, TaskRetried, WorkerJoined, WorkerLost
+from sdem_dist.engine.memory import of_this_process
 from sdem_dist.errors import ClusterError, UnreadableError
 from sdem_dist.learners.protocol import Lane
 
@@ -78,6 +79,19 @@ class DaskExecutor:
         """How many workers there were when last looked, at least 1."""
         return max(1, len(self._workers))
 
+    def everywhere(self, function: Callable[..., None], *args: Any) -> None:
+        """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
+        first = {worker.rpartition(":")[0]: worker for worker in reversed(self._workers)}.values()
+        for workers in (list(first), [worker for worker in self._workers if worker not in first]):
+            if workers:
+                # A worker lost meanwhile compiles when it is back; what else fails here fails in a task, which says more.
+                self._client.sync(
+                    self._while_alive,
+                    lambda workers=workers: self._client.run(
+                        function, *args, workers=workers, on_error="ignore", asynchronous=True
+                    ),
+                )
+
     def noticed(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last asked."""
         events, self._events = self._events, []
@@ -86,12 +100,12 @@ class DaskExecutor:
     rounds_ahead = 1
 
     @property
-    def cache_bytes(self) -> int:
-        """A quarter of the memory of the smallest worker."""
+    def memory_bytes(self) -> int:
+        """The memory limit of the smallest worker."""
         found = self._client.sync(self._answer, lambda: self._scheduler.identity(n_workers=-1))
         workers = found["workers"].values()
         limits = [worker["memory_limit"] for worker in workers if worker["memory_limit"]]
-        return int(min(limits, default=4 << 30)) // 4
+        return int(min(limits, default=of_this_process()))
 
     def submit(self, function: Callable[..., Any], *args: Any, affinity: float | None = None) -> Future:
         """Submit ``function(*args)`` under a key of its own, which says what it works on."""
@@ -204,12 +218,17 @@ class DaskExecutor:
         self._events += [WorkerLost(worker) for worker in self._workers if worker not in present]
         self._events += [WorkerJoined(worker) for worker in present if worker not in self._workers]
         self._workers = _slots(self._workers, present)
-        if present:
+        if await self._answer(self._scheduler.ncores_running):
             self._peopled = self._looked
         elif self._looked - self._peopled >= self._wait_for_workers:
+            what = (
+                f"has had all of its {len(present)} workers paused, which Dask does to workers short of memory, for "
+                f"{self._wait_for_workers:g} s; give each more memory"
+                if present
+                else f"has had no worker for {self._wait_for_workers:g} s; start workers or ask whoever runs the cluster"
+            )
             raise ClusterError(
-                f"the scheduler at {self._address} has had no worker for {self._wait_for_workers:g} s; start workers or "
-                "ask whoever runs the cluster. (DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
+                f"the scheduler at {self._address} {what}. (DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
             )
 
     async def _answer(self, question: Callable[[], Awaitable[Any]]) -> Any:

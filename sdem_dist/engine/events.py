@@ -30,6 +30,13 @@ class ShardsLeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Compiled:
+    """Every process has compiled the learner's kernels, or loaded what another of its machine had compiled."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class LanesEnded:
     """A task of lanes was done; told when its round has ended."""
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from sdem_dist.engine.events import Event
+from sdem_dist.engine.memory import of_this_process
 
 
 class Executor(Protocol):
@@ -23,8 +24,8 @@ class Executor(Protocol):
         """How many rounds are submitted before the one under way has ended, so that workers need not wait for the driver."""
 
     @property
-    def cache_bytes(self) -> int:
-        """How many bytes of documents each process may keep; nothing that changes a bit may depend on it."""
+    def memory_bytes(self) -> int:
+        """How much memory the process with the least may use; nothing that changes a bit may depend on it."""
 
     def submit(self, function: Callable[..., Any], *args: Any, affinity: float | None = None) -> Any:
         """Return a handle to ``function(*args)``.
@@ -49,6 +50,9 @@ class Executor(Protocol):
     def put(self, value: Any) -> Any:
         """Return a handle to a value of the driver."""
 
+    def everywhere(self, function: Callable[..., None], *args: Any) -> None:
+        """Run ``function(*args)`` in every process: in one of each machine first, whose files the others then find."""
+
     def noticed(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last asked."""
 
@@ -63,16 +67,16 @@ class InProcess:
     ----------
     n_threads : int, optional
         None: as many as this process may use cores.
-    cache_bytes : int, optional
-        None: a quarter of the machine's memory.
+    memory_bytes : int, optional
+        How much is kept of documents follows from it, see `sdem_dist.engine.memory`.  None: what the machine, or the
+        control group of this process, has.
     """
 
     rounds_ahead = 0  # the driver is at hand, and a single thread would run them at once
 
-    def __init__(self, n_threads: int | None = None, cache_bytes: int | None = None) -> None:
+    def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
         self.n_workers = n_threads or len(os.sched_getaffinity(0))
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self.cache_bytes = memory // 4 if cache_bytes is None else cache_bytes
+        self.memory_bytes = of_this_process() if memory_bytes is None else memory_bytes
         self._pool = ThreadPoolExecutor(self.n_workers) if self.n_workers > 1 else None
 
     def submit(self, function: Callable[..., Any], *args: Any, affinity: float | None = None) -> Future[Any]:
@@ -101,6 +105,10 @@ class InProcess:
         future: Future[Any] = Future()
         future.set_result(value)
         return future
+
+    def everywhere(self, function: Callable[..., None], *args: Any) -> None:
+        """Run ``function(*args)``."""
+        function(*args)
 
     def noticed(self) -> list[Event]:
         """Return nothing: threads do not come and go."""

@@ -23,6 +23,8 @@ class Plan:
     n_documents, n_epochs, n_rounds, n_lanes : int
         `n_rounds` an epoch, `n_lanes` a round.
     seed : int
+    n_blocks : int
+        Parts of the vocabulary that are reduced and updated apart, for learners of wide models.
     """
 
     n_documents: int
@@ -30,6 +32,7 @@ class Plan:
     n_rounds: int
     n_lanes: int
     seed: int
+    n_blocks: int = 1
 
     @property
     def lane_documents(self) -> int:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.tree import ARITY, level_of
+from sdem_dist.learners.protocol import Learner, WideLearner
 
 SHORTEST, LONGEST = 0.1, 10.0
 """Seconds that a task of bundled lanes should take."""
+SCHEDULER_SECONDS = 4e-3
+"""A worker more makes tasks longer by this: Dask's scheduler takes about 2 ms for a task, one after the other."""
 DOCUMENT_SECONDS = 2e-6
 """What a document is taken to cost before any has been measured."""
 TASKS_A_WORKER = 2
@@ -44,39 +47,55 @@ class Bundling:
     @property
     def size(self) -> int:
         """Lanes of a task."""
-        enough = max(1, self.plan.n_lanes // (TASKS_A_WORKER * self.executor.n_workers))
+        n_workers = self.executor.n_workers
+        enough = max(1, self.plan.n_lanes // (TASKS_A_WORKER * n_workers))
+        shortest = max(SHORTEST, SCHEDULER_SECONDS * n_workers)
         size = 1
-        while 2 * size <= enough and size * self._lane_seconds < SHORTEST and 2 * size * self._lane_seconds < LONGEST:
+        while 2 * size <= enough and size * self._lane_seconds < shortest and 2 * size * self._lane_seconds < LONGEST:
             size *= 2
         return size
 
 
 def submit_round(
-    source: tasks.Source, plan: Plan, executor: Executor, state: Any, epoch: int, round_: int, bundle: int
-) -> Any:
-    """Submit the tasks of one round and return the handle of the state after it.
+    source: tasks.Source, plan: Plan, executor: Executor, blocks: list[Any], epoch: int, round_: int, bundle: int
+) -> list[Any]:
+    """Submit the tasks of one round and return the handles of the state's blocks after it.
 
-    ``ceil(L / b)`` tasks map, for L lanes in bundles of b; ``ceil(n / 16)`` combine, n statistics at a time, while
-    more than 16 are left; one updates.
+    ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, ``ceil(n / 16)`` tasks combine, n
+    statistics at a time, while more than 16 are left, and one updates; with more than one block, ``M B`` tasks cut first.
     """
     lanes = plan.lanes(epoch, round_)
     if not lanes:  # more rounds than documents
-        return state
+        return blocks
     level = level_of(bundle)
     parts = [
         executor.submit(
-            tasks.map_lanes, source, state, lanes[i : i + bundle], level, affinity=lanes[i].lane / plan.n_lanes
+            tasks.map_lanes, source, lanes[i : i + bundle], level, *blocks, affinity=lanes[i].lane / plan.n_lanes
         )
         for i in range(0, len(lanes), bundle)
     ]
     items = bundle // ARITY**level
+    learner, n = source.learner, plan.n_blocks
+    if n == 1:
+        return [_submit_update(learner, executor, blocks[0], parts, items)]
+    return [
+        _submit_update(
+            learner,
+            executor,
+            blocks[b],
+            [executor.submit(tasks.block_of, learner, part, b, n) for part in parts],
+            items,
+        )
+        for b in range(n)
+    ]
+
+
+def _submit_update(learner: Learner, executor: Executor, state: Any, parts: list[Any], items: int) -> Any:
     while len(parts) * items > ARITY:
         group = ARITY // items
-        parts = [
-            executor.submit(tasks.combine, source.learner, *parts[i : i + group]) for i in range(0, len(parts), group)
-        ]
+        parts = [executor.submit(tasks.combine, learner, *parts[i : i + group]) for i in range(0, len(parts), group)]
         items = 1
-    return executor.submit(tasks.update, source.learner, state, *parts)
+    return executor.submit(tasks.update, learner, state, *parts)
 
 
 class Ended(NamedTuple):
@@ -95,31 +114,32 @@ class Flight:
     source : tasks.Source
     plan : Plan
     executor : Executor
-    state : handle
+    blocks : list of handles
+        The state, block by block.
     """
 
-    def __init__(self, source: tasks.Source, plan: Plan, executor: Executor, state: Any) -> None:
+    def __init__(self, source: tasks.Source, plan: Plan, executor: Executor, blocks: list[Any]) -> None:
         self._source, self._plan, self._executor = source, plan, executor
         self._bundling = Bundling(plan, executor)
         # The state before the first round under way is kept: what a lost worker held is recomputed from it.
-        self._states = deque([state])
+        self._states = deque([blocks])
         self._rounds: deque[tuple[int, int, Any]] = deque()
 
     def __len__(self) -> int:
         return len(self._rounds)
 
     @property
-    def state(self) -> Any:
-        """Handle of the state after the last round submitted."""
+    def blocks(self) -> list[Any]:
+        """Handles of the state after the last round submitted."""
         return self._states[-1]
 
     def submit(self, epoch: int, round_: int) -> None:
         """Submit one more round."""
         size = self._bundling.size
-        state = submit_round(self._source, self._plan, self._executor, self.state, epoch, round_, size)
-        self._states.append(state)
+        blocks = submit_round(self._source, self._plan, self._executor, self.blocks, epoch, round_, size)
+        self._states.append(blocks)
         # Submitted before the tasks of later rounds, it comes before them.
-        self._rounds.append((epoch, round_, self._executor.submit(tasks.work_behind, state)))
+        self._rounds.append((epoch, round_, self._executor.submit(tasks.work_behind, *blocks)))
 
     def land(self) -> Ended:
         """Wait for the end of the first round under way."""
@@ -130,6 +150,13 @@ class Flight:
         self._bundling.measured(ended.work)
         return ended
 
-    def replace(self, state: Any) -> None:
-        """Go on from another handle of the last state; nothing is under way."""
-        self._states = deque([state])
+    def replace(self, blocks: list[Any]) -> None:
+        """Go on from other handles of the last state; nothing is under way."""
+        self._states = deque([blocks])
+
+    def value(self) -> Any:
+        """Return the state after the last round submitted, in one piece."""
+        executor, blocks = self._executor, self.blocks
+        if len(blocks) == 1:
+            return executor.result(blocks[0]).value
+        return cast(WideLearner, self._source.learner).whole(len(blocks), lambda b: executor.result(blocks[b]).value)

@@ -35,16 +35,19 @@ def groups_of_plan(plan: Plan) -> list[Group]:
     return groups
 
 
-def evaluate(source: tasks.Source, groups: Sequence[Group], executor: Executor, state: Any) -> dict[str, float]:
+def evaluate(
+    source: tasks.Source, groups: Sequence[Group], executor: Executor, blocks: Sequence[Any]
+) -> dict[str, float]:
     """Return the metrics of a state over documents, see `sdem_dist.evaluation.finish`.
 
     Parameters
     ----------
     groups : sequence of (affinity, ranges of documents)
         A task each.
-    state : handle of the executor
+    blocks : sequence of handles
+        The state, block by block.
     """
-    parts = [executor.submit(tasks.evaluate, source, state, ranges, affinity=affinity) for affinity, ranges in groups]
+    parts = [executor.submit(tasks.evaluate, source, ranges, *blocks, affinity=affinity) for affinity, ranges in groups]
     while len(parts) > ARITY:
         parts = [executor.submit(tasks.add, *parts[i : i + ARITY]) for i in range(0, len(parts), ARITY)]
     return finish(tasks.add(*(executor.result(part) for part in parts)))

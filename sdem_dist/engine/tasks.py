@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from sdem_dist.byte_cache import prepared_cache, set_budget
 from sdem_dist.documents import Documents
 from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.tree import reduce
-from sdem_dist.learners.protocol import Lane, Learner
+from sdem_dist.learners.protocol import Lane, Learner, WideLearner
 
 # Never shut down by tasks: joining a thread from wherever an unfinished generator happens to be closed can deadlock.
 _readers = ThreadPoolExecutor(thread_name_prefix="sdem-read-ahead")
@@ -90,6 +90,12 @@ class Source(NamedTuple):
         """Name prepared documents in the cache of a process."""
         return self.corpus.cache_key, self.learner.cache_key, start, stop
 
+    def state(self, blocks: Sequence[Timed]) -> Any:
+        """Return a state for the learner's `map` and `evaluate` from its blocks."""
+        return (
+            blocks[0].value if len(blocks) == 1 else cast(WideLearner, self.learner).joined([b.value for b in blocks])
+        )
+
     def prepared(self, spans: Sequence[tuple[int, int]], watch: _Watch) -> Iterator[Any]:
         """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
         set_budget(self.cache_bytes)
@@ -109,17 +115,42 @@ class Source(NamedTuple):
             yield documents
 
 
-def map_lanes(source: Source, state: Timed, lanes: Sequence[Lane], level: int) -> Timed:
+def compile_kernels(source: Source, n_blocks: int) -> None:
+    """Run the learner on the first document, so that what it compiles is there before anything is timed."""
+    learner, corpus, lane = source.learner, source.corpus, Lane(0, 0, 0, 0, 1, 1)
+    blocks = [initial_block(learner, b, n_blocks) for b in range(n_blocks)]
+    state = source.state(blocks)
+    with blamed(learner, corpus, state, lane):
+        documents = learner.prepare(corpus.read(0, 1))
+        part = Timed([learner.map(state, documents, lane)] * 2)
+        update(learner, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
+        learner.evaluate(state, [documents])
+
+
+def initial_block(learner: Learner, block: int, n_blocks: int) -> Timed:
+    """Return a block of the state before the first document, made where it is needed."""
+    return Timed(learner.init() if n_blocks == 1 else cast(WideLearner, learner).initial_block(block, n_blocks))
+
+
+def map_lanes(source: Source, lanes: Sequence[Lane], level: int, *blocks: Timed) -> Timed:
     """Return the statistics of a bundle of lanes: a list of subtrees of a level, see `sdem_dist.engine.tree`."""
-    watch = _Watch()
+    watch, state = _Watch(), source.state(blocks)
     documents = source.prepared([(lane.start, lane.stop) for lane in lanes], watch)
 
     def leaf(lane: Lane) -> Any:
-        with blamed(source.learner, source.corpus, state.value, lane):
-            return watch("map", source.learner.map, state.value, next(documents), lane)
+        with blamed(source.learner, source.corpus, state, lane):
+            return watch("map", source.learner.map, state, next(documents), lane)
 
     parts = reduce(lanes, level, leaf, lambda parts: watch("merge", source.learner.combine, parts))
     return Timed(parts, (watch.work(lanes),))
+
+
+def block_of(learner: Learner, part: Timed, block: int, n_blocks: int) -> Timed:
+    """Return what one block needs of statistics, so that only this travels; the work is told with the first block."""
+    return Timed(
+        [cast(WideLearner, learner).block_of_statistics(s, block, n_blocks) for s in part.value],
+        () if block else part.work,
+    )
 
 
 def combine(learner: Learner, *parts: Timed) -> Timed:
@@ -136,14 +167,14 @@ def update(learner: Learner, state: Timed, *parts: Timed) -> Timed:
     return Timed(new, (*_works(parts), watch.work()))
 
 
-def work_behind(state: Timed) -> tuple[Work, ...]:
-    """Return the work of the round behind a state, without moving the state."""
-    return state.work
+def work_behind(*blocks: Timed) -> tuple[Work, ...]:
+    """Return the work of the round behind a state, without moving it to the driver."""
+    return tuple(_works(blocks))
 
 
-def evaluate(source: Source, state: Timed, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+def evaluate(source: Source, ranges: Sequence[tuple[int, int]], *blocks: Timed) -> np.ndarray:
     """Return evaluation sums over ranges of documents."""
-    return source.learner.evaluate(state.value, source.prepared(ranges, _Watch()))
+    return source.learner.evaluate(source.state(blocks), source.prepared(ranges, _Watch()))
 
 
 def add(*parts: np.ndarray) -> np.ndarray:

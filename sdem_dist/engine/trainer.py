@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sdem_dist.engine import tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import (
     Callback,
     CheckpointWritten,
+    Compiled,
     EpochEnded,
     LanesEnded,
     RoundEnded,
@@ -19,11 +20,12 @@ from sdem_dist.engine.events import (
     RunStarted,
 )
 from sdem_dist.engine.executor import Executor
+from sdem_dist.engine.memory import cache_bytes, check_state, state_bytes
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import Ended, Flight
 from sdem_dist.engine.scoring import evaluate, groups_of, groups_of_plan
 from sdem_dist.errors import ModelError
-from sdem_dist.learners.protocol import Learner
+from sdem_dist.learners.protocol import Learner, WideLearner
 
 
 class Result(NamedTuple):
@@ -99,20 +101,31 @@ def train(
         for callback in callbacks:
             callback(event)
 
-    value = learner.init() if initial is None else initial
+    n = plan.n_blocks
+    first = tasks.initial_block(learner, 0, n).value
+    size, memory = n * state_bytes(first), executor.memory_bytes
+    check_state(size, n, memory)
     progress = Progress(epoch=0, round=0, history=[], best_epoch=-1, seconds=0.0)
     best: Any = None
-    if checkpoints is not None and resume and (found := checkpoints.latest(run, type(value))) is not None:
-        progress, value, best = found
+    if checkpoints is not None and resume and (found := checkpoints.latest(run, type(first))) is not None:
+        progress, initial, best = found
         if progress.epoch > plan.n_epochs:
             raise ModelError(
                 f"the newest checkpoint in {checkpoints.folder} has run {progress.epoch} epochs, more than the "
                 f"{plan.n_epochs} asked for: ask for as many, or choose another checkpoint folder"
             )
-    source = tasks.Source(learner, corpus, executor.cache_bytes)
-    flight = Flight(source, plan, executor, executor.put(tasks.Timed(value)))
+    source = tasks.Source(learner, corpus, cache_bytes(size, n, memory))
+    if initial is None:  # made by the workers
+        states = [executor.submit(tasks.initial_block, learner, b, n) for b in range(n)]
+    else:
+        states = _put(learner, executor, initial, n)
+    del first, initial
+    flight = Flight(source, plan, executor, states)
     history, best_epoch, seconds = list(progress.history), progress.best_epoch, progress.seconds
     emit(RunStarted(plan.n_epochs, plan.n_rounds, plan.n_lanes, executor.n_workers, progress.epoch))
+    started = time.perf_counter()
+    executor.everywhere(tasks.compile_kernels, source, plan.n_blocks)
+    emit(Compiled(time.perf_counter() - started))
     stopped = _exhausted(history, best_epoch, monitoring)
     started = time.perf_counter()
     for number in range(progress.epoch * plan.n_rounds + progress.round, plan.n_epochs * plan.n_rounds):
@@ -133,7 +146,7 @@ def train(
             _tell(emit, ended, started - before)
             if ended.round < plan.n_rounds - 1:
                 continue
-            metrics = _score(source, plan, executor, flight.state, monitoring) if scores and not flight else {}
+            metrics = _score(source, plan, executor, flight.blocks, monitoring) if scores and not flight else {}
             history.append({"epoch": ended.epoch + 1, "seconds": seconds, **metrics})
             rate = plan.n_documents / max(seconds, 1e-9)
             emit(EpochEnded(ended.epoch, seconds, rate, executor.transfer_seconds(), metrics))
@@ -141,14 +154,16 @@ def train(
             watched = metrics.get(f"validation_{monitoring.monitor}")
             if monitoring.patience is not None and watched is not None:
                 if best_epoch < 0 or watched < history[best_epoch][f"validation_{monitoring.monitor}"]:
-                    best_epoch, best = ended.epoch, executor.result(flight.state).value
+                    best_epoch, best = ended.epoch, flight.value()
                 stopped = _exhausted(history, best_epoch, monitoring)
         if checkpoints is not None and not flight and (saves or checkpoints.due(number + 1, last_of_epoch)):
             at = Progress(*divmod(number + 1, plan.n_rounds), history, best_epoch, seconds)
-            flight.replace(_publish(executor, checkpoints, run, at, flight.state, best, emit))
+            whole = flight.value()
+            emit(CheckpointWritten(at.epoch, at.round, checkpoints.write(run, at, whole, best)))
+            flight.replace(_put(learner, executor, whole, n))  # cuts the chain of tasks behind the state
             started = time.perf_counter()
     emit(RunEnded(len(history), "patience" if stopped else "epochs"))
-    return Result(best if best is not None else executor.result(flight.state).value, history)
+    return Result(best if best is not None else flight.value(), history)
 
 
 def _tell(emit: Callback, ended: Ended, seconds: float) -> None:
@@ -159,12 +174,12 @@ def _tell(emit: Callback, ended: Ended, seconds: float) -> None:
 
 
 def _score(
-    source: tasks.Source, plan: Plan, executor: Executor, state: Any, monitoring: Monitoring
+    source: tasks.Source, plan: Plan, executor: Executor, blocks: list[Any], monitoring: Monitoring
 ) -> dict[str, float]:
-    metrics = evaluate(source, groups_of_plan(plan), executor, state)
+    metrics = evaluate(source, groups_of_plan(plan), executor, blocks)
     if monitoring.validation is not None:
         held_out = source._replace(corpus=monitoring.validation)
-        validation = evaluate(held_out, groups_of(monitoring.n_validation), executor, state)
+        validation = evaluate(held_out, groups_of(monitoring.n_validation), executor, blocks)
         metrics |= {f"validation_{name}": value for name, value in validation.items()}
     return metrics
 
@@ -176,10 +191,9 @@ def _exhausted(history: list[dict[str, float]], best_epoch: int, monitoring: Mon
     return sum(watched in entry for entry in history[best_epoch + 1 :]) >= monitoring.patience
 
 
-def _publish(
-    executor: Executor, checkpoints: Checkpoints, run: str, progress: Progress, state: Any, best: Any, emit: Any
-) -> Any:
-    """Write a checkpoint and return a fresh handle to its state: the chain of tasks behind it is cut here."""
-    timed = executor.result(state)
-    emit(CheckpointWritten(progress.epoch, progress.round, checkpoints.write(run, progress, timed.value, best)))
-    return executor.put(timed)
+def _put(learner: Learner, executor: Executor, state: Any, n_blocks: int) -> list[Any]:
+    """Return handles to the blocks of a state of the driver."""
+    if n_blocks == 1:
+        return [executor.put(tasks.Timed(state))]
+    wide = cast(WideLearner, learner)
+    return [executor.put(tasks.Timed(wide.block_of_state(state, b, n_blocks))) for b in range(n_blocks)]

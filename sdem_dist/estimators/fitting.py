@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdem_dist.byte_cache import prepared_cache
-from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.engine.callbacks import shown
 from sdem_dist.engine.checkpoint import Checkpoints, fingerprint
 from sdem_dist.engine.executor import Executor, InProcess
+from sdem_dist.engine.memory import cache_bytes, state_bytes
+from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import evaluate, groups_of
 from sdem_dist.engine.tasks import Source, Timed
 from sdem_dist.engine.trainer import Monitoring, train
@@ -48,37 +50,41 @@ def _forgetting(*sources: inputs.Source) -> Iterator[None]:
     try:
         yield
     finally:
-        names = {s.corpus.cache_key for s in sources if isinstance(s.corpus, MemoryCorpus)}
+        names = {s.corpus.cache_key for s in sources if isinstance(s.corpus, MemoryCorpus | DenseMemoryCorpus)}
         prepared_cache.discard(lambda key: isinstance(key, tuple) and key[0] in names)
 
 
+@dataclass(frozen=True)
+class FitOptions:
+    """What `SdemClassifier.fit` was told about the run itself; see there."""
+
+    client: Any = None
+    validation: Any = None
+    checkpoint: Any = None
+    checkpoint_rounds: int | None = None
+    checkpoint_seconds: float | None = None
+    resume: bool = False
+    callbacks: Sequence[Callback] = ()
+
+
 def fit_state(
-    estimator: Any,
-    learner: Sdem,
-    source: inputs.Source,
-    *,
-    client: Any,
-    validation: Any,
-    checkpoint: Any,
-    checkpoint_rounds: int | None,
-    checkpoint_seconds: float | None,
-    resume: bool,
-    callbacks: Sequence[Callback],
-) -> tuple[SdemState, list[dict[str, float]]]:
-    """Run a whole training; see `MultinomialNB.fit` for the parameters."""
-    plan = settings.plan(estimator, source.n_documents, learner.seed)
-    if checkpoint is None and (resume or checkpoint_rounds or checkpoint_seconds):
+    estimator: Any, learner: Any, plan: Plan, source: inputs.Source, options: FitOptions, initial: Any = None
+) -> tuple[Any, list[dict[str, float]]]:
+    """Run a whole training, from `initial` if given; return the last state and the history."""
+    checkpoint, resume = options.checkpoint, options.resume
+    if checkpoint is None and (resume or options.checkpoint_rounds or options.checkpoint_seconds):
         raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
     if checkpoint is not None and (Path(checkpoint).is_file() or Path(checkpoint, "zarr.json").exists()):
         raise ValueError(
             f"{checkpoint} is a file or a corpus; checkpoints are kept in a folder of their own: name another"
         )
-    if estimator.patience is not None and validation is None:
+    if estimator.patience is not None and options.validation is None:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
-    watch = Monitoring(every=estimator.evaluate_every, monitor=estimator.loss, patience=estimator.patience)
+    monitor = estimator.loss if isinstance(estimator.loss, str) else "ncll"
+    watch = Monitoring(every=estimator.evaluate_every, monitor=monitor, patience=estimator.patience)
     sources = [source]
-    if validation is not None:
-        held_out = _validation_source(estimator, validation, client)
+    if options.validation is not None:
+        held_out = _validation_source(estimator, options.validation, options.client)
         watch = Monitoring(watch.every, held_out.corpus, held_out.n_documents, watch.monitor, watch.patience)
         sources.append(held_out)
     stopping = None  # without patience, what is evaluated decides nothing
@@ -86,12 +92,12 @@ def fit_state(
         stopping = (estimator.patience, watch.every, held_out.identity)
     shape = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}  # a resumed run may go further
     run = fingerprint(asdict(learner), shape, source.identity, stopping)
-    checkpoints = Checkpoints(checkpoint, checkpoint_rounds, checkpoint_seconds) if checkpoint else None
+    checkpoints = Checkpoints(checkpoint, options.checkpoint_rounds, options.checkpoint_seconds) if checkpoint else None
     if checkpoints is not None and not resume:
         checkpoints.refuse_earlier_run()
-    watching = shown(f"{estimator.loss}  ") if estimator.verbose else nullcontext()
+    watching = shown(f"{monitor}  ") if estimator.verbose else nullcontext()
     with (
-        executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor,
+        executor_for(options.client, estimator.n_jobs, _nonzeros(source)) as executor,
         _forgetting(*sources),
         watching as callback,
     ):
@@ -101,12 +107,19 @@ def fit_state(
             plan,
             executor,
             monitoring=watch,
+            initial=initial,
             checkpoints=checkpoints,
             run=run,
             resume=resume,
-            callbacks=[*callbacks, *([callback] if callback is not None else [])],
+            callbacks=[*options.callbacks, *([callback] if callback is not None else [])],
         )
     return result.state, result.history
+
+
+def run_quietly(learner: Any, plan: Plan, source: inputs.Source, client: Any, n_jobs: int | None) -> Any:
+    """Run a learner without evaluation or checkpoints; return its last state."""
+    with executor_for(client, n_jobs, _nonzeros(source)) as executor, _forgetting(source):
+        return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0)).state
 
 
 def one_pass(estimator: Any, learner: Sdem, source: inputs.Source, state: SdemState) -> SdemState:
@@ -119,14 +132,12 @@ def one_pass(estimator: Any, learner: Sdem, source: inputs.Source, state: SdemSt
         return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=state).state
 
 
-def evaluate_source(
-    estimator: Any, learner: Sdem, state: SdemState, source: inputs.Source, client: Any
-) -> dict[str, float]:
+def evaluate_source(estimator: Any, learner: Any, state: Any, source: inputs.Source, client: Any) -> dict[str, float]:
     """Return the metrics of a state over a source."""
     with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
         handle = executor.put(Timed(state))
-        tasks_source = Source(learner, source.corpus, executor.cache_bytes)
-        return evaluate(tasks_source, groups_of(source.n_documents), executor, handle)
+        tasks_source = Source(learner, source.corpus, cache_bytes(state_bytes(state), 1, executor.memory_bytes))
+        return evaluate(tasks_source, groups_of(source.n_documents), executor, [handle])
 
 
 def _validation_source(estimator: Any, validation: Any, client: Any) -> inputs.Source:

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from sdem_dist.corpus import Corpus, MemoryCorpus
+from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.entries import FIT, unfit_row
+from sdem_dist.corpus.layout import DENSE, SPARSE
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.matching import check_compatible, some
@@ -22,7 +23,7 @@ from sdem_dist.estimators.matching import check_compatible, some
 class Source:
     """Documents with labels, ready for the engine."""
 
-    corpus: Corpus | MemoryCorpus
+    corpus: Corpus | MemoryCorpus | DenseMemoryCorpus
     classes: np.ndarray
     class_counts: tuple[float, ...]
     """Documents of each class, by weight."""
@@ -56,7 +57,7 @@ def training_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: 
     if isinstance(X, Corpus):
         if y is not None or sample_weight is not None:
             raise ValueError("a corpus brings its labels and has no sample weights: leave y and sample_weight at None")
-        return _more_than_one_class(corpus_source(X))
+        return _more_than_one_class(corpus_source(X, estimator))
     if client is not None:
         raise ValueError(
             "a Dask cluster trains from a corpus that its workers can read: write one with sdem_dist.write_corpus "
@@ -85,7 +86,7 @@ def evaluation_source(estimator: Any, X: Any, y: Any, client: Any) -> Source:
     if isinstance(X, Corpus):
         if y is not None:
             raise ValueError("a corpus brings its labels: leave y at None")
-        source = corpus_source(X)
+        source = corpus_source(X, estimator)
         check_compatible(estimator, source)
         return source
     if client is not None:
@@ -94,15 +95,21 @@ def evaluation_source(estimator: Any, X: Any, y: Any, client: Any) -> Source:
     return _memory_source(estimator, X, y, estimator.classes_, None, shuffle=False)
 
 
-def corpus_source(corpus: Corpus) -> Source:
+def corpus_source(corpus: Corpus, estimator: Any) -> Source:
     """Return a corpus on disk as a source.
 
     Raises
     ------
     CorpusError
-        It has no labels.
+        It has no labels, or the estimator is not of documents of its layout.
     """
     header = corpus.header
+    layout = SPARSE if estimator._sparse else DENSE
+    if header.layout != layout:
+        raise CorpusError(
+            f"{corpus.path} holds {header.layout} documents, and {type(estimator).__name__} takes {layout} ones: "
+            "write the corpus with dense=True for models of dense features, and without for models of counts"
+        )
     if not header.classes:
         raise CorpusError(f"{corpus.path} has no labels: it can be predicted, not trained on or evaluated")
     return Source(
@@ -121,17 +128,26 @@ def corpus_source(corpus: Corpus) -> Source:
     )
 
 
-def matrix_and_labels(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return a checked CSR matrix and checked labels."""
+def matrix_and_labels(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+    """Return a checked CSR matrix, or a checked dense table, and checked labels."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     if is_dask_array(X):
-        X = gather_blocks(X)
+        X = gather_blocks(X) if estimator._sparse else X.compute()
     if is_dask_array(y):
         y = y.compute()
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype="numeric", reset=reset)
+    if not estimator._sparse:
+        X = estimator._encoded(X, reset=reset)
+    X, y = validate_data(estimator, X, y, **_accepted(estimator), reset=reset)
     check_classification_targets(y)
-    return non_negative_csr(estimator, X), y
+    return (non_negative_csr(estimator, X) if estimator._sparse else estimator._checked(X)), y
+
+
+def _accepted(estimator: Any) -> dict[str, Any]:
+    """Return what `validate_data` is to let through."""
+    if estimator._sparse:
+        return {"accept_sparse": "csr", "dtype": "numeric"}
+    return {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
 
 
 def non_negative_csr(estimator: Any, X: Any) -> sp.csr_matrix:
@@ -160,8 +176,8 @@ def gather_blocks(X: Any) -> sp.csr_matrix:
     return sp.vstack([sp.csr_matrix(block.compute()) for block in blocks], format="csr")
 
 
-def prediction_documents(estimator: Any, X: Any) -> Documents:
-    """Return unlabelled documents in memory, checked against a fitted estimator.
+def prediction_documents(estimator: Any, X: Any) -> Any:
+    """Return unlabelled documents in memory, or a dense table, checked against a fitted estimator.
 
     Raises
     ------
@@ -170,13 +186,18 @@ def prediction_documents(estimator: Any, X: Any) -> Documents:
     """
     _refuse_path(X)
     if isinstance(X, Corpus):
+        rows = "to_csr()" if estimator._sparse else "values"
         raise ValueError(
-            f"{X!r} is predicted piece by piece: pass X.read(start, stop).to_csr() for documents start to stop; "
+            f"{X!r} is predicted piece by piece: pass X.read(start, stop).{rows} for documents start to stop; "
             "evaluate(X) and score(X) take it whole"
         )
     if isinstance(X, list | tuple) and X and isinstance(X[0], str):
         raise ValueError("X holds raw texts: pass what this model's vectorize(X) makes of them")
-    X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=False)
+    if not estimator._sparse:
+        X = estimator._encoded(X, reset=False)
+    X = validate_data(estimator, X, **_accepted(estimator), reset=False)
+    if not estimator._sparse:
+        return estimator._checked(X)
     X = non_negative_csr(estimator, X)
     data = X.data if X.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
     return Documents(data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), X.shape[1])
@@ -184,20 +205,24 @@ def prediction_documents(estimator: Any, X: Any) -> Documents:
 
 def _memory_source(
     estimator: Any,
-    X: sp.csr_matrix,
+    X: Any,
     y: np.ndarray,
     classes: np.ndarray | None,
     sample_weight: Any,
     shuffle: bool = True,
 ) -> Source:
-    found, positions = np.unique(y, return_inverse=True)
+    labelled = np.ones(len(y), bool)
+    if getattr(estimator, "unlabelled", None) is not None:
+        labelled = y != estimator.unlabelled
+    found = np.unique(y[labelled])
     if classes is None:
         classes = found
     else:
         unknown = np.setdiff1d(found, classes)
         if len(unknown):
             raise ValueError(f"y has labels that are not among the classes: {some(unknown)}")
-        positions = np.searchsorted(classes, y)
+    positions = np.full(len(y), -1)
+    positions[labelled] = np.searchsorted(classes, y[labelled])
     weights = (
         None
         if sample_weight is None
@@ -205,7 +230,8 @@ def _memory_source(
     )
     from sdem_dist.estimators.settings import seed_of
 
-    corpus = MemoryCorpus(
+    corpus_type = MemoryCorpus if estimator._sparse else DenseMemoryCorpus
+    corpus = corpus_type(
         X,
         positions.astype(np.int32),
         tuple(classes.tolist()),
@@ -213,7 +239,7 @@ def _memory_source(
         random_state=seed_of(estimator.random_state) if shuffle else 0,
         shuffle=shuffle,
     )
-    counts = np.bincount(positions, weights, len(classes))
+    counts = np.bincount(positions[labelled], None if weights is None else weights[labelled], len(classes))
     return Source(
         corpus=corpus,
         classes=classes,
@@ -222,7 +248,7 @@ def _memory_source(
         n_documents=X.shape[0],
         weight=float(X.shape[0] if weights is None else weights.sum()),
         identity=corpus.header.uid,
-        weighted=bool(np.any(X.data != np.rint(X.data))),
+        weighted=bool(np.any(X.data != np.rint(X.data))) if estimator._sparse else True,
     )
 
 

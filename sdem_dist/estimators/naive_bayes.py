@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.estimators import inputs, settings
-from sdem_dist.estimators.fitting import fit_state, one_pass
-from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.base import SdemClassifier
+from sdem_dist.estimators.fitting import FitOptions, fit_state, one_pass
 from sdem_dist.models.naive_bayes import joint_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
-
-    from sdem_dist.engine.events import Callback
 
 
-class MultinomialNB(ClassifierMixin, BaseEstimator):
+class MultinomialNB(SdemClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
@@ -64,6 +61,10 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
     average : bool, default=False
         Polyak-Ruppert averaging: the model is the mean of mu over all rounds after the first epoch. `partial_fit` goes
         on from the last mu, and does not average.
+    n_blocks : int, default=None
+        Parts of the vocabulary that are merged and updated apart, so that no worker has to do this for all words at
+        once. Their number decides the order of a few additions, and so the last bits. None: one for each 256 MiB of the
+        table of words and classes.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     evaluate_every : int, default=1
@@ -122,6 +123,7 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         prior_scale: float = 1.0,
         absence: float | str = "auto",
         average: bool = False,
+        n_blocks: int | None = None,
         class_weight: Any = None,
         evaluate_every: int = 1,
         patience: int | None = None,
@@ -143,6 +145,7 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         self.prior_scale = prior_scale
         self.absence = absence
         self.average = average
+        self.n_blocks = n_blocks
         self.class_weight = class_weight
         self.evaluate_every = evaluate_every
         self.patience = patience
@@ -150,89 +153,13 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        client: Any = None,
-        validation: Any = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_rounds: int | None = None,
-        checkpoint_seconds: float | None = None,
-        resume: bool = False,
-        skip_damaged: bool = False,
-        callbacks: Sequence[Callback] = (),
-    ) -> MultinomialNB:
-        """Train on documents in memory or on a corpus.
+    _sparse = True
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-            Counts or weights, not negative. A corpus brings its labels.
-        y : array-like of shape (n_samples,), default=None
-            Class labels; None with a corpus.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the documents in memory.
-        client : distributed.Client, default=None
-            Train on this Dask cluster; `X` is then a corpus on storage that its workers see.
-        validation : Corpus or tuple (X, y), default=None
-            Documents evaluated after epochs, for the history and for `patience`.
-        checkpoint : path, default=None
-            Folder for checkpoints.
-        checkpoint_rounds : int, default=None
-        checkpoint_seconds : float, default=None
-            When to write one: after so many rounds, or seconds; both None: after every epoch.
-        resume : bool, default=False
-            Go on from the newest checkpoint in the folder; the result has the bits of an uninterrupted run.
-        skip_damaged : bool, default=False
-            Train a corpus without those of its shards that do not match their checksums, instead of ending with an
-            error. All of it is read once more for that, before training. A warning and `damaged_shards_` name them.
-            A `validation` corpus must be sound.
-        callbacks : sequence of callables
-            Called with every event of the run, see `sdem_dist.engine.events`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            Settings that do not go together, negative or non-finite counts, labels missing or of one class only.
-        CorpusError, ClusterError, ModelError
-            A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
-        """
-        self.damaged_shards_: list[str] = []
-        if skip_damaged:
-            from sdem_dist.estimators.damage import sound_part
-
-            X, self.damaged_shards_ = sound_part(X, client, self.n_jobs, callbacks)
-        source = inputs.training_source(self, X, y, sample_weight, client)
+    def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         learner = settings.learner(self, source)
-        self._describe(source)
-        self._state, self.history_ = fit_state(
-            self,
-            learner,
-            source,
-            client=client,
-            validation=validation,
-            checkpoint=checkpoint,
-            checkpoint_rounds=checkpoint_rounds,
-            checkpoint_seconds=checkpoint_seconds,
-            resume=resume,
-            callbacks=callbacks,
-        )
-        self._learner = learner
-        self.n_iter_ = len(self.history_)
-        self._parameters = learner.parameters(self._state)
-        return self
-
-    def _describe(self, source: inputs.Source) -> None:
-        self.classes_ = source.classes
-        self.n_features_in_ = source.n_features
-        self.vocabulary_, self.vectorizer_, self.idf_ = source.vocabulary, source.vectorizer, source.idf
+        plan = settings.plan(self, source.n_documents, learner.seed)
+        plan = replace(plan, n_blocks=settings.blocks(self, source.n_features, len(source.classes)))
+        return learner, *fit_state(self, learner, plan, source, options)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MultinomialNB:
         """Go on with one more batch of documents: one pass of sdEM over it, from where the model stands.
@@ -274,64 +201,8 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self._learner.class_log_prior(self._state)
 
-    def predict_joint_log_proba(self, X: Any) -> Any:
-        """Return ln p(y, d) without the multinomial coefficient, shape (n_samples, n_classes).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
-        """
-        check_is_fitted(self)
-        return over_blocks(self, X, self._joint_log_proba, n_columns=len(self.classes_))
-
     def _joint_log_proba(self, X: Any) -> np.ndarray:
         return joint_scores(self._parameters, inputs.prediction_documents(self, X))
-
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return ln p(y | d), shape (n_samples, n_classes)."""
-        from scipy.special import log_softmax
-
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: log_softmax(self._joint_log_proba(b), axis=1), len(self.classes_))
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return p(y | d), shape (n_samples, n_classes)."""
-        from scipy.special import softmax
-
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), len(self.classes_))
-
-    def predict(self, X: Any) -> Any:
-        """Return the most probable class of each document, shape (n_samples,)."""
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self.classes_[self._joint_log_proba(b).argmax(axis=1)], None)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy on documents, or on a corpus with its own labels."""
-        from sdem_dist.corpus import Corpus
-
-        if isinstance(X, Corpus):
-            if sample_weight is not None:
-                raise ValueError("a corpus has no sample weights: leave sample_weight at None")
-            return self.evaluate(X, y)["accuracy"]
-        return float(super().score(X, y, sample_weight))
-
-    def evaluate(self, X: Any, y: Any = None, *, client: Any = None) -> dict[str, float]:
-        """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-        y : array-like of shape (n_samples,), default=None
-            None with a corpus.
-        client : distributed.Client, default=None
-            Score a corpus on this cluster.
-        """
-        from sdem_dist.estimators.fitting import evaluate_source
-
-        check_is_fitted(self)
-        return evaluate_source(self, self._learner, self._state, inputs.evaluation_source(self, X, y, client), client)
 
     def vectorize(self, texts: Sequence[str]) -> Any:
         """Return raw texts as the matrix that this model was trained on, a CSR matrix.
@@ -350,16 +221,6 @@ class MultinomialNB(ClassifierMixin, BaseEstimator):
             raise ModelError("this model was trained on numbers, not on text: it cannot turn text into counts")
         settings_ = VectorizerSettings.from_json(self.vectorizer_)
         return transform_texts(texts, settings_, self.vocabulary_, self.idf_)
-
-    def save(self, path: str | Path) -> None:
-        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
-        from sdem_dist.estimators.persistence import save_model
-
-        check_is_fitted(self)
-        save_model(self, path)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_state")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,21 @@ from typing import Any
 import numpy as np
 
 from sdem_dist.errors import ModelError
-from sdem_dist.learners.sdem import Sdem, SdemState
+from sdem_dist.estimators.plain import fields, plain, restored
+from sdem_dist.estimators.restoring import RESTORE
 from sdem_dist.storage.archive import is_archive, read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.strings import decode_strings, encode_strings
 
 KIND = "sdem-model"
-_ESTIMATORS = {"MultinomialNB": "sdem_dist.estimators.naive_bayes"}
+_ESTIMATORS = {
+    "MultinomialNB": "sdem_dist.estimators.naive_bayes",
+    "GaussianNB": "sdem_dist.estimators.gaussian_nb",
+    "BernoulliNB": "sdem_dist.estimators.bernoulli_nb",
+    "CategoricalNB": "sdem_dist.estimators.categorical_nb",
+    "PoissonNB": "sdem_dist.estimators.poisson_nb",
+    "MixedNB": "sdem_dist.estimators.mixed_nb",
+}
 
 
 def check_destination(path: str | Path) -> None:
@@ -48,7 +57,7 @@ def save_model(estimator: Any, path: str | Path) -> None:
         arrays["idf"] = np.asarray(estimator.idf_)
     metadata = {
         "estimator": type(estimator).__name__,
-        "parameters": {name: _plain(value) for name, value in estimator.get_params(deep=False).items()},
+        "parameters": {name: plain(value) for name, value in estimator.get_params(deep=False).items()},
         "classes": estimator.classes_.tolist(),
         "classes_dtype": estimator.classes_.dtype.str,
         "n_features": int(estimator.n_features_in_),
@@ -57,17 +66,20 @@ def save_model(estimator: Any, path: str | Path) -> None:
         "history": estimator.history_,
         "n_iter": int(estimator.n_iter_),
         "damaged_shards": list(getattr(estimator, "damaged_shards_", [])),
-        "learner": {name: _plain(value) for name, value in estimator._learner.__dict__.items()},
+        "learner": {name: plain(value) for name, value in fields(estimator._learner)},
+        **({"extra": plain(estimator._extra())} if hasattr(estimator, "_extra") else {}),
     }
     write_archive(path, KIND, arrays, to_json(metadata))
 
 
-def load_model(path: str | Path) -> Any:
+def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
     """Load a model that `save` wrote.
 
     Parameters
     ----------
     path : path
+    own : sequence of classes, default=()
+        Families and losses of your own that the model was made with: a file names them, and never brings their code.
 
     Returns
     -------
@@ -82,42 +94,30 @@ def load_model(path: str | Path) -> Any:
         raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
     arrays, metadata = read_archive(path, KIND)
     try:
-        return _rebuild(arrays, from_json(metadata))
+        return _rebuild(arrays, from_json(metadata), {c.__name__: c for c in own})
     except ModelError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
 
 
-def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Any:
+def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[str, type]) -> Any:
     name = metadata["estimator"]
     if name not in _ESTIMATORS:
         raise ValueError(f"it holds a {name!r}, which this version does not know")
     parameters = metadata["parameters"]
-    if isinstance(parameters["class_weight"], list):
-        parameters["class_weight"] = dict(parameters["class_weight"])
+    for mapping in ("class_weight", "kinds"):
+        if isinstance(parameters.get(mapping), list):
+            parameters[mapping] = {restored(k, {}): v for k, v in parameters[mapping]}
+    parameters = {k: restored(v, own) if k in ("loss", "kinds") else v for k, v in parameters.items()}
     estimator = getattr(import_module(_ESTIMATORS[name]), name)(**parameters)
-    settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in metadata["learner"].items()}
-    learner = Sdem(**settings)
-    state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
-    n_features, n_classes = learner.n_features, learner.n_classes
-    averaged = bool(state.n_averaged)
-    expected = {
-        "words": (n_features, n_classes),
-        "totals": (n_classes,),
-        "class_counts": (n_classes,),
-        "mean_words": (n_features, n_classes) if averaged else (0, 0),
-        "mean_class_counts": (n_classes,) if averaged else (0,),
-        **dict.fromkeys(("gamma", "class_gamma", "t", "n_averaged"), ()),
-    }
-    for field, shape in expected.items():
-        value = getattr(state, field)
-        value = np.asarray(value)
-        if value.shape != shape or value.dtype != np.float64 or not (np.isfinite(value).all() and (value >= 0).all()):
-            raise ValueError(f"array {field!r} is not made of {shape} finite numbers, none negative")
+    settings = {k: restored(v, own) for k, v in metadata["learner"].items()}
+    n_features = metadata["n_features"]
+    learner, state = RESTORE[name](arrays, settings, n_features)
+    n_classes = learner.n_classes
     classes = np.array(metadata["classes"])
-    if classes.shape != (n_classes,) or metadata["n_features"] != n_features:
-        raise ValueError("classes or features do not match the arrays")
+    if classes.shape != (n_classes,):
+        raise ValueError("classes do not match the arrays")
     if learner.log_prior is not None and len(learner.log_prior) != n_classes:
         raise ValueError("the class prior does not match the classes")
     dtype = np.dtype(metadata["classes_dtype"])
@@ -136,22 +136,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Any:
         raise ValueError("array 'idf' has another size than the vocabulary")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata.get("damaged_shards", [])
+    if "extra" in metadata:
+        estimator._take_extra(metadata["extra"])
     estimator._learner, estimator._state, estimator._parameters = learner, state, learner.parameters(state)
     return estimator
-
-
-def _field(value: np.ndarray) -> Any:
-    return float(value) if value.ndim == 0 else value
-
-
-def _plain(value: Any) -> Any:
-    """Return a parameter as JSON values: a dict as its items; a RandomState has been used up and becomes None."""
-    if isinstance(value, dict):
-        return [[_plain(k), _plain(v)] for k, v in value.items()]
-    if isinstance(value, np.ndarray | tuple):
-        return [_plain(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value)]
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.random.RandomState):
-        return None
-    return value

@@ -22,9 +22,11 @@ SUM_BATCH = 128
 SUM_TASK_DOCUMENTS = 1_000
 """Documents that make a task of ``merge="sum"`` worth its overhead."""
 MIN_LANE_DOCUMENTS = 2
-MAX_LANE_DOCUMENTS = 50_000
+MAX_LANE_DOCUMENTS = 10_000
 LANES = 128
 ROUNDS = 8
+BLOCK_BYTES = 256 << 20
+"""Bytes of the words x classes table that one task should merge and update at most."""
 MANY_DOCUMENTS = 1_000_000
 """Documents of an epoch from which one round is enough: on large corpora merging more often gains nothing."""
 ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
@@ -34,7 +36,7 @@ ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
 def default_lanes(n_documents: int, n_rounds: int) -> int:
     """Return the number of lanes of a round for ``merge="mean"``: a function of the corpus, never of the cluster.
 
-    128, fewer where a lane would have under 2 documents, more where it would have over 50,000 in a round.
+    128, fewer where a lane would have under 2 documents, more where it would have over 10,000 in a round.
     """
     a_round = n_documents // n_rounds
     return max(1, min(LANES, a_round // MIN_LANE_DOCUMENTS), -(-a_round // MAX_LANE_DOCUMENTS))
@@ -45,6 +47,12 @@ def default_rounds(n_documents: int) -> int:
     if n_documents < ROUNDS * MIN_LANE_DOCUMENTS:
         return 1
     return max(1, min(ROUNDS, MANY_DOCUMENTS // n_documents))
+
+
+def blocks(estimator: Any, n_features: int, n_classes: int) -> int:
+    """Return the number of blocks of the vocabulary."""
+    wanted = estimator.n_blocks or -(-8 * n_features * n_classes // BLOCK_BYTES)
+    return int(min(wanted, n_features))
 
 
 def seed_of(random_state: Any) -> int:
@@ -91,11 +99,7 @@ def check(estimator: Any) -> None:
     for name, allowed in (("loss", LOSSES), ("merge", MERGES)):
         if getattr(e, name) not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, got {getattr(e, name)!r}")
-    for name in ("n_epochs", "n_lanes", "rounds_per_epoch", "batch_size", "patience", "n_jobs"):
-        value = getattr(e, name)
-        optional = name != "n_epochs"
-        if not (optional and value is None) and not (isinstance(value, int | np.integer) and value >= 1):
-            raise ValueError(f"{name} must be a positive integer{' or None' if optional else ''}, got {value!r}")
+    positive_integers(e, "n_epochs", "n_lanes", "rounds_per_epoch", "batch_size", "patience", "n_jobs")
     for name in ("step_decay", "tolerance", "prior_scale"):
         value = getattr(e, name)
         if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
@@ -114,6 +118,15 @@ def check(estimator: Any) -> None:
             raise ValueError(
                 f"{name} must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
             )
+
+
+def positive_integers(estimator: Any, *names: str) -> None:
+    """Check parameters that are positive integers, or None but for ``n_epochs``."""
+    for name in names:
+        value = getattr(estimator, name)
+        optional = name != "n_epochs"
+        if not (optional and value is None) and not (isinstance(value, int | np.integer) and value >= 1):
+            raise ValueError(f"{name} must be a positive integer{' or None' if optional else ''}, got {value!r}")
 
 
 def pseudo_count(alpha: str | float, n_features: int) -> float:
@@ -156,8 +169,8 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
         prior_scale=float(e.prior_scale),
         absence=_absence(e.absence, n_classes, source.weighted),
         average=bool(e.average),
-        log_prior=_log_prior(e, n_classes),
-        class_weight=_class_weight(e.class_weight, source),
+        log_prior=fixed_log_prior(e, n_classes),
+        class_weight=class_weights(e.class_weight, source),
         seed=seed,
     )
 
@@ -168,21 +181,34 @@ def _absence(absence: str | float, n_classes: int, weighted: bool) -> float:
     return float(absence)
 
 
-def _log_prior(e: Any, n_classes: int) -> tuple[float, ...] | None:
-    if e.class_prior is not None:
-        prior = np.asarray(e.class_prior, np.float64)
-        if prior.shape != (n_classes,):
-            raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
-        if not (np.isfinite(prior).all() and (prior >= 0).all() and prior.any()):
-            raise ValueError(f"class_prior must be made of finite numbers, none negative, got {prior.tolist()}")
-        with np.errstate(divide="ignore"):
-            return tuple(np.log(prior).tolist())
-    if not e.fit_prior:
+def fixed_log_prior(estimator: Any, n_classes: int) -> tuple[float, ...] | None:
+    """Return ln p(y) from `class_prior` and `fit_prior`; None if it is to be learnt."""
+    if estimator.class_prior is not None:
+        return log_shares(estimator.class_prior, n_classes)
+    if not estimator.fit_prior:
         return (-float(np.log(n_classes)),) * n_classes
     return None
 
 
-def _class_weight(class_weight: Any, source: Source) -> tuple[float, ...] | None:
+def log_shares(class_prior: Any, n_classes: int) -> tuple[float, ...]:
+    """Return the logarithms of a class prior.
+
+    Raises
+    ------
+    ValueError
+        It has not a number for each class, or one that is negative or not finite.
+    """
+    prior = np.asarray(class_prior, np.float64)
+    if prior.shape != (n_classes,):
+        raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
+    if not (np.isfinite(prior).all() and (prior >= 0).all() and prior.any()):
+        raise ValueError(f"class_prior must be made of finite numbers, none negative, got {prior.tolist()}")
+    with np.errstate(divide="ignore"):
+        return tuple(np.log(prior).tolist())
+
+
+def class_weights(class_weight: Any, source: Source) -> tuple[float, ...] | None:
+    """Return the weights of the classes' documents, as scikit-learn understands `class_weight`."""
     if class_weight is None:
         return None
     if isinstance(class_weight, str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -71,3 +71,25 @@ class Learner(Protocol):
 
     def evaluate(self, state: Any, batches: Iterable[Any]) -> np.ndarray:
         """Return sums over batches of prepared documents of what a history records, see `sdem_dist.evaluation`."""
+
+
+class WideLearner(Learner, Protocol):
+    """What a learner has besides, for plans that cut the vocabulary into ``n_blocks > 1`` blocks.
+
+    `combine` and `update` then see blocks of statistics and states; `map` and `evaluate` see what `joined` returns.
+    """
+
+    def initial_block(self, block: int, n_blocks: int) -> Any:
+        """Return one block of ``init()``."""
+
+    def block_of_state(self, state: Any, block: int, n_blocks: int) -> Any:
+        """Return one block of a whole state."""
+
+    def block_of_statistics(self, statistics: Any, block: int, n_blocks: int) -> Any:
+        """Return what one block's update needs of statistics."""
+
+    def joined(self, states: Sequence[Any]) -> Any:
+        """Return blocks as one state without copying them."""
+
+    def whole(self, n_blocks: int, get: Callable[[int], Any]) -> Any:
+        """Return a state in one piece from ``get(block)``, asked for one at a time."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sdem_dist.kernels.rows import (
     number_words,
     scatter_add_rows,
 )
+from sdem_dist.learners import blocks
 from sdem_dist.learners.protocol import Lane, LocalDocuments
 from sdem_dist.models import naive_bayes
 
@@ -31,8 +32,9 @@ _COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
 class SdemState(NamedTuple):
     """Expectation parameters mu, unnormalised, and where the run stands."""
 
-    words: np.ndarray
-    """N, expected counts of word and class without gamma: shape (n_features, n_classes), float64."""
+    words: Any
+    """N, expected counts of word and class without gamma: shape (n_features, n_classes), float64; where the vocabulary is
+    cut into blocks, a tuple of consecutive arrays."""
     totals: np.ndarray
     """M, the sums of N over the vocabulary: shape (n_classes,)."""
     class_counts: np.ndarray
@@ -43,7 +45,7 @@ class SdemState(NamedTuple):
     """The same for the classes."""
     t: float
     """Documents seen, a document of weight w counting w."""
-    mean_words: np.ndarray
+    mean_words: Any
     """Mean of N + gamma over the rounds averaged (Polyak-Ruppert); shape (0, 0) where there are none."""
     mean_class_counts: np.ndarray
     """Mean of C + class_gamma over the same rounds; shape (0,) where there are none."""
@@ -175,7 +177,11 @@ class Sdem:
         frozen = state.gamma + 0.5 * word_step * weight / (1.0 + self.step_decay * state.t)
         words = np.empty((len(local.words), self.n_classes))
         logs = np.empty_like(words)
-        gather_rows(state.words, local.words, frozen, words, logs)
+        done = 0
+        for table, chosen in blocks.split(state.words, local.words):
+            rows = slice(done, done + len(chosen))
+            gather_rows(table, chosen, frozen, words[rows], logs[rows])
+            done += len(chosen)
         gamma, class_gamma, _ = run_documents(
             documents.data,
             documents.indices,
@@ -299,29 +305,62 @@ class Sdem:
             words=words, totals=words.sum(axis=0), class_counts=class_counts, t=state.t + statistics.weight
         )
 
+    def initial_block(self, block: int, n_blocks: int) -> SdemState:
+        """Return one block of ``init()``."""
+        first, last = blocks.bounds(self.n_features, block, n_blocks)
+        return replace(self, n_features=last - first).init()
+
+    def block_of_state(self, state: SdemState, block: int, n_blocks: int) -> SdemState:
+        """Return one block of a whole state."""
+        return blocks.of_state(state, *blocks.bounds(self.n_features, block, n_blocks))
+
+    def block_of_statistics(self, statistics: SdemStatistics, block: int, n_blocks: int) -> SdemStatistics:
+        """Return what one block's update needs of statistics."""
+        return blocks.of_statistics(statistics, *blocks.bounds(self.n_features, block, n_blocks))
+
+    def joined(self, states: Sequence[SdemState]) -> SdemState:
+        """Return blocks as one state, for `map` and `evaluate`, without copying them."""
+        return blocks.joined(states)
+
+    def whole(self, n_blocks: int, get: Callable[[int], SdemState]) -> SdemState:
+        """Return a state in one piece from its blocks, asked for one at a time."""
+        return get(0) if n_blocks == 1 else blocks.whole(self.n_features, n_blocks, get)
+
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> naive_bayes.NaturalParameters:
         """Return the natural parameters theta(mu) of the given words (M-step, Algorithm 3)."""
-        if state.n_averaged:
-            rows, totals = state.mean_words[words], state.mean_words.sum(axis=0)
-        else:
-            rows, totals = state.words[words] + state.gamma, state.totals + state.gamma * self.n_features
+        state = self._scored(state)
+        rows, totals = blocks.take(state.words, words) + state.gamma, state.totals + state.gamma * self.n_features
         with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0
             return naive_bayes.NaturalParameters(np.log(rows), np.log(totals), self.class_log_prior(state))
+
+    def _scored(self, state: SdemState) -> SdemState:
+        """Return a state that stands for what scores: the mean of mu over rounds, where it is averaged."""
+        if not state.n_averaged:
+            return state
+        return state._replace(
+            words=state.mean_words,
+            totals=blocks.column_sums(state.mean_words),
+            class_counts=state.mean_class_counts,
+            gamma=0.0,
+            class_gamma=0.0,
+            n_averaged=0.0,
+        )
 
     def class_log_prior(self, state: SdemState) -> np.ndarray:
         """Return normalised ln p(y), shape (n_classes,)."""
         if self.log_prior is not None:
             return np.asarray(self.log_prior)
-        counts = state.mean_class_counts if state.n_averaged else state.class_counts + state.class_gamma
-        with np.errstate(divide="ignore"):
+        state = self._scored(state)
+        counts = state.class_counts + state.class_gamma
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.log(counts) - np.log(counts.sum()))
 
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the sums of `sdem_dist.evaluation` over all batches."""
-        parameters = self.parameters(state)
+        state = self._scored(state)
         columns = []  # joined before the sums: batches may be a few documents each
         for d, words in batches:
-            scores = naive_bayes.joint_scores(parameters._replace(log_words=parameters.log_words[words]), d)
+            scores = naive_bayes.joint_scores(self.parameters(state, words), d)
             columns.append((scores, d.labels, d.weights, naive_bayes.lengths(d)))
         return evaluation_sums(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
 

@@ -30,8 +30,8 @@ def main() -> None:
     """Print a line a corpus."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--smallest", type=int, default=450_000)
-    parser.add_argument("--limit", type=int, default=600, help="MiB a worker")
+    parser.add_argument("--smallest", type=int, default=500_000)
+    parser.add_argument("--limit", type=int, default=660, help="MiB a worker")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=2)
     o = parser.parse_args()

@@ -155,7 +155,7 @@ def test_things_that_are_not_there(made, tmp_path):
 
 @pytest.mark.parametrize("command", [("train", "{corpus}", "{model}"), ("evaluate", "{model}", "{corpus}")])
 def test_a_scheduler_that_does_not_answer(made, command, monkeypatch, tmp_path):
-    from sdem_dist import cluster
+    from sdem_dist.cluster import client as cluster
 
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

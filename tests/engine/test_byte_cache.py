@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from sdem_dist.byte_cache import ByteCache
 
 
@@ -23,36 +25,37 @@ def test_values_are_discarded_by_their_keys():
     assert not made
 
 
-def test_cache_keeps_within_its_budget():
-    cache = ByteCache(100)
+@pytest.mark.parametrize("oldest_leave", [False, True])
+def test_cache_keeps_within_its_budget(oldest_leave):
+    cache = ByteCache(100, oldest_leave=oldest_leave)
     made = []
 
     def get(key, nbytes=40):
         return cache.get(key, lambda: made.append(key) or Value(nbytes))
 
-    first = get("a")
-    get("b")
-    assert get("a") is first and made == ["a", "b"]
-    get("c")  # 120 bytes: one of the others goes
-    assert cache.nbytes == 80 and "c" in cache and ("a" in cache) != ("b" in cache)
-    get("huge", 101)
-    get("huge", 101)
-    assert made[-2:] == ["huge", "huge"] and cache.nbytes <= 100
+    first = get(("run", 1))
+    get(("run", 2))
+    assert get(("run", 1)) is first and made == [("run", 1), ("run", 2)]
+    get(("run", 3))  # 120 bytes
+    assert cache.nbytes == 80
+    assert (("run", 3) in cache) == oldest_leave == (("run", 1) not in cache)
+    get(("run", 4), 101)
+    assert ("run", 4) not in cache and cache.nbytes == 80
+    get(("other", 1))  # what an earlier run left makes room
+    assert ("other", 1) in cache and cache.nbytes == 80
     cache.resize(40)
     assert cache.nbytes == 40
     cache.clear()
     assert cache.nbytes == 0
-    get("a")
-    assert made[-1] == "a"
 
 
-def test_some_of_more_values_than_fit_are_found_again_in_turns():
-    cache = ByteCache(50)
+def test_as_many_values_are_found_again_in_turns_as_fit():
+    cache = ByteCache(30)
     made = []
-    for _ in range(20):
-        for key in range(100):
-            cache.get(key, lambda: made.append(1) or Value(1))
-    assert len(made) < 20 * 100 * 0.9  # the least recently used would be made every time
+    for _ in range(5):
+        for i in range(100):
+            cache.get(("run", i), lambda: made.append(1) or Value(1))
+    assert len(made) == 30 + 5 * 70
 
 
 def test_cache_counts_right_under_threads():
@@ -60,7 +63,7 @@ def test_cache_counts_right_under_threads():
 
     def work():
         for i in range(300):
-            assert cache.get(i % 13, lambda: Value(40)).nbytes == 40
+            assert cache.get(("run", i % 13), lambda: Value(40)).nbytes == 40
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:

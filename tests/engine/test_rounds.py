@@ -54,7 +54,7 @@ def trained(n_lanes: int, bundle: int):
     executor = Counting()
     plan = Plan(n_documents=n_lanes, n_epochs=1, n_rounds=1, n_lanes=n_lanes, seed=0)
     start = executor.put(tasks.Timed([]))
-    state = executor.result(submit_round(SOURCE, plan, executor, start, 0, 0, bundle)).value
+    state = executor.result(submit_round(SOURCE, plan, executor, [start], 0, 0, bundle)[0]).value
     return state[0], executor.submitted
 
 
@@ -127,6 +127,9 @@ def test_bundles_follow_measured_time():
         sizes.append(bundling.size)
     assert sizes == [32, 32, 4, 1, 1]
     assert level_of(32) == 1
+    many = Bundling(replace(plan, n_lanes=20_000), SimpleNamespace(n_workers=250))
+    many.measured([tasks.Work(0, 1, 1, "here", map=0.07)])
+    assert many.size == 16  # a second: the scheduler has to feed 250
     assert Bundling(replace(plan, n_lanes=3), SimpleNamespace(n_workers=8)).size == 1
 
 
@@ -141,6 +144,6 @@ def test_work_is_carried_to_the_state_of_its_round():
     assert updated.value == ["x", "(a b c)"]
     assert tasks.work_behind(updated)[:4] == combined.work  # of its own round only
     assert len(updated.work) == 5
-    mapped = tasks.map_lanes(SOURCE, tasks.Timed([]), [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], 0)
+    mapped = tasks.map_lanes(SOURCE, [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], 0, tasks.Timed([]))
     assert mapped.value == ["3", "4"]
     assert mapped.work[0][:3] == (3, 2, 6)

@@ -10,7 +10,15 @@ from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB
 from sdem_dist.engine import callbacks
-from sdem_dist.engine.events import CheckpointWritten, EpochEnded, LanesEnded, RoundEnded, RunEnded, RunStarted
+from sdem_dist.engine.events import (
+    CheckpointWritten,
+    Compiled,
+    EpochEnded,
+    LanesEnded,
+    RoundEnded,
+    RunEnded,
+    RunStarted,
+)
 
 X, Y = random_counts(200, 30, 3, seed=2)
 HELD_OUT = random_counts(150, 30, 3, seed=12)
@@ -84,7 +92,7 @@ def test_events_in_order(tmp_path):
     assert sum(e.n_documents for e in lanes) == 2 * X.shape[0]
     events = [e for e in events if not isinstance(e, LanesEnded)]
     epoch = [RoundEnded, CheckpointWritten, RoundEnded, EpochEnded, CheckpointWritten]
-    assert [type(e) for e in events] == [RunStarted, *epoch, *epoch, RunEnded]
+    assert [type(e) for e in events] == [RunStarted, Compiled, *epoch, *epoch, RunEnded]
     started = events[0]
     assert (started.n_epochs, started.n_rounds, started.n_lanes, started.epoch) == (2, 2, 3, 0)
     assert [(e.epoch, e.round) for e in events if isinstance(e, RoundEnded)] == [(0, 0), (0, 1), (1, 0), (1, 1)]

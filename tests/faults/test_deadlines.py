@@ -94,3 +94,24 @@ def test_no_scheduler_at_the_address_is_an_error_in_time():
     with pytest.raises(ClusterError, match="no Dask scheduler answered"), connected("tcp://127.0.0.1:9", timeout=1.0):
         pass
     assert time.monotonic() - began < 30
+
+
+def pause(dask_worker) -> None:
+    from distributed.core import Status
+
+    dask_worker.status = Status.paused
+
+
+def test_workers_that_are_all_paused_end_the_run(corpus, monkeypatch):
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr(dask, "WAIT_FOR_WORKERS", 1.0)
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=0
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(pause)
+        with pytest.raises(ClusterError, match="paused"):
+            model().fit(corpus, client=client)

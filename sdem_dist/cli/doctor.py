@@ -1,0 +1,45 @@
+"""``sdem doctor``: whether a machine or a cluster is fit for training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sdem_dist.cli.where import client_of
+
+
+@click.command()
+@click.option("--scheduler", metavar="ADDRESS", help="Look at the Dask cluster of this scheduler.")
+@click.option("--cluster", metavar="FILE.yaml", help="Submit the batch jobs of this file, and look at them.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    show_default=True,
+    help="Folder of corpora, which workers have to see.",
+)
+@click.option("--corpus", metavar="CORPUS", help="Compare the workers' memory with what its model needs.")
+def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
+    """Say what is right and wrong with this machine, or with a cluster, one line a finding.
+
+    The exit code is 1 if there is an error: something with which training fails or does not keep its promises.
+    """
+    from sdem_dist.cluster.examination import examine, examine_here
+
+    if scheduler is not None and cluster is not None:
+        raise click.UsageError("give --scheduler or --cluster, not both")
+    size: tuple[int | None, int | None] = (None, None)
+    if corpus is not None:
+        from sdem_dist import open_corpus
+
+        header = open_corpus(corpus).header
+        size = header.n_features, len(header.classes)
+    with client_of(scheduler, None, cluster) as client:
+        lines = examine_here() if client is None else examine(client, folder, *size)
+    for verdict, topic, text in lines:
+        click.echo(f"{verdict:<9}{topic:<12}{text}")
+    count = {verdict: sum(line.verdict == verdict for line in lines) for verdict in ("error", "warning")}
+    if count["error"]:
+        raise click.ClickException(f"not fit: {count['error']} error(s), {count['warning']} warning(s)")
+    click.echo(f"fit, {count['warning']} warning(s)" if count["warning"] else "fit")

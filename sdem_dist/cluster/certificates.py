@@ -1,0 +1,67 @@
+"""Certificates for a cluster's encrypted connections, made by `trustme`; Dask checks them with OpenSSL."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sdem_dist.errors import ClusterError
+
+ROLES = ("scheduler", "worker", "client")
+
+
+def make_certificates(folder: str | Path, days: int = 365) -> Path:
+    """Make a certificate authority and a key and certificate for each role.
+
+    The authority's key is in memory only and forgotten, so that nobody can issue another certificate that this cluster
+    would accept; make a new set instead.
+
+    Parameters
+    ----------
+    folder : path
+        Made, readable for its owner only; must not exist.
+    days : int
+        How long the certificates are valid.
+
+    Returns
+    -------
+    Path
+        ``tls.yaml``, the Dask configuration that uses them and requires encryption.
+
+    Raises
+    ------
+    ClusterError
+        The folder is there already or cannot be made, or `trustme` is not installed.
+    """
+    import yaml
+
+    try:
+        import trustme
+    except ImportError as error:
+        raise ClusterError("certificates need trustme: pip install 'sdem_dist[tls]'") from error
+    folder = Path(folder).absolute()
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError as error:
+        raise ClusterError(f"{folder} is there already: a new set of certificates needs a new folder") from error
+    except OSError as error:
+        raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error
+    authority = trustme.CA(organization_name="sdem_dist cluster")
+    until = datetime.now(UTC) + timedelta(days=days)
+    _write(folder / "ca.pem", authority.cert_pem.bytes())
+    tls: dict[str, object] = {"ca-file": str(folder / "ca.pem")}
+    for role in ROLES:
+        issued = authority.issue_cert(f"{role}.sdem-dist.invalid", common_name=role, not_after=until)
+        _write(folder / f"{role}.pem", b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+        _write(folder / f"{role}-key.pem", issued.private_key_pem.bytes())
+        tls[role] = {"cert": str(folder / f"{role}.pem"), "key": str(folder / f"{role}-key.pem")}
+    comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
+    path = folder / "tls.yaml"
+    _write(path, yaml.safe_dump({"distributed": {"comm": comm}}).encode())
+    return path
+
+
+def _write(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        out.write(content)

@@ -1,0 +1,174 @@
+"""A cluster of batch jobs: submitted, waited for, replaced when they are lost, and ended with the run."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sdem_dist.cluster import words
+from sdem_dist.cluster.keeper import Keeper
+from sdem_dist.cluster.options import LOOPBACK, job_options
+from sdem_dist.cluster.settings import SYSTEMS, JobSettings, jobqueue, read_settings
+from sdem_dist.errors import ClusterError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+LOOK = 3.0
+"""Seconds between two questions to the batch system while waiting."""
+
+
+@contextmanager
+def batch_jobs(
+    path: str | Path, lifetime: str | None = None, say: Callable[[str], None] = lambda _: None
+) -> Iterator[Client]:
+    """Yield a client of a scheduler in this process, whose workers are batch jobs.
+
+    Goes on with the first worker; jobs that start later join in, jobs that are lost are submitted anew, and all are
+    cancelled at the end, also after an exception or a signal.
+
+    Parameters
+    ----------
+    path : path
+        Cluster file, see `sdem_dist.cluster.settings`.
+    lifetime : str, optional
+        Such as ``"55m"``, in place of the file's.
+    say : callable
+        Takes lines for the person who waits.
+
+    Raises
+    ------
+    ClusterError
+        The file is wrong, the batch system refuses the jobs, or no worker came in time; with the batch system's words.
+    """
+    import dask
+    from distributed import Client
+
+    settings = read_settings(path, lifetime)
+    # A worker that its nanny restarts must not cost the whole job.
+    patience = {"distributed.deploy.lost-worker-timeout": "60s"}
+    with dask.config.set(patience | dict(settings.config)):
+        options = job_options(settings)
+        _warn(settings, options, say)
+        cluster_class = getattr(jobqueue(), SYSTEMS[settings.system])
+        with _ended_by_signals():
+            cluster = cluster_class(job_cls=telling(cluster_class.job_cls), **options)
+            keeper = Keeper(cluster, settings, say)
+            try:
+                cluster.scale(jobs=settings.jobs)
+                say(
+                    f"{settings.jobs} jobs of {settings.system} asked for; waiting up to {settings.wait:g} s for a worker"
+                )
+                _wait(cluster, settings)
+                keeper.start()
+                with Client(cluster) as client:
+                    yield client
+            except ClusterError as error:
+                told = state_of_jobs(cluster, settings)
+                raise ClusterError(f"{error}\nWhat {settings.system} says:\n{told}") from error
+            finally:
+                keeper.stop()
+                cluster.close()
+
+
+def telling(job_class: Any) -> Any:
+    """Return a job class whose refusal by the batch system can be read; jobqueue's own goes to a log.
+
+    It also knows when it is closed, without which a cluster that never ran cannot be closed.
+    """
+    from distributed.deploy.spec import ProcessInterface
+
+    async def start(self: Any) -> None:
+        try:
+            await job_class.start(self)
+        except (OSError, RuntimeError, ValueError) as error:
+            self.refusal = words.refused(error)
+            await ProcessInterface.start(self)
+
+    async def close(self: Any) -> None:
+        await job_class.close(self)
+        await ProcessInterface.close(self)
+
+    return type(job_class.__name__, (job_class,), {"start": start, "close": close, "refusal": None})
+
+
+def state_of_jobs(cluster: Any, settings: JobSettings) -> str:
+    """Return the batch system's words about every job, and the end of what ended jobs wrote; each once."""
+    folder = settings.options.get("log-directory", settings.options.get("log_directory"))
+    told: dict[str, None] = {}
+    for job in list(cluster.workers.values()):
+        if job.refusal is not None:
+            told[f"the job was refused: {job.refusal}"] = None
+        elif job.job_id is not None:
+            said, over = words.about(settings.system, job.job_id)
+            told[said] = None
+            if over and (log := words.log_of(job.job_id, folder)):
+                told[log] = None
+    return "\n".join(told) or "nothing: no job was submitted"
+
+
+def _wait(cluster: Any, settings: JobSettings) -> None:
+    deadline = time.monotonic() + settings.wait
+    look = time.monotonic() + LOOK
+    while not cluster.scheduler.workers:
+        if time.monotonic() >= deadline:
+            raise ClusterError(
+                f"no worker came within {settings.wait:g} s (sdem-dist: wait-for-workers in {settings.path} sets this "
+                f"time). {_reach(cluster)}\nThe script of each job:\n{cluster.job_script()}"
+            )
+        if time.monotonic() >= look:
+            jobs = list(cluster.workers.values())
+            if jobs and all(_hopeless(settings.system, job) for job in jobs) and not cluster.scheduler.workers:
+                raise ClusterError(
+                    f"no job is left that could bring a worker.\nThe script of each job:\n{cluster.job_script()}"
+                )
+            look = time.monotonic() + LOOK
+        time.sleep(0.1)
+
+
+def _hopeless(system: str, job: Any) -> bool:
+    if job.refusal is not None:
+        return True
+    return job.job_id is not None and words.about(system, job.job_id)[1] is True
+
+
+def _reach(cluster: Any) -> str:
+    address = cluster.scheduler_address
+    if LOOPBACK in address:
+        return (
+            f"The scheduler listens at {address}, where only this machine reaches it; for workers on others name "
+            "the network in the file: interface below jobqueue."
+        )
+    return f"Workers have to reach the scheduler at {address}."
+
+
+def _warn(settings: JobSettings, options: dict[str, Any], say: Callable[[str], None]) -> None:
+    if options["security"] is None and LOOPBACK not in str(options["scheduler_options"].get("host")):
+        say(
+            f"{settings.path}: no certificates: whoever reaches the scheduler or a worker over the network can run code "
+            "as you (sdem cluster certificates makes some)"
+        )
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into an exit that cancels the jobs on its way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _: Any) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,95 @@
+"""Holding the number of batch jobs: those that end or fall silent are submitted anew."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sdem_dist.cluster import words
+from sdem_dist.cluster.settings import JobSettings
+
+PULSE = 2.0
+"""Seconds between two looks at the jobs."""
+SILENT = 50.0
+"""Seconds that a running job may be without a worker; a nanny restarts one in fewer."""
+FAILURES = 3
+"""Jobs that may end in a row before they bring a worker; then something is wrong with all of them."""
+
+
+class Keeper:
+    """Replaces lost jobs of a cluster.
+
+    Jobqueue's adaptive scaling does that for jobs of one process only, and never for jobs that end before their worker
+    has come.
+
+    Parameters
+    ----------
+    cluster : dask_jobqueue.JobQueueCluster
+        Its jobs as `sdem_dist.cluster.jobs.telling` makes them.
+    settings : JobSettings
+    say : callable
+        Takes lines about what was replaced.
+    """
+
+    def __init__(self, cluster: Any, settings: JobSettings, say: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._say = say
+        self._last_seen: dict[Any, float] = {}  # by job, not by name: names are used again
+        self._failures = 0
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin, in the cluster's event loop."""
+        self._cluster.loop.add_callback(self._keep)
+
+    def stop(self) -> None:
+        """Submit nothing any more."""
+        self._stopped = True
+
+    async def _keep(self) -> None:
+        while not self._stopped:
+            await asyncio.sleep(PULSE)
+            lost = [name for name, job in list(self._cluster.workers.items()) if await self._is_lost(name, job)]
+            if self._stopped:
+                return
+            if lost:
+                await self._cluster.scale_down(lost)
+            if lost or set(self._cluster.worker_spec) != set(self._cluster.workers):
+                self._cluster.scale(jobs=self._settings.jobs)
+
+    async def _is_lost(self, name: Any, job: Any) -> bool:
+        now = time.monotonic()
+        if self._has_worker(str(name)):
+            if job not in self._last_seen:
+                self._failures = 0
+            self._last_seen[job] = now
+            return False
+        if job.job_id is None:
+            return self._fails(job, f"a job was refused: {job.refusal}") if job.refusal is not None else False
+        said, over = await asyncio.to_thread(words.about, self._settings.system, job.job_id)
+        said = ", ".join(said.splitlines())
+        if self._has_worker(str(name)):
+            return False
+        if job not in self._last_seen:
+            return over is True and self._fails(job, f"{said}: it ended before it brought a worker")
+        if over or now - self._last_seen[job] > SILENT:
+            self._say(f"{said}: submitting another")
+            return True
+        return False
+
+    def _has_worker(self, name: str) -> bool:
+        present = [str(worker.name) for worker in list(self._cluster.scheduler.workers.values())]
+        return any(worker == name or worker.startswith(f"{name}-") for worker in present)
+
+    def _fails(self, job: Any, what: str) -> bool:
+        if self._failures >= FAILURES:
+            return False
+        self._failures += 1
+        hope = (
+            "submitting another" if self._failures < FAILURES else f"the last of {FAILURES} tries; going on without it"
+        )
+        self._say(f"{what}: {hope}")
+        return self._failures < FAILURES

@@ -1,0 +1,163 @@
+"""Reading the YAML file of a cluster of batch jobs: Dask's own configuration, and a section of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sdem_dist.errors import ClusterError
+
+SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
+"""Batch systems and what dask-jobqueue calls their clusters."""
+OURS = ("jobs", "wait-for-workers", "silence", "lifetime", "certificates")
+WAIT = 600.0
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """What a cluster file says.
+
+    Attributes
+    ----------
+    path : Path
+    system : str
+        Key of `SYSTEMS`.
+    jobs : int
+        Batch jobs to hold.
+    wait : float
+        Seconds that the run may be without any worker.
+    lifetime : float or None
+        Seconds after which a worker hands over what it has and ends, about.
+    options : dict
+        What the file says of the batch system, under jobqueue's names.
+    config : dict
+        All of it as Dask configuration, by dotted names.
+    """
+
+    path: Path
+    system: str
+    jobs: int
+    wait: float
+    lifetime: float | None
+    options: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
+    """Read a cluster file.
+
+    Parameters
+    ----------
+    path : path
+    lifetime : str, optional
+        Such as ``"55m"``; comes before what the file says.
+
+    Raises
+    ------
+    ClusterError
+        The file cannot be read, or an entry is missing, unknown, or not what it should be.
+    """
+    path = Path(path)
+    content = _load(path)
+    ours = _section(path, content, "sdem-dist")
+    _refuse_unknown(path, "sdem-dist", ours, OURS)
+    sections = _section(path, content, "jobqueue")
+    system = next(iter(sections), "")
+    if len(sections) != 1 or system not in SYSTEMS:
+        raise ClusterError(f"{path}: the section jobqueue needs one of {', '.join(SYSTEMS)} below it, and nothing else")
+    options = _section(path, sections, system)
+    _refuse_unknown(path, f"jobqueue: {system}", options, known_options(system))
+    if isinstance(options.get("walltime"), int):
+        raise ClusterError(
+            f'{path}: walltime {options["walltime"]}: put it in quotes, such as "12:00:00"; without, YAML makes seconds of it'
+        )
+    jobs = ours.get("jobs", 1)
+    if not isinstance(jobs, int) or jobs < 1:
+        raise ClusterError(f"{path}: jobs: {jobs!r} is not a number of jobs")
+    config = dict(_flat(content))
+    if "certificates" in ours:
+        tls = path.parent / str(ours["certificates"]) / "tls.yaml"
+        config |= _flat(_load(tls))
+    wait = _seconds(path, "wait-for-workers", ours.get("wait-for-workers", WAIT))
+    config["sdem-dist.wait-for-workers"] = wait
+    if "silence" in ours:
+        config["sdem-dist.silence"] = _seconds(path, "silence", ours["silence"])
+    life = lifetime if lifetime is not None else ours.get("lifetime")
+    return JobSettings(
+        path, system, jobs, wait, None if life is None else _seconds(path, "lifetime", life), options, config
+    )
+
+
+def known_options(system: str) -> list[str]:
+    """Return the names that jobqueue knows for a batch system; others it would pass over in silence."""
+    import dask
+
+    jobqueue()
+    return list(dask.config.get(f"jobqueue.{system}"))
+
+
+def jobqueue() -> Any:
+    """Import dask-jobqueue, which is an extra and leaves SIGINT to a handler of its own."""
+    import signal
+    import threading
+
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        import dask_jobqueue
+    except ImportError as error:
+        raise ClusterError("batch jobs need dask-jobqueue: pip install 'sdem_dist[jobqueue]'") from error
+    finally:
+        if in_main:
+            signal.signal(signal.SIGINT, before)
+    return dask_jobqueue
+
+
+def _load(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise ClusterError(f"the cluster file {path} is not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ClusterError(f"the cluster file {path} has no sections")
+    return content
+
+
+def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    section = content.get(name)
+    if section is not None and not isinstance(section, dict):
+        raise ClusterError(f"{path}: {name} is not a section of names and values")
+    return section or {}
+
+
+def _refuse_unknown(path: Path, where: str, section: Mapping[str, Any], known: Any) -> None:
+    names = {name.replace("_", "-") for name in known}
+    for name in section:
+        if str(name).replace("_", "-") not in names:
+            raise ClusterError(f"{path}: {where}: there is no option {name}; there are {', '.join(sorted(names))}")
+
+
+def _seconds(path: Path, name: str, value: Any) -> float:
+    from dask.utils import parse_timedelta
+
+    try:
+        seconds = float(parse_timedelta(value, default="seconds"))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"') from error
+    if seconds <= 0:
+        raise ClusterError(f"{path}: {name}: {value!r} is no time at all")
+    return seconds
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in content.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,130 @@
+"""From what machines tell about themselves to one line each of what is right and what is not.  Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+GIB = 1 << 30
+CLOCKS_APART = 2.0
+SLOW_ROUND_TRIP = 0.2
+SLOW_BYTES = 10e6
+SCRATCH = GIB
+
+Facts = Mapping[str, Any]
+
+
+class Line(NamedTuple):
+    """One finding."""
+
+    verdict: str
+    """``"ok"``, ``"warning"`` or ``"error"``."""
+    topic: str
+    text: str
+
+
+def versions(places: Mapping[str, Facts]) -> list[Line]:
+    """Compare packages with the client's; a difference names both places."""
+    names = list(places)
+    first = places[names[0]]["versions"]
+    lines = [
+        Line("error", "versions", f"{package} is {version} at {names[0]}, {found} at {name}")
+        for name in names[1:]
+        for package, version in first.items()
+        if (found := places[name]["versions"].get(package, "unknown")) != version
+    ]
+    what = ", ".join(f"{package} {version}" for package, version in first.items())
+    return lines or [Line("ok", "versions", f"{what}; the same in {len(places)} process(es)")]
+
+
+def cpu(places: Mapping[str, Facts]) -> list[Line]:
+    """Compare CPU features: kernels are compiled for what each machine has, and other instructions round otherwise."""
+    names = list(places)
+    first = set(places[names[0]]["cpu"])
+    lines = []
+    for name in names[1:]:
+        if difference := sorted(first ^ set(places[name]["cpu"])):
+            text = f"{names[0]} and {name} differ in {', '.join(difference)}: models may differ in their last bits"
+            lines.append(Line("warning", "cpu", text))
+    return lines or [Line("ok", "cpu", f"the same vector instructions in {len(places)} process(es)")]
+
+
+def threads(workers: Mapping[str, Facts]) -> list[Line]:
+    """See that the threads of workers, and of libraries within them, fit the cores that they may use."""
+    lines = []
+    for name, worker in workers.items():
+        more = [
+            f"{k}={v}" for k, v in worker["threads"].items() if v is not None and v != "1" and k != "NUMBA_NUM_THREADS"
+        ]
+        if worker["nthreads"] > worker["cores"]:
+            text = f"{name} runs {worker['nthreads']} threads on {worker['cores']} core(s)"
+            lines.append(Line("warning", "threads", text))
+        if more:
+            lines.append(Line("warning", "threads", f"{name}: {', '.join(more)}: 1 keeps libraries from competing"))
+    return lines or [Line("ok", "threads", f"{sum(w['nthreads'] for w in workers.values())} in all, none too many")]
+
+
+def memory(workers: Mapping[str, Facts], n_features: int | None, n_classes: int | None) -> list[Line]:
+    """Compare each worker's memory limit with what a model of this size needs: 2 GiB plus ten times the table."""
+    need = 2 * GIB + 10 * 8 * (n_features or 0) * (n_classes or 0)
+    lines = []
+    for name, worker in workers.items():
+        limit = worker["memory_limit"]
+        if limit is not None and limit < need:
+            text = f"{name} may use {limit / GIB:.1f} GiB; {need / GIB:.1f} GiB are advised"
+            lines.append(Line("warning", "memory", text))
+    what = "a small model" if n_features is None else f"{n_features:,} words and {n_classes} classes"
+    return lines or [Line("ok", "memory", f"at least {need / GIB:.1f} GiB a worker, enough for {what}")]
+
+
+def scratch(places: Mapping[str, Facts]) -> list[Line]:
+    """See that there is room for temporary files."""
+    lines = [
+        Line("warning", "scratch", f"{name}: {place['scratch_free'] / GIB:.1f} GiB are free in {place['scratch']}")
+        for name, place in places.items()
+        if place["scratch_free"] < SCRATCH
+    ]
+    least = min(place["scratch_free"] for place in places.values())
+    return lines or [Line("ok", "scratch", f"at least {least / GIB:.1f} GiB free for temporary files")]
+
+
+def clocks(offsets: Mapping[str, float]) -> list[Line]:
+    """See that clocks agree: certificates and logs depend on them."""
+    lines = [
+        Line("warning", "clocks", f"{name} is {offset:+.1f} s off the client's clock")
+        for name, offset in offsets.items()
+        if abs(offset) > CLOCKS_APART
+    ]
+    return lines or [Line("ok", "clocks", f"within {max(map(abs, offsets.values()), default=0):.1f} s of the client's")]
+
+
+def network(trips: Mapping[str, float], speeds: Mapping[str, float]) -> list[Line]:
+    """Judge round trips in seconds and speeds in bytes a second, by worker."""
+    slow = [n for n in trips if trips[n] > SLOW_ROUND_TRIP or speeds[n] < SLOW_BYTES]
+    text = (
+        f"round trip {1000 * max(trips.values()):.0f} ms, {min(speeds.values()) / 1e6:.0f} MB/s at the slowest worker"
+    )
+    if slow:
+        return [Line("warning", "network", f"{text}; slow: {', '.join(slow)}")]
+    return [Line("ok", "network", text)]
+
+
+def shared(folder: str, missing: list[str], n_workers: int) -> list[Line]:
+    """Judge whether a file written here was read by every worker."""
+    if missing:
+        text = (
+            f"a file written here in {folder} cannot be read by {', '.join(missing)}: corpora need a shared filesystem"
+        )
+        return [Line("error", "files", text)]
+    return [Line("ok", "files", f"{n_workers} worker(s) read what was written here in {folder}")]
+
+
+def encryption(addresses: list[str]) -> list[Line]:
+    """Judge the addresses of a scheduler and its workers."""
+    if all(address.startswith(("tls://", "inproc://")) for address in addresses):
+        return [Line("ok", "encryption", "every connection is encrypted and both ends show certificates")]
+    reachable = [a for a in addresses if not a.partition("://")[2].startswith(("127.", "[::1]"))]
+    if reachable:
+        text = f"none at {reachable[0]}: whoever reaches this address can run code there (sdem cluster certificates)"
+        return [Line("warning", "encryption", text)]
+    return [Line("ok", "encryption", "none, and nothing listens beyond this machine")]

@@ -1,0 +1,57 @@
+"""What a run needs of each process's memory, and how much that process has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.errors import ModelError
+
+LIBRARIES = 350 << 20
+"""What a worker takes besides: Python, compiled kernels, zarr, and the documents and tables of the lanes at work."""
+SHARE = 0.6
+"""Share of a process's memory that is used; Dask begins to write results to disk at .6, and pauses a worker at .8."""
+SMALLEST_CACHE = 32 << 20
+
+
+def of_this_process() -> int:
+    """Return the bytes that this process may use: the machine's memory, or its control group's limit."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+    except OSError:  # no control groups here
+        return memory
+    return min(memory, int(limit)) if limit.isdigit() else memory
+
+
+def state_bytes(state: Any) -> int:
+    """Return the bytes of a state's arrays."""
+    return sum(np.asarray(field).nbytes for field in state)
+
+
+def needed_bytes(state: int, n_blocks: int) -> int:
+    """Return what a state of S bytes in B blocks takes of a worker: ``S (3 + 3 / B)``.
+
+    Measured (tests/benchmarks/wide.py): the states before, at and after a round, and to update a block, its copy, its
+    merged statistics and those that arrive.
+    """
+    return int(state * (3 + 3 / n_blocks))
+
+
+def cache_bytes(state: int, n_blocks: int, memory: int) -> int:
+    """Return how many bytes of documents a process may keep beside a state: at least 32 MiB."""
+    return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed_bytes(state, n_blocks))
+
+
+def check_state(state: int, n_blocks: int, memory: int) -> None:
+    """Raise ModelError if a state of so many bytes would take more than three quarters of a process's memory."""
+    needed = needed_bytes(state, n_blocks)
+    if needed > memory * 3 // 4:
+        raise ModelError(
+            f"the model takes {state / 2**30:.2f} GiB, and a worker that trains it {needed / 2**30:.2f} GiB, but has "
+            f"{memory / 2**30:.2f} GiB in all: give each worker {needed * 4 / 3 / 2**30:.1f} GiB or more (fewer workers on "
+            "each machine), cut the vocabulary into more blocks (n_blocks), or prune it"
+        )

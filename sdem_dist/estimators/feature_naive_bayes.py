@@ -1,0 +1,222 @@
+"""What the naive Bayes classifiers of dense features share."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from inspect import Signature, signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.estimators import feature_settings, inputs
+from sdem_dist.estimators.base import SdemClassifier
+from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
+from sdem_dist.learners.columns import Columns, ColumnSummary
+from sdem_dist.models.features import Block, FeatureModel
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class FeatureNB(SdemClassifier):
+    """Naive Bayes over dense features, trained by sdEM: the parameters that its subclasses take beside their own.
+
+    Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).
+
+    Parameters
+    ----------
+    loss : {"ncll", "hinge", "nll"} or Loss, default="ncll"
+        Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
+    class_prior : array-like of shape (n_classes,), default=None
+        A fixed class prior.
+    fit_prior : bool, default=True
+        Learn the class prior; False takes a uniform one.
+    n_epochs : int, default=60
+        Passes over the documents after the generative fit.
+    merge : {"sum", "mean"}, default="sum"
+        "sum": one step a round, with the statistics of all lanes at one theta. "mean": each lane runs sdEM over its
+        documents and the lanes' expectation parameters are averaged.
+    n_lanes : int, default=None
+        Lanes of a round. None: a function of the number of documents.
+    batch_size : int, default=None
+        Documents of a step: of a round for "sum" (None: all of them), inside a lane for "mean" (None: 32).
+    step : {"safe", "paper"}, default="safe"
+        "safe" starts at the generative fit, halves steps until they stay inside S and within a KL divergence of 1, and
+        keeps only rounds of all documents that lower the objective: the training loss ends no higher than that of the
+        generative fit. "paper" starts at the prior, and steps by ``1 / (1 + step_decay * t)`` a document.
+    step_decay : float, default=1e-5
+        lambda of the paper's steps, and of safe ones with fewer documents than all.
+    prior_scale : float, default=1.0
+        Multiplies the conjugate prior of the discriminative losses.
+    class_weight : dict, "balanced" or None, default=None
+    unlabelled : label, default=None
+        The label, such as -1, of documents whose class is not known. They count through ``-ln p(x)``, the class hidden.
+    unlabelled_weight : float, default=1.0
+        Weight of each of them.
+    evaluate_every : int, default=1
+        Record the losses after every so many epochs; 0 never.
+    patience : int, default=None
+        With validation documents: stop after so many evaluations without a new minimum, and keep the minimum.
+    n_jobs : int, default=None
+        Threads, where no Dask client is given. No bit of the result depends on it.
+    random_state : int, RandomState instance or None, default=0
+    verbose : bool, default=False
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    class_count_ : ndarray of shape (n_classes,)
+        Labelled training documents, by weight.
+    class_log_prior_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    history_ : list of dict
+        One entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.
+    n_iter_ : int
+    """
+
+    _sparse = False
+
+    def __init__(
+        self,
+        *,
+        loss: Any = "ncll",
+        class_prior: Any = None,
+        fit_prior: bool = True,
+        n_epochs: int = 60,
+        merge: str = "sum",
+        n_lanes: int | None = None,
+        batch_size: int | None = None,
+        step: str = "safe",
+        step_decay: float = 1e-5,
+        prior_scale: float = 1.0,
+        class_weight: Any = None,
+        unlabelled: Any = None,
+        unlabelled_weight: float = 1.0,
+        evaluate_every: int = 1,
+        patience: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.class_prior = class_prior
+        self.fit_prior = fit_prior
+        self.n_epochs = n_epochs
+        self.merge = merge
+        self.n_lanes = n_lanes
+        self.batch_size = batch_size
+        self.step = step
+        self.step_decay = step_decay
+        self.prior_scale = prior_scale
+        self.class_weight = class_weight
+        self.unlabelled = unlabelled
+        self.unlabelled_weight = unlabelled_weight
+        self.evaluate_every = evaluate_every
+        self.patience = patience
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Give a subclass's ``**shared`` their names, for scikit-learn and for people."""
+        super().__init_subclass__(**kwargs)
+        shared = [p for p in signature(FeatureNB.__init__).parameters.values() if p.name != "self"]
+        own = [p for p in signature(cls.__init__).parameters.values() if p.kind != p.VAR_KEYWORD]
+        cls.__init__.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
+
+    @abstractmethod
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        """Return the model's blocks, for the generative fit or for a discriminative run from there."""
+
+    def _encoded(self, X: Any, *, reset: bool) -> Any:
+        """Return `X` as numbers."""
+        return X
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        """Return a table, or raise ValueError where it cannot be one of the model's."""
+        return X
+
+    def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
+        feature_settings.check(self)
+        plan = feature_settings.plan(self, source.n_documents)
+        once = feature_settings.one_round(plan)
+        summary = run_quietly(Columns(source.n_features), once, source, options.client, self.n_jobs)
+        self.class_count_ = np.asarray(source.class_counts)
+        learner = feature_settings.learner(self, source, plan, FeatureModel(self._blocks(summary, True)), None)
+        if self.loss == "nll" and not summary.n_unlabelled:
+            return learner, *fit_state(self, learner, once, source, options)
+        initial = None
+        if self.step == "safe":
+            initial = run_quietly(learner, once, source, options.client, self.n_jobs)
+        model = FeatureModel(self._blocks(summary, False))
+        learner = feature_settings.learner(self, source, plan, model, feature_settings.loss_of(self))
+        return learner, *fit_state(self, learner, plan, source, options, initial)
+
+    @property
+    def class_log_prior_(self) -> np.ndarray:
+        """Ln p(class), shape (n_classes,)."""
+        check_is_fitted(self)
+        return np.asarray(self._parameters.log_prior)
+
+    def _joint_log_proba(self, X: Any) -> np.ndarray:
+        model = self._learner.model
+        return np.asarray(model.scores(self._parameters, model.features(inputs.prediction_documents(self, X))))
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing."""
+        from sdem_dist.losses import marginal_log_likelihood
+
+        check_is_fitted(self)
+        return marginal_log_likelihood(self._joint_log_proba(X))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw rows and their classes from p(x, y).
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), float64
+        y : ndarray of shape (n_samples,)
+        """
+        from sdem_dist.estimators.settings import seed_of
+
+        check_is_fitted(self)
+        rng = np.random.default_rng(seed_of(random_state))
+        prior = np.exp(self._parameters.log_prior)
+        drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
+        return self._learner.model.sample(self._parameters, drawn, rng), self.classes_[drawn]
+
+    def with_class_prior(self, class_prior: Any) -> Self:
+        """Return a copy of the fitted model for a population with other shares of the classes.
+
+        Scores gain ``ln new - ln old`` share, old being that of the training documents: for the generative fit that is to
+        replace p(y); what discriminative training has made of p(y) beyond the shares stays.
+        """
+        from sdem_dist.estimators.settings import log_shares
+
+        check_is_fitted(self)
+        new = copy.copy(self)
+        with np.errstate(divide="ignore"):
+            old = np.log(self.class_count_ / self.class_count_.sum())
+        shares = np.asarray(log_shares(class_prior, len(self.classes_)))
+        new._parameters = self._parameters._replace(log_prior=self._parameters.log_prior + shares - old)
+        return new
+
+    def _extra(self) -> dict[str, Any]:
+        """Return what a model file holds beside arrays and settings."""
+        categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
+        return {"class_count": self.class_count_.tolist(), "categories": categories}
+
+    def _take_extra(self, extra: Any) -> None:
+        """Take back what `_extra` returned."""
+        items = dict(extra)
+        self.class_count_ = np.array(items["class_count"], np.float64)
+        if len(self.class_count_) != len(self.classes_):
+            raise ValueError("the counts of the classes do not match the classes")
+        self.categories_ = {int(i): np.array(c) for i, c in items["categories"]}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,72 @@
+"""Gaussian naive Bayes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.estimators.feature_naive_bayes import FeatureNB
+from sdem_dist.families import Gaussian
+from sdem_dist.learners.columns import ColumnSummary
+from sdem_dist.models.features import Block
+
+
+class GaussianNB(FeatureNB):
+    """Gaussian naive Bayes: every column is normally distributed in every class, with its own mean and variance.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Parameters
+    ----------
+    var_smoothing : float, default=1e-9
+        Share of the largest variance of a column that is added to all variances of the generative fit.
+    prior : float, default=1.0
+        For the other losses: observations with the column's mean and variance over all classes, that the conjugate
+        prior adds to each class.
+    **shared
+        See `sdem_dist.estimators.feature_naive_bayes.FeatureNB`.
+    """
+
+    def __init__(self, *, var_smoothing: float = 1e-9, prior: float = 1.0, **shared: Any) -> None:
+        super().__init__(**shared)
+        self.var_smoothing = var_smoothing
+        self.prior = prior
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        for name in ("var_smoothing", "prior"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be a finite number that is not negative, got {getattr(self, name)!r}")
+        columns = np.arange(len(summary.n))
+        added = self.var_smoothing * summary.variance.max()
+        return (gaussian_block(summary, columns, 0.0 if generative else self.prior, added),)
+
+    @property
+    def theta_(self) -> np.ndarray:
+        """Mean of each class and column, shape (n_classes, n_features)."""
+        return self._moments()[0]
+
+    @property
+    def var_(self) -> np.ndarray:
+        """Variance of each class and column, shape (n_classes, n_features)."""
+        return self._moments()[1]
+
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        block = self._learner.model.blocks[0]
+        theta = block.shaped(self._parameters.theta)
+        variance = -0.5 / theta[..., 1]
+        scale = np.asarray(block.scale)
+        return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
+
+
+def gaussian_block(summary: ColumnSummary, columns: np.ndarray, prior: float, added: float) -> Block:
+    """Return columns as Gaussian variables, standardised; `added` is added to variances of the generative fit."""
+    variance = summary.variance[columns]
+    scale = np.where(variance > 0, np.sqrt(variance), 1.0)
+    smoothing = tuple((added / scale**2).tolist())
+    return Block(
+        Gaussian(smoothing, prior),
+        tuple(columns.tolist()),
+        tuple(summary.mean[columns].tolist()),
+        tuple(scale.tolist()),
+    )

@@ -1,0 +1,92 @@
+"""Learners and their states from what a model file holds, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.learners.features import FeatureSdem, FeatureState
+from sdem_dist.learners.sdem import Sdem, SdemState
+
+
+def restore_multinomial(
+    arrays: Mapping[str, np.ndarray], settings: dict[str, Any], n_features: int
+) -> tuple[Sdem, SdemState]:
+    """Return the learner and the state of a `MultinomialNB`.
+
+    Raises
+    ------
+    ValueError
+        An array has another shape than the settings say, or holds what no model does.
+    """
+    learner = Sdem(**settings)
+    state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
+    n_classes = learner.n_classes
+    averaged = bool(state.n_averaged)
+    expected = {
+        "words": (n_features, n_classes),
+        "totals": (n_classes,),
+        "class_counts": (n_classes,),
+        "mean_words": (n_features, n_classes) if averaged else (0, 0),
+        "mean_class_counts": (n_classes,) if averaged else (0,),
+        **dict.fromkeys(("gamma", "class_gamma", "t", "n_averaged"), ()),
+    }
+    for field, shape in expected.items():
+        value = np.asarray(getattr(state, field))
+        if value.shape != shape or value.dtype != np.float64 or not (np.isfinite(value).all() and (value >= 0).all()):
+            raise ValueError(f"array {field!r} is not made of {shape} finite numbers, none negative")
+    if learner.n_features != n_features:
+        raise ValueError("the number of features does not match the arrays")
+    _check_prior(learner)
+    return learner, state
+
+
+def restore_features(
+    arrays: Mapping[str, np.ndarray], settings: dict[str, Any], n_features: int
+) -> tuple[FeatureSdem, FeatureState]:
+    """Return the learner and the state of a naive Bayes of dense features.
+
+    Raises
+    ------
+    ValueError
+        An array has another shape than the settings say, or holds what no model does.
+    """
+    learner = FeatureSdem(**settings)
+    state = FeatureState(*(_field(arrays[f]) for f in FeatureState._fields))
+    columns = sorted(c for block in learner.model.blocks for c in block.columns)
+    if columns != list(range(n_features)):
+        raise ValueError("the columns of the blocks are not those of the table")
+    shape = (learner.n_classes, learner.model.n_statistics)
+    best = len(state.best_counts) > 0
+    expected = {
+        "class_counts": shape[:1],
+        "mu": shape,
+        "best_counts": shape[:1] if best else (0,),
+        "best_mu": shape if best else (0, 0),
+    }
+    for field, wanted in expected.items():
+        value = np.asarray(getattr(state, field))
+        if value.shape != wanted or value.dtype != np.float64 or not np.isfinite(value).all():
+            raise ValueError(f"array {field!r} is not made of {wanted} finite numbers")
+    counts = state.best_counts if best else state.class_counts
+    if (counts < 0).any() or not counts.any() or not np.isfinite(learner.parameters(state).theta).all():
+        raise ValueError("array 'mu' is not inside S")
+    _check_prior(learner)
+    return learner, state
+
+
+RESTORE: dict[str, Any] = {
+    "MultinomialNB": restore_multinomial,
+    **dict.fromkeys(("GaussianNB", "BernoulliNB", "CategoricalNB", "PoissonNB", "MixedNB"), restore_features),
+}
+
+
+def _check_prior(learner: Sdem | FeatureSdem) -> None:
+    if learner.log_prior is not None and len(learner.log_prior) != learner.n_classes:
+        raise ValueError("the class prior does not match the classes")
+
+
+def _field(value: np.ndarray) -> Any:
+    return float(value) if value.ndim == 0 else value

@@ -1,0 +1,91 @@
+"""The categorical family: one of a few categories, numbered from 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdem_dist.families.family import Family
+
+_MARGIN = 1e-10
+
+
+@dataclass(frozen=True)
+class Categorical(Family):
+    """Values 0 to ``n_categories - 1``; T(x) says which of 1, 2, ... it is, and category 0 is what remains.
+
+    Attributes
+    ----------
+    n_categories : int
+        Two or more.
+    alpha : float
+        Pseudo-count of each category.
+    """
+
+    n_categories: int
+    alpha: float = 1.0
+
+    @property
+    def n_statistics(self) -> int:
+        """One for each category but the first."""
+        return self.n_categories - 1
+
+    @property
+    def trials(self) -> int:
+        """Draws that a value is made of."""
+        return 1
+
+    @property
+    def centre(self) -> np.ndarray:
+        """All categories alike."""
+        return np.full(self.n_statistics, self.trials / self.n_categories)
+
+    @property
+    def prior_weight(self) -> float:
+        """All pseudo-counts, in values."""
+        return self.alpha * self.n_categories / self.trials
+
+    def statistics(self, x: np.ndarray) -> np.ndarray:
+        """Return which of categories 1, 2, ... each value is; a missing one is none of them."""
+        return np.asarray(x == np.arange(1, self.n_categories), np.float64)
+
+    def _probabilities(self, mu: np.ndarray) -> np.ndarray:
+        p = mu / self.trials
+        return np.concatenate([1.0 - p.sum(axis=-1, keepdims=True), p], axis=-1)
+
+    def to_natural(self, mu: np.ndarray) -> np.ndarray:
+        """Return ``ln(p_c / p_0)``."""
+        p = self._probabilities(mu)
+        return np.asarray(np.log(p[..., 1:]) - np.log(p[..., :1]))
+
+    def _log_sum(self, theta: np.ndarray) -> np.ndarray:
+        top = np.maximum(theta.max(axis=-1), 0.0)
+        return np.asarray(top + np.log(np.exp(-top) + np.exp(theta - top[..., None]).sum(axis=-1)))
+
+    def to_expectation(self, theta: np.ndarray) -> np.ndarray:
+        """Return the probabilities of categories 1, 2, ..., times `trials`."""
+        return np.asarray(self.trials * np.exp(theta - self._log_sum(theta)[..., None]))
+
+    def log_partition(self, theta: np.ndarray) -> np.ndarray:
+        """Return ``trials * ln(1 + sum_c exp(theta_c))``."""
+        return np.asarray(self.trials * self._log_sum(theta))
+
+    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
+        """Keep all probabilities off 0, taking from the others what that needs."""
+        p = self._probabilities(mu)
+        outside = np.asarray(p < _MARGIN / 2).any(axis=-1)  # half: what was projected is not outside by rounding
+        spare = np.maximum(p - _MARGIN, 0.0)
+        inside = _MARGIN + spare * (1.0 - _MARGIN * self.n_categories) / spare.sum(axis=-1, keepdims=True)
+        return np.where(np.expand_dims(outside, -1), self.trials * inside[..., 1:], mu), int(outside.sum())
+
+    def unfit(self, x: np.ndarray) -> np.ndarray:
+        """Return what is no category."""
+        known = (x >= 0) & (x < self.n_categories) & (x == np.floor(x))
+        return np.asarray(~(np.isnan(x) | known).all(axis=-1))
+
+    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw a category."""
+        p = self._probabilities(self.to_expectation(theta))
+        drawn = (p.cumsum(axis=-1) < rng.random(p.shape[:-1])[..., None]).sum(axis=-1)
+        return np.asarray(np.minimum(drawn, self.n_categories - 1), np.float64)[..., None]

@@ -1,0 +1,100 @@
+"""What an exponential family is to the rest of the package, and what follows from that for every one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Family(ABC):
+    """Distributions ``p(x) = h(x) exp(<T(x), theta> - A(theta))`` of a variable x that fills `width` columns.
+
+    Values are arrays of shape (..., width), statistics and parameters of shape (..., n_statistics), all float64: any
+    number of independent variables at once.  The statistics are minimal: none is an affine function of the others,
+    so that theta and ``mu = E[T(x)]`` determine each other.  A subclass is a frozen dataclass whose fields are numbers.
+    Check one with `sdem_dist.testing.check_family`.
+    """
+
+    @property
+    def width(self) -> int:
+        """Columns of one variable."""
+        return 1
+
+    @property
+    def n_statistics(self) -> int:
+        """Numbers in T(x)."""
+        return 1
+
+    @property
+    def standardised(self) -> bool:
+        """Whether a learner may shift and scale the columns: the family is closed under both."""
+        return False
+
+    @property
+    @abstractmethod
+    def centre(self) -> np.ndarray:
+        """Shape (n_statistics,): the mean of the conjugate prior, an interior point of S."""
+
+    @property
+    def prior_weight(self) -> float:
+        """Observations that the conjugate prior counts for, nu; its alpha is ``nu * centre`` (Assumption 2)."""
+        return 0.0
+
+    @abstractmethod
+    def statistics(self, x: np.ndarray) -> np.ndarray:
+        """Return T(x)."""
+
+    def log_base(self, x: np.ndarray) -> np.ndarray:
+        """Return ln h(x), of the shape of `x` without its last axis."""
+        return np.zeros(x.shape[:-1])
+
+    @abstractmethod
+    def to_natural(self, mu: np.ndarray) -> np.ndarray:
+        """Return theta(mu), in closed form (equation 3)."""
+
+    @abstractmethod
+    def to_expectation(self, theta: np.ndarray) -> np.ndarray:
+        """Return mu, the gradient of the log-partition (equation 1)."""
+
+    @abstractmethod
+    def log_partition(self, theta: np.ndarray) -> np.ndarray:
+        """Return A(theta), of the shape of `theta` without its last axis."""
+
+    @abstractmethod
+    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
+        """Project mu into the interior of S; return it and how many variables were outside (section 3.2)."""
+
+    @abstractmethod
+    def unfit(self, x: np.ndarray) -> np.ndarray:
+        """Return which values no distribution of the family has; NaN is fit, it stands for a missing value."""
+
+    @abstractmethod
+    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw one value of each variable."""
+
+    def posterior_mean(self, totals: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the mu of the generative fit: the prior's observations and the data's together.
+
+        Parameters
+        ----------
+        totals : ndarray of shape (..., n_statistics)
+            Statistics summed over observations.
+        weight : ndarray of shape (...)
+            How many there were; where there are none, and no prior, mu is the centre.
+        """
+        weight = np.asarray(weight, np.float64)[..., None]
+        nu = np.where((weight == 0) & (self.prior_weight == 0), 1.0, self.prior_weight)
+        return np.asarray((totals + nu * self.centre) / (weight + nu))
+
+    def log_density(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return ln p(x), shapes broadcast against each other."""
+        return np.asarray((theta * self.statistics(x)).sum(axis=-1) - self.log_partition(theta) + self.log_base(x))
+
+    def divergence(self, mu: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Return the Kullback-Leibler divergence KL(mu || other) of each variable, not negative."""
+        a, b = self.to_natural(mu), self.to_natural(other)
+        divergence = (mu * (a - b)).sum(axis=-1) - self.log_partition(a) + self.log_partition(b)
+        return np.asarray(np.maximum(divergence, 0.0))

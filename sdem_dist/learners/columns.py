@@ -1,0 +1,95 @@
+"""One pass over dense documents that learns what a model has to know of each column before it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.documents import DenseDocuments
+from sdem_dist.learners.protocol import Lane
+
+
+class ColumnSummary(NamedTuple):
+    """What values each column holds; arrays of shape (n_columns,), float64."""
+
+    n: np.ndarray
+    """Values that are not missing, by weight where documents count by theirs."""
+    mean: np.ndarray
+    squares: np.ndarray
+    """Sum of squared deviations from the mean."""
+    low: np.ndarray
+    high: np.ndarray
+    n_unlabelled: float
+    """Documents without a label."""
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Variance of each column, 0 where there is no value."""
+        return np.asarray(self.squares / np.where(self.n > 0, self.n, 1.0))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The learner of `ColumnSummary`.
+
+    Attributes
+    ----------
+    n_columns : int
+    weighted : bool
+        Count a document by its weight.
+    """
+
+    n_columns: int
+    weighted: bool = False
+
+    @property
+    def cache_key(self) -> str:
+        """Documents are taken as they are."""
+        return "dense"
+
+    def init(self) -> ColumnSummary:
+        """Return the summary of nothing."""
+        zeros, infinite = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
+        return ColumnSummary(zeros, zeros, zeros, infinite, -infinite, 0.0)
+
+    def prepare(self, documents: DenseDocuments) -> DenseDocuments:
+        """Return the documents."""
+        return documents
+
+    def map(self, state: ColumnSummary, documents: DenseDocuments, lane: Lane) -> ColumnSummary:
+        """Return the summary of one lane."""
+        table = np.asarray(documents.values, np.float64)
+        known = ~np.isnan(table)
+        weights = np.ones((len(table), 1))
+        if self.weighted and documents.weights is not None:
+            weights = documents.weights[:, None]
+        n = (known * weights).sum(axis=0)
+        mean = (np.where(known, table, 0.0) * weights).sum(axis=0) / np.where(n > 0, n, 1.0)
+        squares = (np.where(known, table - mean, 0.0) ** 2 * weights).sum(axis=0)
+        low = np.where(known, table, np.inf).min(axis=0, initial=np.inf)
+        high = np.where(known, table, -np.inf).max(axis=0, initial=-np.inf)
+        unlabelled = 0.0 if documents.labels is None else float((documents.labels < 0).sum())
+        return ColumnSummary(n, mean, squares, low, high, unlabelled)
+
+    def combine(self, parts: Sequence[ColumnSummary]) -> ColumnSummary:
+        """Join summaries, without the cancellation of sums of squares (Chan, Golub and LeVeque 1983)."""
+        whole = parts[0]
+        for part in parts[1:]:
+            n = whole.n + part.n
+            shift, share = part.mean - whole.mean, part.n / np.where(n > 0, n, 1.0)
+            squares = whole.squares + part.squares + shift**2 * whole.n * share
+            low, high = np.minimum(whole.low, part.low), np.maximum(whole.high, part.high)
+            unlabelled = whole.n_unlabelled + part.n_unlabelled
+            whole = ColumnSummary(n, whole.mean + shift * share, squares, low, high, unlabelled)
+        return whole
+
+    def update(self, state: ColumnSummary, statistics: ColumnSummary) -> ColumnSummary:
+        """Join what was seen before and now."""
+        return self.combine([state, statistics])
+
+    def evaluate(self, state: ColumnSummary, batches: Iterable[DenseDocuments]) -> np.ndarray:
+        """Return nothing to evaluate."""
+        return np.zeros(0)

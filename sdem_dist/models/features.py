@@ -1,0 +1,220 @@
+"""Naive Bayes over dense features: every variable has a family, and is independent of the others given the class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.families import Family
+
+
+@dataclass(frozen=True)
+class Block:
+    """Variables of one family, side by side.
+
+    Attributes
+    ----------
+    family : Family
+    columns : tuple of int
+        Columns of the table; variable i has columns ``i * width`` to ``(i + 1) * width - 1`` of these.
+    location, scale : tuple of float
+        One of each a column, subtracted and divided by before the family sees values; empty: 0 and 1.
+    """
+
+    family: Family
+    columns: tuple[int, ...]
+    location: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.columns) // self.family.width
+
+    @property
+    def n_statistics(self) -> int:
+        """Statistics of all variables together."""
+        return self.n_variables * self.family.n_statistics
+
+    def values(self, table: np.ndarray) -> np.ndarray:
+        """Return the block's values as its family takes them, shape (n_rows, n_variables, width), float64."""
+        values = np.asarray(table[:, list(self.columns)], np.float64)
+        if self.location:
+            values = (values - np.asarray(self.location)) / np.asarray(self.scale)
+        return values.reshape(len(table), self.n_variables, self.family.width)
+
+    def restored(self, values: np.ndarray) -> np.ndarray:
+        """Return the columns that `values` makes such values of."""
+        columns = values.reshape(len(values), -1)
+        return columns * np.asarray(self.scale) + np.asarray(self.location) if self.location else columns
+
+    def shaped(self, statistics: np.ndarray) -> np.ndarray:
+        """Return flat statistics of shape (..., n_statistics) with an axis for the variables."""
+        return statistics.reshape(*statistics.shape[:-1], self.n_variables, self.family.n_statistics)
+
+
+class Features(NamedTuple):
+    """Rows of a table as sufficient statistics."""
+
+    statistics: np.ndarray
+    """Shape (n_rows, n_statistics), float64, zeros for missing variables."""
+    missing: np.ndarray
+    """Shape (n_rows, n_variables), float64, 1 where a variable is missing; (n_rows, 0) where none is."""
+    log_base: np.ndarray
+    """Shape (n_rows,): ln h of the variables that are not missing, the scaling of columns included."""
+    labels: np.ndarray
+    """Shape (n_rows,), int32; -1 for rows without a label."""
+    weights: np.ndarray
+    """Shape (n_rows,)."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in self)
+
+    def take(self, rows: np.ndarray) -> Features:
+        """Return some of the rows."""
+        return Features(*(array[rows] for array in self))
+
+
+class FeatureParameters(NamedTuple):
+    """Natural parameters of all classes, ready for scoring."""
+
+    theta: np.ndarray
+    """Shape (n_classes, n_statistics)."""
+    partitions: np.ndarray
+    """Log-partition of each class and variable, shape (n_classes, n_variables)."""
+    log_prior: np.ndarray
+    """ln p(y), shape (n_classes,)."""
+
+
+@dataclass(frozen=True)
+class FeatureModel:
+    """p(y) times, for every variable, p(variable | y); missing variables (NaN) are summed out.
+
+    A variable of several columns is missing where one of them is.
+
+    Attributes
+    ----------
+    blocks : tuple of Block
+    """
+
+    blocks: tuple[Block, ...]
+
+    @cached_property
+    def n_variables(self) -> int:
+        """Variables of all blocks."""
+        return sum(b.n_variables for b in self.blocks)
+
+    @cached_property
+    def n_statistics(self) -> int:
+        """Statistics of all blocks."""
+        return sum(b.n_statistics for b in self.blocks)
+
+    def split(self, statistics: np.ndarray) -> list[np.ndarray]:
+        """Return each block's part of statistics, shapes (..., n_variables, n_statistics of one)."""
+        ends = np.cumsum([b.n_statistics for b in self.blocks])
+        return [b.shaped(statistics[..., e - b.n_statistics : e]) for b, e in zip(self.blocks, ends, strict=True)]
+
+    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Undo `split`."""
+        return np.concatenate([p.reshape(*p.shape[:-2], -1) for p in parts], axis=-1)
+
+    @cached_property
+    def variable_of(self) -> np.ndarray:
+        """The variable that each statistic belongs to, shape (n_statistics,)."""
+        sizes = np.concatenate([np.full(b.n_variables, b.family.n_statistics) for b in self.blocks])
+        return np.repeat(np.arange(self.n_variables), sizes)
+
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """Means of the conjugate priors, shape (n_statistics,)."""
+        return np.concatenate([np.tile(b.family.centre, b.n_variables) for b in self.blocks])
+
+    @cached_property
+    def prior_weight(self) -> np.ndarray:
+        """Weight of the prior of each statistic's variable, shape (n_statistics,)."""
+        return np.concatenate([np.full(b.n_statistics, b.family.prior_weight) for b in self.blocks])
+
+    def features(
+        self, table: np.ndarray, labels: np.ndarray | None = None, weights: np.ndarray | None = None
+    ) -> Features:
+        """Return rows of a table as statistics.
+
+        Raises
+        ------
+        ValueError
+            A value is none that its column's family has.
+        """
+        n = len(table)
+        parts, absent, base = [], [], np.zeros(n)
+        for block in self.blocks:
+            values = block.values(table)
+            if (unfit := block.family.unfit(values)).any():
+                row, variable = np.argwhere(unfit)[0]
+                shown = table[row, list(block.columns)].reshape(block.n_variables, -1)[variable].tolist()
+                name = type(block.family).__name__
+                raise ValueError(f"row {row} holds {shown} in a {name} column, which takes no such value")
+            gone = np.isnan(values).any(axis=-1)
+            values = np.where(gone[..., None], 0.0, values)
+            parts.append(np.where(gone[..., None], 0.0, block.family.statistics(values)))
+            jacobian = (
+                np.log(np.asarray(block.scale)).reshape(block.n_variables, -1).sum(axis=1) if block.scale else 0.0
+            )
+            base += np.where(gone, 0.0, block.family.log_base(values) - jacobian).sum(axis=1)
+            absent.append(gone)
+        missing = np.concatenate(absent, axis=1)
+        return Features(
+            self.join(parts),
+            missing.astype(np.float64) if missing.any() else np.zeros((n, 0)),
+            base,
+            np.full(n, -1, np.int32) if labels is None else labels,
+            np.ones(n) if weights is None else weights,
+        )
+
+    def to_natural(self, mu: np.ndarray, log_prior: np.ndarray) -> FeatureParameters:
+        """Return theta(mu) (M-step)."""
+        thetas = [b.family.to_natural(m) for b, m in zip(self.blocks, self.split(mu), strict=True)]
+        partitions = [b.family.log_partition(t) for b, t in zip(self.blocks, thetas, strict=True)]
+        return FeatureParameters(self.join(thetas), np.concatenate(partitions, axis=-1), log_prior)
+
+    def scores(self, parameters: FeatureParameters, features: Features) -> np.ndarray:
+        """Return ln p(y, x) of every row and class, shape (n_rows, n_classes)."""
+        # Not a product by BLAS, whose bits depend on the number of its threads.
+        scores = np.einsum("ns,ks->nk", features.statistics, parameters.theta)
+        scores += parameters.log_prior - parameters.partitions.sum(axis=1) + features.log_base[:, None]
+        if features.missing.shape[1]:
+            scores += np.einsum("nv,kv->nk", features.missing, parameters.partitions)
+        return np.asarray(scores)
+
+    def weighted_statistics(self, class_weights: np.ndarray, features: Features, mu: np.ndarray) -> np.ndarray:
+        """Return statistics times class weights, summed over rows, shape (n_classes, n_statistics).
+
+        Missing variables count with their mean given the class, ``E[T | y]`` (Table 2).
+        """
+        sums = np.einsum("nk,ns->ks", class_weights, features.statistics)
+        if features.missing.shape[1]:
+            absent = np.einsum("nk,nv->kv", class_weights, features.missing)
+            sums = sums + absent[:, self.variable_of] * mu
+        return np.asarray(sums)
+
+    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
+        """Project every variable into the interior of its S; return how many were outside."""
+        checked = [b.family.check(m) for b, m in zip(self.blocks, self.split(mu), strict=True)]
+        return self.join([mu for mu, _ in checked]), sum(n for _, n in checked)
+
+    def divergence(self, mu: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Return the KL divergence of each variable, shape (..., n_variables)."""
+        pairs = zip(self.blocks, self.split(mu), self.split(other), strict=True)
+        return np.concatenate([b.family.divergence(m, o) for b, m, o in pairs], axis=-1)
+
+    def sample(self, parameters: FeatureParameters, classes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw a row for each of some classes, shape (n_rows, n_columns)."""
+        table = np.empty((len(classes), sum(len(b.columns) for b in self.blocks)))
+        for block, theta in zip(self.blocks, self.split(parameters.theta), strict=True):
+            table[:, list(block.columns)] = block.restored(block.family.sample(theta[classes], rng))
+        return table

@@ -1,0 +1,272 @@
+"""Naive Bayes of dense features: equal to scikit-learn's as a generative fit, safe beyond it, whole with gaps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.naive_bayes as reference
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.preprocessing import StandardScaler
+
+from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, MixedNB, PoissonNB, load_model
+from sdem_dist.families import GaussianFull
+from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
+
+TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
+IRIS, SPECIES = load_iris(return_X_y=True)
+RNG = np.random.default_rng(0)
+COUNTS, HALVES = RNG.poisson(np.tile([1.0, 3.0, 2.0], (90, 1)) + np.arange(90)[:, None] % 3), np.arange(90) % 3
+
+
+def table(name):
+    return TABLES[name](return_X_y=True)
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_nll_is_scikit_learns_gaussian(name, weighted):
+    X, y = table(name)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
+    theirs = reference.GaussianNB(var_smoothing=1e-6).fit(X, y, weights)
+    ours = GaussianNB(loss="nll", var_smoothing=1e-6).fit(X, y, weights)
+    np.testing.assert_allclose(ours.theta_, theirs.theta_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ours.var_, theirs.var_, rtol=1e-7)
+    np.testing.assert_allclose(ours.predict_joint_log_proba(X), theirs.predict_joint_log_proba(X), rtol=1e-6)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+@pytest.mark.parametrize("priors", [None, [0.2, 0.3, 0.5]])
+def test_nll_is_scikit_learns_bernoulli_and_categorical(priors):
+    for theirs, ours in (
+        (reference.BernoulliNB(alpha=0.5, binarize=2.0, class_prior=priors), BernoulliNB(alpha=0.5, binarize=2.0)),
+        (
+            reference.CategoricalNB(alpha=0.3, min_categories=9, class_prior=priors),
+            CategoricalNB(alpha=0.3, min_categories=9),
+        ),
+        (reference.CategoricalNB(fit_prior=False), CategoricalNB(fit_prior=False)),
+    ):
+        ours.set_params(loss="nll", class_prior=theirs.class_prior)
+        theirs.fit(COUNTS, HALVES)
+        ours.fit(COUNTS, HALVES)
+        np.testing.assert_allclose(
+            ours.predict_joint_log_proba(COUNTS), theirs.predict_joint_log_proba(COUNTS), rtol=1e-11
+        )
+
+
+@pytest.mark.parametrize("standardised", [False, True])
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+@pytest.mark.parametrize("merge", ["sum", "mean"])
+@pytest.mark.parametrize("name", ["iris", "wine", "breast cancer"])
+def test_training_never_ends_above_the_generative_fit(name, loss, merge, standardised):
+    X, y = table(name)
+    if standardised:
+        X = StandardScaler().fit_transform(X)
+    start = GaussianNB(loss="nll").fit(X, y).evaluate(X, y)
+    ended = GaussianNB(loss=loss, merge=merge, n_epochs=20).fit(X, y)
+    losses = [entry[loss] for entry in ended.history_]
+    assert max(losses) <= start[loss] * (1 + 1e-12)
+    assert losses[-1] < start[loss]
+    assert ended.evaluate(X, y)["accuracy"] >= start["accuracy"]
+
+
+@pytest.mark.parametrize("estimator", [BernoulliNB(binarize=2.0), CategoricalNB(), PoissonNB()], ids=str)
+@pytest.mark.parametrize("loss", ["ncll", "hinge", Blend(Hinge(2.0), 0.2), Hinge(0.0)], ids=str)
+def test_every_family_gains(estimator, loss):
+    cost = loss if not isinstance(loss, str) else {"ncll": Ncll(), "hinge": Hinge()}[loss]
+    start = clone(estimator).set_params(loss="nll").fit(COUNTS, HALVES).predict_joint_log_proba(COUNTS)
+    ended = clone(estimator).set_params(loss=loss).fit(COUNTS, HALVES).predict_joint_log_proba(COUNTS)
+    assert cost.value(ended, HALVES).mean() < cost.value(start, HALVES).mean()
+
+
+def test_the_same_bits_for_any_number_of_threads_and_lanes_that_only_share_the_work():
+    X, y = np.tile(table("digits")[0], (6, 1)), np.tile(table("digits")[1], 6)
+    fits = [GaussianNB(n_epochs=3, n_jobs=n, n_lanes=4).fit(X, y) for n in (1, 2)]
+    assert fits[0].theta_.tobytes() == fits[1].theta_.tobytes()
+
+
+@pytest.mark.parametrize("merge", ["sum", "mean"])
+def test_missing_values_are_summed_out(merge):
+    rng = np.random.default_rng(3)
+    X = IRIS.copy()
+    X[rng.random(X.shape) < 0.3] = np.nan
+    generative = GaussianNB(loss="nll").fit(X, SPECIES)
+    for k in range(3):
+        np.testing.assert_allclose(generative.theta_[k], np.nanmean(X[k == SPECIES], axis=0))
+        np.testing.assert_allclose(generative.var_[k], np.nanvar(X[k == SPECIES], axis=0), rtol=1e-6)
+    model = GaussianNB(merge=merge).fit(X, SPECIES)
+    assert model.evaluate(X, SPECIES)["ncll"] < generative.evaluate(X, SPECIES)["ncll"]
+    # what is missing takes no part: the score of the others alone
+    row, moments = X[:1].copy(), (model.theta_, model.var_)
+    row[0] = [5.0, np.nan, np.nan, 0.3]
+    by_hand = model.class_log_prior_ - 0.5 * sum(
+        np.log(2 * np.pi * moments[1][:, j]) + (row[0, j] - moments[0][:, j]) ** 2 / moments[1][:, j] for j in (0, 3)
+    )
+    np.testing.assert_allclose(model.predict_joint_log_proba(row)[0], by_hand, rtol=1e-9)
+    nothing = model.predict_proba(np.full((1, 4), np.nan))[0]
+    np.testing.assert_allclose(nothing, np.exp(model.class_log_prior_), rtol=1e-9)
+
+
+def test_documents_without_labels_help():
+    rng = np.random.default_rng(4)
+    labelled = np.concatenate([rng.choice(np.flatnonzero(k == SPECIES), 4, replace=False) for k in range(3)])
+    y = np.full(len(SPECIES), -1)
+    y[labelled] = SPECIES[labelled]
+    alone = GaussianNB(loss="nll", var_smoothing=1e-3).fit(IRIS[labelled], SPECIES[labelled]).score(IRIS, SPECIES)
+    together = GaussianNB(loss="nll", var_smoothing=1e-3, unlabelled=-1).fit(IRIS, y)
+    assert together.classes_.tolist() == [0, 1, 2]
+    assert together.class_count_.tolist() == [4, 4, 4]
+    assert together.score(IRIS, SPECIES) > alone
+    ignored = GaussianNB(unlabelled=-1, unlabelled_weight=0.0, loss="nll").fit(IRIS, y)
+    np.testing.assert_allclose(
+        ignored.theta_, [IRIS[labelled][SPECIES[labelled] == k].mean(0) for k in range(3)], rtol=1e-9
+    )
+
+
+def test_minus_one_is_a_class_unless_said_otherwise():
+    model = GaussianNB(loss="nll").fit(IRIS[:100], np.where(SPECIES[:100] == 0, -1, 1))
+    assert model.classes_.tolist() == [-1, 1]
+
+
+def test_samples_come_from_the_model():
+    model = GaussianNB(loss="nll").fit(IRIS, SPECIES)
+    X, y = model.sample(5000, random_state=1)
+    assert X.shape == (5000, 4)
+    for k in range(3):
+        np.testing.assert_allclose(X[y == k].mean(axis=0), model.theta_[k], atol=0.06)
+        np.testing.assert_allclose(X[y == k].var(axis=0), model.var_[k], rtol=0.15)
+    scores = model.predict_joint_log_proba(X)
+    np.testing.assert_allclose(model.score_samples(X), np.logaddexp.reduce(scores, axis=1))
+
+
+def test_other_class_priors_at_prediction():
+    model = GaussianNB(loss="nll").fit(IRIS[:120], SPECIES[:120])
+    moved = model.with_class_prior([0.1, 0.1, 0.8])
+    np.testing.assert_allclose(np.exp(moved.class_log_prior_), [0.1, 0.1, 0.8])
+    np.testing.assert_allclose(np.exp(model.class_log_prior_), [50 / 120, 50 / 120, 20 / 120])
+    with pytest.raises(ValueError, match="match number of classes"):
+        model.with_class_prior([0.5, 0.5])
+
+
+def mixed_table(n=400, seed=5):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(y, 1.0),
+            "colour": np.where(rng.random(n) < 0.3 + 0.4 * y, "red", rng.choice(["green", "blue"], n)),
+            "visits": rng.poisson(2 + 2 * y),
+            "member": rng.random(n) < 0.3 + 0.3 * y,
+            "waiting": rng.exponential(1.0 + y),
+        }
+    )
+    return frame, np.where(y, "yes", "no")
+
+
+def test_tables_of_mixed_columns(tmp_path):
+    frame, y = mixed_table()
+    kinds = {"visits": "poisson", "waiting": "exponential"}
+    model = MixedNB(kinds=kinds).fit(frame, y)
+    assert [type(b.family).__name__ for b in model._learner.model.blocks] == [
+        "Poisson", "Exponential", "Gaussian", "Categorical", "Categorical",
+    ]  # fmt: skip
+    gaussian = GaussianNB(loss="nll").fit(frame[["size", "visits", "waiting"]], y)
+    assert model.score(frame, y) > gaussian.score(frame[["size", "visits", "waiting"]], y)
+    odd = frame.head(3).assign(colour=["red", "violet", None])
+    assert np.isfinite(model.predict_proba(odd)).all()
+    assert model.predict_proba(odd)[1] == pytest.approx(model.predict_proba(odd.assign(colour=None))[1])
+    model.save(tmp_path / "mixed.model")
+    again = load_model(tmp_path / "mixed.model")
+    assert again.kinds == kinds
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+
+
+def test_columns_that_make_one_variable():
+    X = IRIS[:, [0, 1, 2, 3]]
+    joint = MixedNB(kinds={(0, 1, 2, 3): GaussianFull(4)}, loss="nll").fit(X, SPECIES)
+    apart = MixedNB(loss="nll").fit(X, SPECIES)
+    assert joint.evaluate(X, SPECIES)["nll"] < apart.evaluate(X, SPECIES)["nll"]
+    trained = MixedNB(kinds={(0, 1, 2, 3): GaussianFull(4)}).fit(X, SPECIES)
+    assert trained.evaluate(X, SPECIES)["ncll"] < joint.evaluate(X, SPECIES)["ncll"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ({"a": "gauss"}, "neither a family"),
+        ({7: "poisson"}, "no column 7"),
+        ({0: GaussianFull(2)}, "variable of 2 columns"),
+    ],
+)
+def test_kinds_that_make_no_sense(kinds, said):
+    with pytest.raises(ValueError, match=said):
+        MixedNB(kinds=kinds).fit(IRIS, SPECIES)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"loss": "huber"}, "loss must be"),
+        ({"merge": "max"}, "merge must be"),
+        ({"step": "paper"}, "merge='mean'"),
+        ({"n_epochs": 0}, "n_epochs"),
+        ({"prior_scale": -1.0}, "prior_scale"),
+        ({"var_smoothing": -1.0}, "var_smoothing"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, said):
+    with pytest.raises(ValueError, match=said):
+        GaussianNB(**settings).fit(IRIS, SPECIES)
+
+
+def test_values_that_are_none_of_the_familys():
+    with pytest.raises(ValueError, match=r"0 or 1|Bernoulli"):
+        BernoulliNB(binarize=None).fit(COUNTS, HALVES)
+    with pytest.raises(ValueError, match="not whole"):
+        CategoricalNB().fit(IRIS, SPECIES)
+    model = CategoricalNB(loss="nll").fit(COUNTS, HALVES)
+    with pytest.raises(ValueError, match="Categorical column"):
+        model.predict(COUNTS + 100)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GaussianNB(loss="nll"),
+        GaussianNB(loss=CostSensitiveHinge(((0, 1, 2), (1, 0, 1), (2, 1, 0)))),
+        MixedNB(n_epochs=3),
+    ],
+    ids=["nll", "costs", "mixed"],
+)
+def test_saved_and_loaded(estimator, tmp_path):
+    estimator.fit(IRIS, SPECIES)
+    estimator.save(tmp_path / "a.model")
+    again = load_model(tmp_path / "a.model")
+    np.testing.assert_array_equal(again.predict_proba(IRIS), estimator.predict_proba(IRIS))
+    assert again.loss == estimator.loss
+    assert again.history_ == estimator.history_
+    np.testing.assert_array_equal(
+        again.with_class_prior([0.5, 0.25, 0.25]).predict(IRIS),
+        estimator.with_class_prior([0.5, 0.25, 0.25]).predict(IRIS),
+    )
+
+
+@pytest.mark.parametrize("around", [OneVsRestClassifier, OneVsOneClassifier])
+def test_one_against_all_and_all_against_all(around):
+    assert around(GaussianNB(n_epochs=10)).fit(IRIS, SPECIES).score(IRIS, SPECIES) > 0.95
+
+
+def test_costs_move_the_border():
+    costly = CostSensitiveHinge(((0.0, 1.0, 1.0), (1.0, 0.0, 1.0), (1.0, 20.0, 0.0)))
+    plain = GaussianNB(loss="hinge").fit(IRIS, SPECIES).predict(IRIS)
+    careful = GaussianNB(loss=costly).fit(IRIS, SPECIES).predict(IRIS)
+    missed = [((SPECIES == 2) & (p == 1)).sum() for p in (plain, careful)]
+    assert missed[1] < missed[0]
+
+
+def test_validation_and_patience():
+    model = GaussianNB(n_epochs=40, patience=3).fit(IRIS[::2], SPECIES[::2], validation=(IRIS[1::2], SPECIES[1::2]))
+    values = [h["validation_ncll"] for h in model.history_]
+    assert model.evaluate(IRIS[1::2], SPECIES[1::2])["ncll"] == pytest.approx(min(values))

@@ -1,0 +1,72 @@
+"""Regression by a joint Gaussian: ridge regression where all is known, and a prediction where not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sdem_dist import GaussianRegressor, write_corpus
+
+X, Y = load_diabetes(return_X_y=True)
+
+
+@parametrize_with_checks([GaussianRegressor(n_epochs=5), GaussianRegressor(loss="nll")])
+def test_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+def test_without_a_prior_it_is_least_squares(loss):
+    ours, theirs = GaussianRegressor(loss=loss, alpha=0.0).fit(X, Y), LinearRegression().fit(X, Y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-3)
+    np.testing.assert_allclose(X @ ours.coef_ + ours.intercept_, ours.predict(X))
+    assert ours.variance_ == pytest.approx(((Y - theirs.predict(X)) ** 2).mean(), rel=1e-3)
+
+
+def test_the_prior_is_ridges_penalty():
+    ours = GaussianRegressor(loss="nll", alpha=20.0).fit(X, Y)
+    theirs = make_pipeline(StandardScaler(), Ridge(alpha=20.0)).fit(X, Y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("table", [load_diabetes, load_digits])
+def test_no_worse_than_ridge(table):
+    features, target = table(return_X_y=True)
+    ours, theirs = (
+        cross_val_score(model, features, target, cv=5).mean() for model in (GaussianRegressor(n_epochs=10), Ridge())
+    )
+    assert ours >= theirs - 0.001
+
+
+def test_features_missing():
+    rng = np.random.default_rng(1)
+    gaps = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    train, test = np.arange(0, 442, 2), np.arange(1, 442, 2)
+    joint = GaussianRegressor(loss="nll", n_epochs=50).fit(gaps[train], Y[train])
+    model = GaussianRegressor(n_epochs=50).fit(gaps[train], Y[train])
+    losses = [h["nll"] for h in joint.history_]
+    assert all(b <= a + 1e-9 for a, b in zip(losses, losses[1:], strict=False))  # EM
+    assert model.history_[-1]["ncll"] <= joint.history_[-1]["ncll"] + 1e-12
+    assert joint.score(gaps[test], Y[test]) > 0.3
+    assert model.score(gaps[test], Y[test]) > 0.3
+    mean, std = model.predict(np.full((1, 10), np.nan), return_std=True)
+    assert mean[0] == pytest.approx(Y[train].mean(), rel=0.1)
+    assert std[0] > model.predict(X[:1], return_std=True)[1][0]
+
+
+def test_from_a_corpus(tmp_path):
+    corpus = write_corpus(tmp_path / "t.zarr", np.column_stack([X, Y]), dense=True, shard_documents=100)
+    stored = GaussianRegressor(n_epochs=5).fit(corpus)
+    np.testing.assert_allclose(stored.predict(X), GaussianRegressor(n_epochs=5).fit(X, Y).predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("settings", "said"), [({"loss": "hinge"}, "loss must"), ({"alpha": -1.0}, "alpha must")])
+def test_settings_that_make_no_sense(settings, said):
+    with pytest.raises(ValueError, match=said):
+        GaussianRegressor(**settings).fit(X, Y)

@@ -1,0 +1,151 @@
+"""The theory behind sdEM, checked by finite differences on every family and loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from sklearn.linear_model import LogisticRegression
+
+from sdem_dist import MixedNB
+from sdem_dist.families import Bernoulli, Categorical, Exponential, Gaussian, GaussianFull, Multinomial, Poisson
+from sdem_dist.learners.features import FeatureSdem
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll, Nll
+from sdem_dist.models.features import Block, FeatureModel
+
+FAMILIES = [
+    Bernoulli(), Categorical(3), Multinomial(3, length=4), Poisson(), Exponential(), Gaussian(alpha=0.5), GaussianFull(2),
+]  # fmt: skip
+COSTS = CostSensitiveHinge(((0.0, 1.0, 2.0), (0.5, 0.0, 1.0), (1.0, 3.0, 0.0)))
+LOSSES = [Nll(), Ncll(), Hinge(), Hinge(0.0), COSTS, Blend(Hinge(), 0.3)]
+K = 3
+
+
+def problem(family, loss, seed=0, n=12, gaps=False, **settings):
+    """Return a learner, its documents, and a point inside S with N that sums to n."""
+    rng = np.random.default_rng(seed)
+    model = FeatureModel((Block(family, tuple(range(family.width))),))
+    learner = FeatureSdem(model, K, float(n), loss, **settings)
+    theta = family.to_natural(np.tile(family.centre, (40, 1)))
+    drawn = family.statistics(family.sample(theta, rng))
+    mu = np.stack([0.4 * family.centre + 0.6 * drawn[rng.integers(0, 40, 12)].mean(axis=0) for _ in range(K)])
+    table = family.sample(theta[:n], rng)
+    if gaps:
+        table[::4] = np.nan
+    labels = rng.integers(0, K, n).astype(np.int32)
+    counts = rng.dirichlet(np.full(K, 5.0)) * n
+    return learner, model.features(table, labels, rng.uniform(0.5, 1.5, n)), counts, mu
+
+
+def to_theta(model, counts, mu):
+    """Return minimal natural coordinates: of N without that of class 0, then of S."""
+    parameters = model.to_natural(mu, np.log(counts / counts.sum()))
+    of_n = parameters.log_prior - parameters.partitions.sum(axis=1)
+    return np.concatenate([(of_n - of_n[0])[1:], parameters.theta.ravel()])
+
+
+def loss_at(learner, features, coordinates):
+    """Return the summed loss and prior at natural coordinates."""
+    model = learner.model
+    theta = coordinates[K - 1 :].reshape(K, -1)
+    partitions = np.concatenate(
+        [b.family.log_partition(t) for b, t in zip(model.blocks, model.split(theta), strict=True)], axis=-1
+    )
+    of_n = np.concatenate([[0.0], coordinates[: K - 1]]) + partitions.sum(axis=1)
+    log_prior = of_n - logsumexp(of_n)
+    parameters = model.to_natural(
+        model.join([b.family.to_expectation(t) for b, t in zip(model.blocks, model.split(theta), strict=True)]),
+        log_prior,
+    )
+    total = learner.class_weights(model.scores(parameters, features), features)[1].sum()
+    nu = model.prior_weight
+    pseudo = (nu * model.centre * theta).sum() - learner.model.blocks[0].family.prior_weight * partitions.sum()
+    share = learner.prior_scale * features.weights.sum() / learner.n_documents
+    return total - share * (pseudo + learner.class_alpha * log_prior.sum())
+
+
+def jacobian(function, at, step=1e-6):
+    columns = []
+    for i in range(len(at)):
+        e = np.zeros_like(at)
+        e[i] = step
+        columns.append((np.atleast_1d(function(at + e)) - np.atleast_1d(function(at - e))) / (2 * step))
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+@pytest.mark.parametrize("gaps", [False, True])
+def test_theorem_2(family, loss, gaps):
+    learner, features, counts, mu = problem(family, loss, gaps=gaps)
+    class_step, step = learner.natural_gradient(counts, mu, learner._expected(counts, mu, features))
+    theta = to_theta(learner.model, counts, mu)
+    by_theta = jacobian(lambda t: loss_at(learner, features, t), theta)[0]
+    np.testing.assert_allclose(np.concatenate([class_step[1:], step.ravel()]), -by_theta, rtol=1e-4, atol=1e-5)
+    # the same by the Fisher information in mu: I(mu)^-1 dL/dmu
+    mass = counts.sum()
+
+    def theta_of(m):
+        pi = np.concatenate([[1.0 - m[: K - 1].sum()], m[: K - 1]])
+        return to_theta(learner.model, pi, m[K - 1 :].reshape(K, -1) / pi[:, None])
+
+    at = np.concatenate([counts[1:] / mass, (counts[:, None] * mu / mass).ravel()])
+    fisher = jacobian(theta_of, at)
+    by_mu = jacobian(lambda m: loss_at(learner, features, theta_of(m)), at)[0]
+    np.testing.assert_allclose(np.linalg.solve(fisher, by_mu), by_theta, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+def test_nll_steps_are_satos_online_em(family, hidden):
+    learner, features, counts, mu = problem(family, Nll(), gaps=True, prior_scale=0.0)
+    if hidden:
+        features = features._replace(labels=np.full(len(features.labels), -1, np.int32))
+    found = learner._expected(counts, mu, features)
+    learner = FeatureSdem(learner.model, K, found.weight, Nll(), prior_scale=0.0)
+    counts = counts * found.weight / counts.sum()
+    rho = 0.125
+    new_counts, new_mu, taken = learner._safe_step(counts, mu, found, rho)
+    assert taken == rho
+    np.testing.assert_allclose(new_counts, (1 - rho) * counts + rho * found.class_sums, rtol=1e-12)
+    old, new = counts[:, None] * mu, new_counts[:, None] * new_mu
+    np.testing.assert_allclose(new, (1 - rho) * old + rho * found.sums, rtol=1e-10, atol=1e-12)
+
+
+def test_steps_of_counts_are_natural_gradients_up_to_the_radial_part():
+    """Documents of varying length: N + rho g moves p = N / M as the natural gradient of g's loss by p does."""
+    rng = np.random.default_rng(2)
+    counts, g = rng.uniform(0.5, 3.0, 6), rng.standard_normal(6)
+    mass, p = counts.sum(), counts / counts.sum()
+    moved = jacobian(lambda rho: (counts + rho[0] * g) / (counts + rho[0] * g).sum(), np.zeros(1))[:, 0]
+    # loss -sum g_w ln p_w over M draws, in the free coordinates p_1.. of the simplex
+    gradient = g[1:] / p[1:] - g[0] / p[0]
+    fisher = mass * (np.diag(1.0 / p[1:]) + 1.0 / p[0])
+    np.testing.assert_allclose(moved[1:], np.linalg.solve(fisher, gradient), rtol=1e-6)
+
+
+def test_without_a_prior_ncll_reaches_logistic_regression():
+    rng = np.random.default_rng(3)
+    words, length, n = 4, 12, 400
+    p = rng.dirichlet(np.full(words, 4.0), 3)
+    y = rng.integers(0, 3, n)
+    X = np.stack([rng.multinomial(length, p[k]) for k in y]).astype(float)
+    kinds = {tuple(range(words)): Multinomial(words, length=length)}
+    ours = MixedNB(kinds=kinds, prior_scale=0.0, n_epochs=300).fit(X, y)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000).fit(X, y)
+    best = -theirs.predict_log_proba(X)[np.arange(n), y].mean()
+    assert ours.evaluate(X, y)["ncll"] == pytest.approx(best, abs=1e-6)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-3)
+
+
+def test_the_papers_own_steps_stay_inside():
+    """Section 4.1: whatever the steps, the check keeps the point inside S."""
+    learner, features, _, _ = problem(
+        Gaussian(alpha=1.0), Ncll(), merge="mean", step="paper", step_decay=0.01, judged=False
+    )
+    state = learner.init()
+    for epoch in range(3):
+        state = learner.update(state, learner.map(state, features, Lane(epoch, 0, 0, 0, 12, 12)))
+        assert learner.model.check(state.mu)[1] == 0
+        assert (state.class_counts > 0).all()

@@ -1,0 +1,86 @@
+"""The Slurm that ``slurm.sh start`` has started, never another; whatever a test does, its queue is empty afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faults.clusters import model, wait_until
+from reference.random_documents import random_counts
+from reference.trained_bits import bits
+
+from sdem_dist import write_corpus
+
+HOME = Path(os.environ.get("SDEM_SLURM", "/tmp/sdem-slurm-tests"))
+CONFIGURATION = HOME / "slurm.conf"
+
+
+def ask(*command: str) -> str:
+    """Run a command of Slurm and return what it prints."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+def queue() -> list[str]:
+    return ask("squeue", "--noheader", "--format=%A").split()
+
+
+@cache
+def runs() -> bool:
+    """Say whether our Slurm answers; asked once, since a Slurm that is gone takes long to say so."""
+    try:
+        ask("sinfo", "--noheader")
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+@pytest.fixture(autouse=True)
+def slurm(monkeypatch):
+    """Point the commands to our Slurm; afterwards nothing may be left in its queue."""
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'sdem_dist[jobqueue]'")
+    monkeypatch.setenv("SLURM_CONF", str(CONFIGURATION))
+    if not runs():
+        pytest.skip("our Slurm does not run here: tests/slurm/slurm.sh install, then start")
+    assert queue() == []
+    yield
+    try:
+        wait_until(lambda: queue() == [], "the queue is empty", 20)
+    finally:
+        for job in queue():
+            ask("scancel", job)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    X, y = random_counts(600, 50, 3, seed=7)
+    return write_corpus(tmp_path_factory.mktemp("slurm") / "corpus.zarr", X, y, shard_documents=64)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(corpus) -> str:
+    return bits(model(n_jobs=1).fit(corpus))
+
+
+@pytest.fixture
+def cluster_file(tmp_path, monkeypatch):
+    """Return a function that writes a cluster file and returns its path."""
+    import yaml
+
+    monkeypatch.chdir(tmp_path)  # jobs begin where they were submitted, and leave their logs there
+
+    def write(ours: dict[str, Any] | None = None, system: str = "slurm", **options: Any) -> Path:
+        content = {
+            "sdem-dist": {"jobs": 2, "wait-for-workers": 60, **(ours or {})},
+            "jobqueue": {
+                system: {"cores": 1, "processes": 1, "memory": "600MiB", "log-directory": "logs", **options},
+            },
+        }
+        path = tmp_path / "cluster.yaml"
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+    return write
