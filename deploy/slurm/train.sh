@@ -34,17 +34,20 @@ file=$checkpoints/scheduler-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}.json
 # Slurm sends this signal shortly before the walltime ends.
 trap 'echo "the walltime ends: requeued" >&2; scontrol requeue "$SLURM_JOB_ID"' USR1
 trap 'rm -f "$file"' EXIT
+# What this script starts dies with it, whatever Slurm's way of tracking processes: a requeued job begins alone.
+tied=()
+if command -v setpriv >/dev/null; then tied=(setpriv --pdeathsig KILL); fi
 
 eval "$(sdem cluster environment)" # what workers need of the memory allocator
 export DASK_LOGGING__DISTRIBUTED=warning
-dask scheduler "${listen[@]}" --port 0 --dashboard-address 127.0.0.1:0 --scheduler-file "$file" &
+"${tied[@]}" dask scheduler "${listen[@]}" --port 0 --dashboard-address 127.0.0.1:0 --scheduler-file "$file" &
 for _ in $(seq 120); do
   if [ -s "$file" ]; then break; fi
   sleep 0.5
 done
-srun --ntasks="$SLURM_NTASKS" dask worker "${listen[@]}" --dashboard-address 127.0.0.1:0 --nthreads 1 \
+"${tied[@]}" srun --ntasks="$SLURM_NTASKS" dask worker "${listen[@]}" --dashboard-address 127.0.0.1:0 --nthreads 1 \
   --memory-limit "${SLURM_MEM_PER_CPU:-0}MiB" --local-directory "${TMPDIR:-/tmp}" --scheduler-file "$file" &
-sdem train "$corpus" "$model" --scheduler "$file" --checkpoint "$checkpoints" --resume "$@" &
+"${tied[@]}" sdem train "$corpus" "$model" --scheduler "$file" --checkpoint "$checkpoints" --resume "$@" &
 driver=$!
 # A signal ends `wait`, not the driver: wait until it is really gone.
 status=0

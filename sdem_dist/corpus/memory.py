@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -25,7 +26,7 @@ class MemoryCorpus:
     X : sparse matrix or array of shape (n_documents, n_features)
         Counts or weights, never negative.
     y_positions : ndarray of shape (n_documents,), integers, or None
-        Position of each document's class in `classes`.
+        Position of each document's class in `classes`; -1 where it is not known, for learners that allow for this.
     classes : sequence of labels
         Empty if there are no labels.
     weights : ndarray of shape (n_documents,), optional
@@ -85,7 +86,10 @@ class MemoryCorpus:
         self._classes = tuple(classes)
         from sdem_dist.corpus.shards import find_problem
 
-        problem = find_problem(self._documents, len(self._classes))
+        known = self._documents
+        if labels is not None and labels.min() == -1:
+            known = replace(known, labels=np.maximum(labels, 0))
+        problem = find_problem(known, len(self._classes))
         if problem is not None:
             raise CorpusError(f"the matrix cannot be used: {problem}")
 
@@ -115,7 +119,11 @@ class MemoryCorpus:
         named = {name: getattr(documents, name) for name in ("data", "indices", "indptr", "labels", "weights")}
         checksums = {name: crc32c(array) for name, array in named.items() if array is not None}
         n_classes = len(self._classes)
-        counts = () if documents.labels is None else np.bincount(documents.labels, minlength=n_classes).tolist()
+        counts = (
+            ()
+            if documents.labels is None
+            else np.bincount(documents.labels[documents.labels >= 0], minlength=n_classes).tolist()
+        )
         shard = ShardInfo(documents.n_documents, documents.n_nonzeros, str(documents.data.dtype), checksums)
         return Header(
             n_documents=documents.n_documents,

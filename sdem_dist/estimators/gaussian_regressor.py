@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,19 +108,18 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
         source = self._source(X, y, sample_weight, client)
         lanes = self.n_lanes or max(1, min(LANES, source.n_documents // SUM_LANE_DOCUMENTS))
         once, epochs = (Plan(source.n_documents, n, 1, lanes, 0) for n in (1, self.n_epochs))
-        summary = run_quietly(Columns(source.n_features), once, source, client, self.n_jobs)
-        gaps = bool((summary.n < source.n_documents).any())
+        summary = run_quietly(Columns(source.n_features, weighted=True), once, source, client, self.n_jobs)
+        gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
         scale = np.where(summary.variance > 0, np.sqrt(summary.variance), 1.0)
         family = GaussianFull(source.n_features, max(float(self.alpha), 1e-9))  # what keeps the covariance regular
         columns = tuple(range(source.n_features))
         block = Block(family, columns, tuple(summary.mean.tolist()), tuple(scale.tolist()))
         model = FeatureModel((block,))
-        options, state = FitOptions(client=client), None
+        options = FitOptions(client=client)
+        state: Any = None
         for loss in (Nll(), Ncll()) if self.loss == "ncll" else (Nll(),):
             learner = GaussianRegression(model, 1, source.weight, loss, judged=True)
-            plan = (
-                epochs if gaps or isinstance(loss, Ncll) else replace(epochs, n_epochs=2)
-            )  # without gaps one step is all
+            plan = epochs if gaps or isinstance(loss, Ncll) else once
             initial = None if state is None else learner.restarted(state)
             state, history = fit_state(self, learner, plan, source, options, initial)
         self.history_ = [{k: h[k] for k in ("epoch", "seconds", "nll", "ncll") if k in h} for h in history]

@@ -67,6 +67,10 @@ class MultinomialNB(SdemClassifier):
         table of words and classes.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
+    unlabelled : label, default=None
+        The label, such as -1, of documents in memory whose class is not known; with ``loss="nll"``: `n_epochs` of EM.
+    unlabelled_weight : float, default=1.0
+        Weight of each of them.
     evaluate_every : int, default=1
         Record the losses over the training documents (and the validation documents) after every so many epochs; 0
         never.
@@ -125,6 +129,8 @@ class MultinomialNB(SdemClassifier):
         average: bool = False,
         n_blocks: int | None = None,
         class_weight: Any = None,
+        unlabelled: Any = None,
+        unlabelled_weight: float = 1.0,
         evaluate_every: int = 1,
         patience: int | None = None,
         n_jobs: int | None = None,
@@ -147,6 +153,8 @@ class MultinomialNB(SdemClassifier):
         self.average = average
         self.n_blocks = n_blocks
         self.class_weight = class_weight
+        self.unlabelled = unlabelled
+        self.unlabelled_weight = unlabelled_weight
         self.evaluate_every = evaluate_every
         self.patience = patience
         self.n_jobs = n_jobs

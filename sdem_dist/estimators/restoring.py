@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sdem_dist.learners.features import FeatureSdem, FeatureState
+from sdem_dist.learners.hidden_class import HiddenClassSdem
 from sdem_dist.learners.sdem import Sdem, SdemState
 
 
@@ -21,7 +22,7 @@ def restore_multinomial(
     ValueError
         An array has another shape than the settings say, or holds what no model does.
     """
-    learner = Sdem(**settings)
+    learner = (HiddenClassSdem if "unlabelled_weight" in settings else Sdem)(**settings)
     state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
     n_classes = learner.n_classes
     averaged = bool(state.n_averaged)

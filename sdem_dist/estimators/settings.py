@@ -10,6 +10,7 @@ import numpy as np
 
 from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.plan import Plan
+from sdem_dist.learners.hidden_class import HiddenClassSdem
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.losses import LOSSES
 
@@ -76,7 +77,8 @@ def plan(estimator: Any, n_documents: int, seed: int) -> Plan:
     """
     e = estimator
     if e.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
-        return Plan(n_documents, 1, 1, e.n_lanes or default_lanes(n_documents, 1), seed)
+        epochs = 1 if e.unlabelled is None else e.n_epochs
+        return Plan(n_documents, epochs, 1, e.n_lanes or default_lanes(n_documents, 1), seed)
     if e.merge == "sum":
         if e.rounds_per_epoch is not None:
             raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
@@ -100,7 +102,7 @@ def check(estimator: Any) -> None:
         if getattr(e, name) not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, got {getattr(e, name)!r}")
     positive_integers(e, "n_epochs", "n_lanes", "rounds_per_epoch", "batch_size", "patience", "n_jobs")
-    for name in ("step_decay", "tolerance", "prior_scale"):
+    for name in ("step_decay", "tolerance", "prior_scale", "unlabelled_weight"):
         value = getattr(e, name)
         if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
             raise ValueError(f"{name} must be a finite number that is not negative, got {value!r}")
@@ -113,6 +115,8 @@ def check(estimator: Any) -> None:
             raise ValueError(f"alpha must be 'laplace', 'log' or a number, got {e.alpha!r}")
     elif not (isinstance(e.alpha, int | float | np.floating | np.integer) and 0 <= e.alpha <= LARGEST):
         raise ValueError(f"alpha must be 'laplace', 'log' or a number between 0 and {LARGEST:.3g}, got {e.alpha!r}")
+    if e.unlabelled is not None and (e.loss != "nll" or e.class_weight is not None):
+        raise ValueError("unlabelled documents need loss='nll', and no class_weight")
     for name in ("alpha", "prior_scale"):
         if getattr(e, name) == 0 and e.loss != "nll":
             raise ValueError(
@@ -155,7 +159,10 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
     seed = seed_of(e.random_state)
     plan_ = plan(e, source.n_documents, seed)
     exact = plan_.n_lanes == plan_.n_rounds == 1 and (e.batch_size or 1) == 1
-    return Sdem(
+    hidden = {} if e.unlabelled is None else {"unlabelled_weight": float(e.unlabelled_weight)}
+    kind: Any = Sdem if e.unlabelled is None else HiddenClassSdem
+    made: Sdem = kind(
+        **hidden,
         n_features=source.n_features,
         n_classes=n_classes,
         n_documents=source.weight if n_documents is None else n_documents,
@@ -173,6 +180,7 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
         class_weight=class_weights(e.class_weight, source),
         seed=seed,
     )
+    return made
 
 
 def _absence(absence: str | float, n_classes: int, weighted: bool) -> float:

@@ -27,16 +27,19 @@ def speaking_words(estimator: Any, n_words: int = 10) -> dict[Any, list[str]]:
 
     Parameters
     ----------
-    estimator : fitted MultinomialNB
+    estimator : fitted classifier
     n_words : int
 
     Returns
     -------
     dict of class to list of str
-        The loudest first; a model without vocabulary names words by their numbers.
+        The loudest first; a model without vocabulary names words by their numbers. Empty for models of other things
+        than counts of words.
     """
     from scipy.special import rel_entr
 
+    if not hasattr(estimator, "feature_log_prob_"):
+        return {}
     p = np.exp(estimator.feature_log_prob_)
     others = (p.sum(axis=0) - p) / (len(p) - 1)
     say = rel_entr(p, others)  # p ln(p / others), 0 where p is

@@ -43,6 +43,8 @@ def test_requeued_and_resumed(epochs, by, tmp_path, monkeypatch):
         wait_until(lambda: any(tmp_path.glob("kept/*.sdem")), "the first epoch has ended", 60)
         ask(*(["scancel", "--batch", "--signal=USR1", job] if by == "signal" else ["scontrol", "requeue", job]))
     wait_until(lambda: queue() == [], "the job has ended", 400)
+    left = subprocess.run(["pgrep", "-f", f"scheduler-{job}-"], capture_output=True, text=True, timeout=30, check=False)
+    assert left.stdout == ""
     shown, log = ask("scontrol", "show", "job", job), (tmp_path / "log").read_text()
     assert "JobState=COMPLETED" in shown, log
     restarts = re.search(r"Restarts=(\d+)", shown)
