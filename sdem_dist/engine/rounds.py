@@ -53,7 +53,9 @@ class Bundling:
         size = 1
         while 2 * size <= enough and size * self._lane_seconds < shortest and 2 * size * self._lane_seconds < LONGEST:
             size *= 2
-        return size
+        # A whole subtree travels as one sum; a part of one as all its leaves.
+        whole = 1 < size < ARITY <= enough and ARITY * self._lane_seconds < LONGEST
+        return ARITY if whole else size
 
 
 def submit_round(

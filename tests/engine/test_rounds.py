@@ -125,7 +125,7 @@ def test_bundles_follow_measured_time():
     for lane_seconds in (1e-5, 0.004, 0.03, 0.2, 60.0):
         bundling.measured([tasks.Work(lane, 64, 1, "here", map=64 * lane_seconds) for lane in (0, 64)])
         sizes.append(bundling.size)
-    assert sizes == [32, 32, 4, 1, 1]
+    assert sizes == [32, 32, 16, 1, 1]
     assert level_of(32) == 1
     many = Bundling(replace(plan, n_lanes=20_000), SimpleNamespace(n_workers=250))
     many.measured([tasks.Work(0, 1, 1, "here", map=0.07)])

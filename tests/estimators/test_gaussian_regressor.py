@@ -73,3 +73,14 @@ def test_from_a_corpus(tmp_path):
 def test_settings_that_make_no_sense(settings, said):
     with pytest.raises(ValueError, match=said):
         GaussianRegressor(**settings).fit(X, Y)
+
+
+@pytest.mark.slow
+def test_the_same_bits_on_dask(tmp_path):
+    from distributed import Client
+
+    corpus = write_corpus(tmp_path / "t.zarr", np.column_stack([X, Y]), dense=True, shard_documents=100)
+    alone = GaussianRegressor(n_epochs=3, n_lanes=3).fit(corpus)
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as client:
+        spread = GaussianRegressor(n_epochs=3, n_lanes=3).fit(corpus, client=client)
+    assert spread.coef_.tobytes() == alone.coef_.tobytes()
