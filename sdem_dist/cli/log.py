@@ -73,8 +73,8 @@ def read_events(path: Path) -> list[dict[str, Any]]:
             event = json.loads(line)
             event["event"]
         except (ValueError, KeyError, TypeError) as error:
-            if number == len(lines) and not line.endswith("\n"):
-                break
+            if number == len(lines) or '"RunStarted"' in lines[number]:  # cut short when the run was killed
+                continue
             raise click.ClickException(f"{path}, line {number}: no event; is it a log of sdem train --log?") from error
         events.append(event)
     return events
@@ -84,11 +84,9 @@ def epochs(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what every epoch cost: seconds of wall time, and of all workers by what they were spent on."""
     rows: list[dict[str, Any]] = []
     spent: dict[str, float] = defaultdict(float)
-    n_workers = 1
     for event in events:
         kind = event["event"]
         if kind == "RunStarted":
-            n_workers = event["n_workers"]
             spent = defaultdict(float)
         elif kind == "LanesEnded":
             for part in ("read", "prepare", "map", "merge"):
@@ -97,10 +95,10 @@ def epochs(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         elif kind == "RoundEnded":
             spent["merge"] += event["merge"]
             spent["wall"] += event["seconds"]
+            spent["worker_seconds"] += event["seconds"] * event["n_workers"]
         elif kind == "EpochEnded":
             spent["transfer"] = event["transfer"]
-            whole = spent["wall"] * n_workers
-            spent["wait"] = max(0.0, whole - sum(spent[part] for part in PARTS if part != "wait"))
-            rows.append({"epoch": event["epoch"] + 1, "worker_seconds": whole, **dict.fromkeys(PARTS, 0.0), **spent})
+            spent["wait"] = max(0.0, spent["worker_seconds"] - sum(spent[part] for part in PARTS if part != "wait"))
+            rows.append({"epoch": event["epoch"] + 1, "documents": 0, **dict.fromkeys(PARTS, 0.0), **spent})
             spent = defaultdict(float)
     return rows

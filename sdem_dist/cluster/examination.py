@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 import uuid
@@ -78,7 +79,15 @@ def examine(client: Client, folder: Path, n_features: int | None = None, n_class
 
 
 def _ask(client: Client, function: Any, *args: Any, workers: list[str] | None = None) -> Any:
-    answers = client.run(function, *args, workers=workers, on_error="return")
+    async def within_deadline() -> Any:
+        run = client.run(function, *args, workers=workers, on_error="return", asynchronous=True)
+        return await asyncio.wait_for(run, SECONDS)
+
+    try:
+        answers = client.sync(within_deadline)
+    except TimeoutError as error:
+        asked = ", ".join(workers or client.scheduler_info(n_workers=-1)["workers"])
+        raise ClusterError(f"no answer within {SECONDS:g} s from all of: {asked}") from error
     for worker, answer in answers.items():
         if isinstance(answer, Exception):
             raise ClusterError(f"the worker {worker} did not answer: {type(answer).__name__}: {answer}") from answer

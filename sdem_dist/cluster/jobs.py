@@ -164,6 +164,8 @@ def _ended_by_signals() -> Iterator[None]:
         return
 
     def leave(number: int, _: Any) -> None:
+        for each in (signal.SIGTERM, signal.SIGHUP):  # a second one would end the clean-up halfway
+            signal.signal(each, signal.SIG_IGN)
         sys.exit(128 + number)
 
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}

@@ -52,13 +52,19 @@ class Keeper:
     async def _keep(self) -> None:
         while not self._stopped:
             await asyncio.sleep(PULSE)
-            lost = [name for name, job in list(self._cluster.workers.items()) if await self._is_lost(name, job)]
-            if self._stopped:
-                return
-            if lost:
-                await self._cluster.scale_down(lost)
-            if lost or set(self._cluster.worker_spec) != set(self._cluster.workers):
-                self._cluster.scale(jobs=self._settings.jobs)
+            try:
+                await self._look_after()
+            except Exception as error:  # noqa: BLE001  whatever it is, the next pulse tries again
+                self._say(f"jobs could not be looked after ({type(error).__name__}: {error}); trying again")
+
+    async def _look_after(self) -> None:
+        lost = [name for name, job in list(self._cluster.workers.items()) if await self._is_lost(name, job)]
+        if self._stopped:
+            return
+        if lost:
+            await self._cluster.scale_down(lost)
+        if lost or set(self._cluster.worker_spec) != set(self._cluster.workers):
+            self._cluster.scale(jobs=self._settings.jobs)
 
     async def _is_lost(self, name: Any, job: Any) -> bool:
         now = time.monotonic()

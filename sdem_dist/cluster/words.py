@@ -39,9 +39,12 @@ def about(system: str, job_id: str) -> tuple[str, bool | None]:
     lines = [line for line in answer.stdout.splitlines() if re.search(shown, line)]
     words = _first_lines("\n".join(lines).strip() or answer.stderr.strip())
     unknown = answer.returncode != 0 or not words
-    if unknown and re.search(r"connect|contact|communicat|timed out", answer.stderr, re.IGNORECASE):
-        return words, None
+    if unknown and answer.stderr.strip() and not re.search(UNKNOWN_JOB, answer.stderr, re.IGNORECASE):
+        return words, None  # it speaks of itself, not of the job
     return words or f"job {job_id} is not in the queue", unknown or re.search(over, answer.stdout) is not None
+
+
+UNKNOWN_JOB = r"invalid job|unknown job|not found|do(es)? not exist|no such job"
 
 
 def log_of(job_id: str, folder: str | None) -> str:

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -27,6 +28,8 @@ PULSE = 2.0
 """Seconds between two looks at the cluster while waiting."""
 WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
+EVERYWHERE = 120.0
+"""Seconds for what every worker does before the run; it only saves time, so that a worker that hangs is not waited for."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +68,7 @@ class DaskExecutor:
         self._silence = _seconds("silence", silence, SILENCE)
         self._address = self._scheduler.address
         self._workers: list[str] = []
+        self._threads = 0
         self._events: list[Event] = []
         self._asked = time.time()
         self._looked = self._peopled = time.monotonic()
@@ -76,8 +80,8 @@ class DaskExecutor:
 
     @property
     def n_workers(self) -> int:
-        """How many workers there were when last looked, at least 1."""
-        return max(1, len(self._workers))
+        """How many threads the workers had when last looked, at least 1."""
+        return max(1, self._threads)
 
     def everywhere(self, function: Callable[..., None], *args: Any) -> None:
         """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
@@ -85,12 +89,8 @@ class DaskExecutor:
         for workers in (list(first), [worker for worker in self._workers if worker not in first]):
             if workers:
                 # A worker lost meanwhile compiles when it is back; what else fails here fails in a task, which says more.
-                self._client.sync(
-                    self._while_alive,
-                    lambda workers=workers: self._client.run(
-                        function, *args, workers=workers, on_error="ignore", asynchronous=True
-                    ),
-                )
+                run = partial(self._client.run, function, *args, workers=workers, on_error="ignore", asynchronous=True)
+                self._client.sync(self._while_alive, partial(_within, run, EVERYWHERE))
 
     def noticed(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last asked."""
@@ -113,7 +113,7 @@ class DaskExecutor:
         where: dict[str, Any] = {}
         if affinity is not None and self._workers:
             where = {
-                "workers": [self._workers[min(int(affinity * self.n_workers), self.n_workers - 1)]],
+                "workers": [self._workers[min(int(affinity * len(self._workers)), len(self._workers) - 1)]],
                 "allow_other_workers": True,
             }
         # The function comes first: Dask groups its measurements by what precedes the first number.
@@ -218,6 +218,7 @@ class DaskExecutor:
         self._events += [WorkerLost(worker) for worker in self._workers if worker not in present]
         self._events += [WorkerJoined(worker) for worker in present if worker not in self._workers]
         self._workers = _slots(self._workers, present)
+        self._threads = sum(present.values())
         if await self._answer(self._scheduler.ncores_running):
             self._peopled = self._looked
         elif self._looked - self._peopled >= self._wait_for_workers:
@@ -252,6 +253,11 @@ def _attempt(function: Callable[..., Any], *args: Any) -> Any:
 
 def _same_attempt(error: BaseException, known: BaseException | None) -> bool:
     return error is known or getattr(error, "attempt", error) == getattr(known, "attempt", known)
+
+
+async def _within(start: Callable[[], Awaitable[Any]], seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(start(), seconds)
 
 
 def _identity(value: Any) -> Any:

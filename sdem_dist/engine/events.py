@@ -89,6 +89,8 @@ class RoundEnded:
     round: int
     seconds: float
     """Wall time since the round before ended."""
+    n_workers: int
+    """Tasks that could run at once."""
     merge: float
     """Seconds of tasks that only combined statistics or updated the state."""
 
@@ -127,6 +129,7 @@ class RunEnded:
 
 Event = (
     RunStarted
+    | Compiled
     | ShardsLeftOut
     | WorkerJoined
     | WorkerLost

@@ -25,7 +25,11 @@ class JsonLines:
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.open("a").close()  # a path that cannot be written is noticed before the run
+        with self._path.open("ab+") as file:  # a path that cannot be written is noticed before the run
+            if file.tell():
+                file.seek(-1, 2)
+                if file.read(1) != b"\n":  # a run that was killed while it wrote
+                    file.write(b"\n")
 
     def __call__(self, event: Event) -> None:
         """Append one event."""

@@ -139,17 +139,20 @@ class Flight:
         """Submit one more round."""
         size = self._bundling.size
         blocks = submit_round(self._source, self._plan, self._executor, self.blocks, epoch, round_, size)
+        same = blocks is self.blocks  # a round without documents
         self._states.append(blocks)
         # Submitted before the tasks of later rounds, it comes before them.
-        self._rounds.append((epoch, round_, self._executor.submit(tasks.work_behind, *blocks)))
+        work = None if same else self._executor.submit(tasks.work_behind, *blocks)
+        self._rounds.append((epoch, round_, work))
 
     def land(self) -> Ended:
         """Wait for the end of the first round under way."""
         epoch, round_, work = self._rounds[0]
-        ended = Ended(epoch, round_, self._executor.result(work))
+        ended = Ended(epoch, round_, () if work is None else self._executor.result(work))
         self._rounds.popleft()
         self._states.popleft()
-        self._bundling.measured(ended.work)
+        if ended.work:
+            self._bundling.measured(ended.work)
         return ended
 
     def replace(self, blocks: list[Any]) -> None:

@@ -109,6 +109,7 @@ def train(
     best: Any = None
     if checkpoints is not None and resume and (found := checkpoints.latest(run, type(first))) is not None:
         progress, initial, best = found
+        found = None  # a wide state is not to be kept twice
         if progress.epoch > plan.n_epochs:
             raise ModelError(
                 f"the newest checkpoint in {checkpoints.folder} has run {progress.epoch} epochs, more than the "
@@ -143,13 +144,15 @@ def train(
                 emit(event)
             before, started = started, time.perf_counter()
             seconds += started - before
-            _tell(emit, ended, started - before)
+            _tell(emit, ended, started - before, executor.n_workers)
             if ended.round < plan.n_rounds - 1:
                 continue
+            moved = executor.transfer_seconds()
             metrics = _score(source, plan, executor, flight.blocks, monitoring) if scores and not flight else {}
             history.append({"epoch": ended.epoch + 1, "seconds": seconds, **metrics})
             rate = plan.n_documents / max(seconds, 1e-9)
-            emit(EpochEnded(ended.epoch, seconds, rate, executor.transfer_seconds(), metrics))
+            emit(EpochEnded(ended.epoch, seconds, rate, moved, metrics))
+            executor.transfer_seconds()  # what evaluation moved belongs to no epoch
             seconds, started = 0.0, time.perf_counter()
             watched = metrics.get(f"validation_{monitoring.monitor}")
             if monitoring.patience is not None and watched is not None:
@@ -161,16 +164,20 @@ def train(
             whole = flight.value()
             emit(CheckpointWritten(at.epoch, at.round, checkpoints.write(run, at, whole, best)))
             flight.replace(_put(learner, executor, whole, n))  # cuts the chain of tasks behind the state
+            del whole
             started = time.perf_counter()
+    for event in executor.noticed():
+        emit(event)
     emit(RunEnded(len(history), "patience" if stopped else "epochs"))
     return Result(best if best is not None else flight.value(), history)
 
 
-def _tell(emit: Callback, ended: Ended, seconds: float) -> None:
+def _tell(emit: Callback, ended: Ended, seconds: float, n_workers: int) -> None:
     for work in ended.work:
         if work.n_lanes:
             emit(LanesEnded(ended.epoch, ended.round, *work))
-    emit(RoundEnded(ended.epoch, ended.round, seconds, sum(w.merge for w in ended.work if not w.n_lanes)))
+    merge = sum(w.merge for w in ended.work if not w.n_lanes)
+    emit(RoundEnded(ended.epoch, ended.round, seconds, n_workers, merge))
 
 
 def _score(

@@ -129,15 +129,17 @@ class Sdem:
 
     def init(self) -> SdemState:
         """Return mu_0, the prior's (Algorithm 1, line 1)."""
-        shape = (self.n_features, self.n_classes)
+        words = np.full((self.n_features, self.n_classes), self.alpha)
         return SdemState(
-            words=np.full(shape, self.alpha),
-            totals=np.full(self.n_classes, self.alpha * self.n_features),
+            words=words,
+            totals=words.sum(axis=0),
             class_counts=np.full(self.n_classes, 0.0 if self.loss == "nll" else self.class_alpha),
             gamma=0.0,
             class_gamma=0.0,
             t=0.0,
-            mean_words=np.empty((0, 0)),
+            mean_words=np.zeros_like(words)
+            if self.average
+            else np.empty((0, 0)),  # from the start: memory is checked once
             mean_class_counts=np.empty(0),
             n_averaged=0.0,
         )

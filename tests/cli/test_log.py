@@ -59,7 +59,7 @@ def test_parts_add_up():
         {"event": "RunStarted", "n_workers": 3},
         lane,
         lane,
-        {"event": "RoundEnded", "seconds": 5.0, "merge": 0.5},
+        {"event": "RoundEnded", "seconds": 5.0, "n_workers": 3, "merge": 0.5},
         {"event": "EpochEnded", "epoch": 0, "transfer": 0.75},
     ]
     (row,) = epochs(events)
@@ -72,7 +72,7 @@ def test_parts_add_up():
     ("text", "says"),
     [
         ("", "no epoch"),
-        ("{}\n", "line 1"),
+        ("{}\n{}\n", "line 1"),
         ('{"event": "RunStarted", "n_workers": 1}\n{"eve', "no epoch"),
         ("[1]\nx\n", "line 1"),
     ],

@@ -70,7 +70,7 @@ def test_cluster_has_the_same_interface(client):
     from sdem_dist.engine.dask import DaskExecutor
 
     executor = DaskExecutor(client)
-    assert executor.n_workers == 1
+    assert executor.n_workers == 2  # threads
     handle = executor.submit(operator.add, executor.put(2), 3, affinity=0.9)
     executor.wait(handle)
     assert executor.result(handle) == 5
