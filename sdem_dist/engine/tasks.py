@@ -115,8 +115,13 @@ class Source(NamedTuple):
             yield documents
 
 
+_compiled: set[type] = set()
+
+
 def compile_kernels(source: Source, n_blocks: int) -> None:
-    """Run the learner on the first document, so that what it compiles is there before anything is timed."""
+    """Run a learner of this kind on one document, once in a process, so that it is compiled before anything is timed."""
+    if type(source.learner) in _compiled:
+        return
     learner, corpus, lane = source.learner, source.corpus, Lane(0, 0, 0, 0, 1, 1)
     blocks = [initial_block(learner, b, n_blocks) for b in range(n_blocks)]
     state = source.state(blocks)
@@ -125,6 +130,7 @@ def compile_kernels(source: Source, n_blocks: int) -> None:
         part = Timed([learner.map(state, documents, lane)] * 2)
         update(learner, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
         learner.evaluate(state, [documents])
+    _compiled.add(type(learner))
 
 
 def initial_block(learner: Learner, block: int, n_blocks: int) -> Timed:

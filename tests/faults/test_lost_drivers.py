@@ -62,7 +62,9 @@ def test_a_driver_in_one_process_dies(what, corpus, undisturbed, folder, tmp_pat
     counts = work(folder)
     if point.startswith(("map", "combine", "update")):
         assert counts[point] == 2
-        done_twice = {tuple(p.split()[1:3]) for p, n in counts.items() if n == 2 and p.startswith("map")}
+        done_twice = {
+            tuple(p.split()[1:3]) for p, n in counts.items() if n == 2 and p.startswith("map") and p != "map 0 0 0"
+        }  # which compiles, too
         assert done_twice == {tuple(point.split()[1:3])}, "only the round under way is done again"
     if newest:
         assert epoch == int(re.findall(r"\d+", newest[-1].name)[0])

@@ -23,8 +23,8 @@ def test_undisturbed_work_is_done_once(corpus, undisturbed, folder):
     with sabotaged(folder):
         assert bits(model(n_jobs=1).fit(corpus)) == undisturbed
     counts = work(folder)
-    compiled = {"map 0 0 0", "update 0 0"}  # run once on one document before the first round
-    assert {counts[point] for point in compiled} == {2}
+    compiled = {"map 0 0 0", "update 0 0"}  # run once a process on one document before the first round
+    assert {counts[point] for point in compiled} <= {1, 2}
     assert {n for point, n in counts.items() if not point.startswith("send") and point not in compiled} == {1}
     rounds = SETTINGS["n_epochs"] * SETTINGS["rounds_per_epoch"]
     assert sum(point.startswith("map") for point in counts) == rounds * SETTINGS["n_lanes"]
