@@ -42,7 +42,12 @@ Examples:
 @click.option(
     "--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]"
 )
-@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Merges an epoch.  [default: 8]")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Merges an epoch.  [default: 8, down to 1 for half a million documents]",
+)
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step.  [default: 1; with --merge sum 128]"
 )

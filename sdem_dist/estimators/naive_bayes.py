@@ -41,7 +41,8 @@ class MultinomialNB(SdemClassifier):
         Lanes of a round. None: a function of the number of documents, never of the cluster,
         see `sdem_dist.estimators.settings.default_lanes`.
     rounds_per_epoch : int, default=None
-        Merges an epoch. None: with ``merge="mean"`` 8, or 1 where there is one lane; with ``merge="sum"`` as many as
+        Merges an epoch. None: with ``merge="mean"`` 8, fewer from 125,000 documents on, 1 from 500,001 on or
+        where there is one lane; with ``merge="sum"`` as many as
         `batch_size` asks for, and nothing else may be given.
     merge : {"mean", "sum"}, default="mean"
         "mean": each lane runs sdEM over its documents and the lanes' expectation parameters are averaged, each word's

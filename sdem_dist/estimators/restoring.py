@@ -26,11 +26,12 @@ def restore_multinomial(
     state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
     n_classes = learner.n_classes
     averaged = bool(state.n_averaged)
+    has_means = averaged or (learner.average and state.mean_words.size > 0)  # there before the first round averaged
     expected = {
         "words": (n_features, n_classes),
         "totals": (n_classes,),
         "class_counts": (n_classes,),
-        "mean_words": (n_features, n_classes) if averaged else (0, 0),
+        "mean_words": (n_features, n_classes) if has_means else (0, 0),
         "mean_class_counts": (n_classes,) if averaged else (0,),
         **dict.fromkeys(("gamma", "class_gamma", "t", "n_averaged"), ()),
     }

@@ -46,7 +46,7 @@ class SdemState(NamedTuple):
     t: float
     """Documents seen, a document of weight w counting w."""
     mean_words: Any
-    """Mean of N + gamma over the rounds averaged (Polyak-Ruppert); shape (0, 0) where there are none."""
+    """Mean of N + gamma over the rounds averaged (Polyak-Ruppert); shape (0, 0) where none will be."""
     mean_class_counts: np.ndarray
     """Mean of C + class_gamma over the same rounds; shape (0,) where there are none."""
     n_averaged: float

@@ -40,6 +40,7 @@ def assert_same_model(a: MultinomialNB, b: MultinomialNB) -> None:
     "parameters",
     [
         {}, {"loss": "hinge", "merge": "sum"}, {"loss": "nll", "alpha": 0.5}, {"average": True, "n_epochs": 3},
+        {"average": True, "n_epochs": 1},
         {"class_prior": np.array([0.2, 0.3, 0.5])}, {"class_prior": (0.5, 0.5, 0.0)}, {"fit_prior": False},
         {"class_weight": "balanced"}, {"class_weight": {0: 2.0, 2: 0.5}}, {"class_weight": {np.int64(1): 3.0}},
         {"random_state": np.random.RandomState(0)}, {"alpha": np.float64(0.3), "n_lanes": np.int64(2)},
