@@ -9,7 +9,6 @@ from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import Plan, cut
 from sdem_dist.engine.tree import ARITY
-from sdem_dist.evaluation import finish
 
 DOCUMENTS = 16_384
 """Documents that one task scores, about."""
@@ -38,7 +37,7 @@ def groups_of_plan(plan: Plan) -> list[Group]:
 def evaluate(
     source: tasks.Source, groups: Sequence[Group], executor: Executor, blocks: Sequence[Any]
 ) -> dict[str, float]:
-    """Return the metrics of a state over documents, see `sdem_dist.evaluation.finish`.
+    """Return the metrics of a state over documents, see the learner's `metrics`.
 
     Parameters
     ----------
@@ -50,4 +49,4 @@ def evaluate(
     parts = [executor.submit(tasks.evaluate, source, ranges, *blocks, affinity=affinity) for affinity, ranges in groups]
     while len(parts) > ARITY:
         parts = [executor.submit(tasks.add, *parts[i : i + ARITY]) for i in range(0, len(parts), ARITY)]
-    return finish(tasks.add(*(executor.result(part) for part in parts)))
+    return source.learner.metrics(tasks.add(*(executor.result(part) for part in parts)))

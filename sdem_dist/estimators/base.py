@@ -1,31 +1,31 @@
-"""What classifiers trained by sdEM share: training by the engine, predictions from joint scores, evaluation, files."""
+"""What all estimators share: training by the engine, evaluation, files."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.estimators import inputs
 from sdem_dist.estimators.fitting import FitOptions
-from sdem_dist.estimators.scoring import over_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from typing import Self
 
     from sdem_dist.engine.events import Callback
 
 
-class SdemClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the classifiers; they say how parameters make a learner, and how documents are scored."""
+class EngineEstimator(BaseEstimator):
+    """Base of the estimators; they say how parameters make a learner, and what its state means."""
 
     _sparse: bool
     """Whether documents are CSR matrices rather than dense tables."""
+    _restore: Callable[..., Any]
+    """From arrays, settings and the number of features to the learner and the state of a model file."""
     _learner: Any
     _state: Any
     _parameters: Any
@@ -35,8 +35,17 @@ class SdemClassifier(ClassifierMixin, BaseEstimator):
         """Return the learner, its state after training, and the history."""
 
     @abstractmethod
-    def _joint_log_proba(self, X: Any) -> np.ndarray:
-        """Return ln p(y, d) of documents in memory."""
+    def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> inputs.Source:
+        """Return what `fit` trains on, checked."""
+
+    @abstractmethod
+    def _evaluation_source(self, X: Any, y: Any, client: Any) -> inputs.Source:
+        """Return documents to score with the fitted model, checked against it."""
+
+    @property
+    @abstractmethod
+    def _monitor(self) -> str:
+        """Return the metric of validation documents that has to fall."""
 
     def fit(
         self,
@@ -58,8 +67,8 @@ class SdemClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-            What the model is of: counts or weights for `MultinomialNB`, a table, perhaps with NaN, for the models of dense
-            features. A corpus brings its labels.
+            What the model is of: counts or weights, or a table, perhaps with NaN, for the models of dense features. A corpus
+            brings its labels.
         y : array-like of shape (n_samples,), default=None
             Class labels; None with a corpus.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -98,7 +107,7 @@ class SdemClassifier(ClassifierMixin, BaseEstimator):
             from sdem_dist.estimators.damage import sound_part
 
             X, self.damaged_shards_ = sound_part(X, client, self.n_jobs, callbacks)
-        source = inputs.training_source(self, X, y, sample_weight, client)
+        source = self._training_source(X, y, sample_weight, client)
         options = FitOptions(client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks)
         self._describe(source)
         self._learner, self._state, self.history_ = self._train(source, options)
@@ -107,52 +116,11 @@ class SdemClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _describe(self, source: inputs.Source) -> None:
-        self.classes_ = source.classes
         self.n_features_in_ = source.n_features
         self.vocabulary_, self.vectorizer_, self.idf_ = source.vocabulary, source.vectorizer, source.idf
 
-    def predict_joint_log_proba(self, X: Any) -> Any:
-        """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
-        """
-        check_is_fitted(self)
-        return over_blocks(self, X, self._joint_log_proba, n_columns=len(self.classes_))
-
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return ln p(y | d), shape (n_samples, n_classes)."""
-        from scipy.special import log_softmax
-
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: log_softmax(self._joint_log_proba(b), axis=1), len(self.classes_))
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return p(y | d), shape (n_samples, n_classes)."""
-        from scipy.special import softmax
-
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), len(self.classes_))
-
-    def predict(self, X: Any) -> Any:
-        """Return the most probable class of each document, shape (n_samples,)."""
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self.classes_[self._joint_log_proba(b).argmax(axis=1)], None)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy on documents, or on a corpus with its own labels."""
-        from sdem_dist.corpus import Corpus
-
-        if isinstance(X, Corpus):
-            if sample_weight is not None:
-                raise ValueError("a corpus has no sample weights: leave sample_weight at None")
-            return self.evaluate(X, y)["accuracy"]
-        return float(super().score(X, y, sample_weight))
-
     def evaluate(self, X: Any, y: Any = None, *, client: Any = None) -> dict[str, float]:
-        """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`.
+        """Return the metrics that a history holds: for classifiers accuracy, mean losses and perplexity.
 
         Parameters
         ----------
@@ -165,7 +133,7 @@ class SdemClassifier(ClassifierMixin, BaseEstimator):
         from sdem_dist.estimators.fitting import evaluate_source
 
         check_is_fitted(self)
-        return evaluate_source(self, self._learner, self._state, inputs.evaluation_source(self, X, y, client), client)
+        return evaluate_source(self, self._learner, self._state, self._evaluation_source(X, y, client), client)
 
     def save(self, path: str | Path) -> None:
         """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
@@ -173,6 +141,24 @@ class SdemClassifier(ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self)
         save_model(self, path)
+
+    def vectorize(self, texts: Sequence[str]) -> Any:
+        """Return raw texts as the matrix that this model was trained on, a CSR matrix.
+
+        Raises
+        ------
+        ModelError
+            The model was not trained on text.
+        """
+        from sdem_dist.errors import ModelError
+        from sdem_dist.text.vectorizer import VectorizerSettings
+        from sdem_dist.text.weighting import transform_texts
+
+        check_is_fitted(self)
+        if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
+            raise ModelError("this model was trained on numbers, not on text: it cannot turn text into counts")
+        settings_ = VectorizerSettings.from_json(self.vectorizer_)
+        return transform_texts(texts, settings_, self.vocabulary_, self.idf_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")

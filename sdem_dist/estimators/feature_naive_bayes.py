@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.estimators import feature_settings, inputs
-from sdem_dist.estimators.base import SdemClassifier
+from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
+from sdem_dist.estimators.restoring import restore_features
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.models.features import Block, FeatureModel
 
@@ -77,6 +78,7 @@ class FeatureNB(SdemClassifier):
     """
 
     _sparse = False
+    _restore = staticmethod(restore_features)
 
     def __init__(
         self,

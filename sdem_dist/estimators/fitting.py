@@ -56,7 +56,7 @@ def _forgetting(*sources: inputs.Source) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What `SdemClassifier.fit` was told about the run itself; see there."""
+    """What `EngineEstimator.fit` was told about the run itself; see there."""
 
     client: Any = None
     validation: Any = None
@@ -80,7 +80,7 @@ def fit_state(
         )
     if estimator.patience is not None and options.validation is None:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
-    monitor = estimator.loss if isinstance(estimator.loss, str) else "ncll"
+    monitor = estimator._monitor
     watch = Monitoring(every=estimator.evaluate_every, monitor=monitor, patience=estimator.patience)
     sources = [source]
     if options.validation is not None:
@@ -140,9 +140,9 @@ def evaluate_source(estimator: Any, learner: Any, state: Any, source: inputs.Sou
         return evaluate(tasks_source, groups_of(source.n_documents), executor, [handle])
 
 
-def _validation_source(estimator: Any, validation: Any, client: Any) -> inputs.Source:
+def _validation_source(estimator: Any, validation: Any, client: Any) -> Any:
     X, y = validation if isinstance(validation, tuple) else (validation, None)
-    return inputs.evaluation_source(estimator, X, y, client)
+    return estimator._evaluation_source(X, y, client)
 
 
 def _nonzeros(source: inputs.Source) -> int:

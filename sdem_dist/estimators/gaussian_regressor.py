@@ -59,6 +59,7 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
     """
 
     patience = None  # there are no validation rows
+    _monitor = "ncll"
 
     def __init__(
         self,
@@ -121,8 +122,7 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
             learner = GaussianRegression(model, 1, source.weight, loss, judged=True)
             plan = epochs if gaps or isinstance(loss, Ncll) else once
             initial = None if state is None else learner.restarted(state)
-            state, history = fit_state(self, learner, plan, source, options, initial)
-        self.history_ = [{k: h[k] for k in ("epoch", "seconds", "nll", "ncll") if k in h} for h in history]
+            state, self.history_ = fit_state(self, learner, plan, source, options, initial)
         self.n_iter_ = len(self.history_)
         self._block, self._mu = block, learner.best(state)
         mean, covariance = family.to_moments(self._mu)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.estimators import inputs, settings
-from sdem_dist.estimators.base import SdemClassifier
+from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions, fit_state, one_pass
+from sdem_dist.estimators.restoring import restore_multinomial
 from sdem_dist.models.naive_bayes import joint_scores
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class MultinomialNB(SdemClassifier):
@@ -163,6 +161,7 @@ class MultinomialNB(SdemClassifier):
         self.verbose = verbose
 
     _sparse = True
+    _restore = staticmethod(restore_multinomial)
 
     def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         learner = settings.learner(self, source)
@@ -212,24 +211,6 @@ class MultinomialNB(SdemClassifier):
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:
         return joint_scores(self._parameters, inputs.prediction_documents(self, X))
-
-    def vectorize(self, texts: Sequence[str]) -> Any:
-        """Return raw texts as the matrix that this model was trained on, a CSR matrix.
-
-        Raises
-        ------
-        ModelError
-            The model was not trained on text.
-        """
-        from sdem_dist.errors import ModelError
-        from sdem_dist.text.vectorizer import VectorizerSettings
-        from sdem_dist.text.weighting import transform_texts
-
-        check_is_fitted(self)
-        if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
-            raise ModelError("this model was trained on numbers, not on text: it cannot turn text into counts")
-        settings_ = VectorizerSettings.from_json(self.vectorizer_)
-        return transform_texts(texts, settings_, self.vocabulary_, self.idf_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,7 +11,6 @@ import numpy as np
 
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.plain import fields, plain, restored
-from sdem_dist.estimators.restoring import RESTORE
 from sdem_dist.storage.archive import is_archive, read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.strings import decode_strings, encode_strings
@@ -58,8 +57,7 @@ def save_model(estimator: Any, path: str | Path) -> None:
     metadata = {
         "estimator": type(estimator).__name__,
         "parameters": {name: plain(value) for name, value in estimator.get_params(deep=False).items()},
-        "classes": estimator.classes_.tolist(),
-        "classes_dtype": estimator.classes_.dtype.str,
+        **_classes(estimator),
         "n_features": int(estimator.n_features_in_),
         "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
         "vectorizer": estimator.vectorizer_,
@@ -113,15 +111,12 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
     estimator = getattr(import_module(_ESTIMATORS[name]), name)(**parameters)
     settings = {k: restored(v, own) for k, v in metadata["learner"].items()}
     n_features = metadata["n_features"]
-    learner, state = RESTORE[name](arrays, settings, n_features)
-    n_classes = learner.n_classes
-    classes = np.array(metadata["classes"])
-    if classes.shape != (n_classes,):
-        raise ValueError("classes do not match the arrays")
-    if learner.log_prior is not None and len(learner.log_prior) != n_classes:
-        raise ValueError("the class prior does not match the classes")
-    dtype = np.dtype(metadata["classes_dtype"])
-    estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
+    learner, state = estimator._restore(arrays, settings, n_features)
+    if "classes" in metadata:
+        classes, dtype = np.array(metadata["classes"]), np.dtype(metadata["classes_dtype"])
+        if classes.shape != (learner.n_classes,):
+            raise ValueError("classes do not match the arrays")
+        estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
     estimator.n_features_in_ = n_features
     if metadata["feature_names"]:
         estimator.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
@@ -140,3 +135,10 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
         estimator._take_extra(metadata["extra"])
     estimator._learner, estimator._state, estimator._parameters = learner, state, learner.parameters(state)
     return estimator
+
+
+def _classes(estimator: Any) -> dict[str, Any]:
+    """Return what a file holds of the classes, where there are any."""
+    if not hasattr(estimator, "classes_"):
+        return {}
+    return {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}

@@ -79,12 +79,6 @@ def restore_features(
     return learner, state
 
 
-RESTORE: dict[str, Any] = {
-    "MultinomialNB": restore_multinomial,
-    **dict.fromkeys(("GaussianNB", "BernoulliNB", "CategoricalNB", "PoissonNB", "MixedNB"), restore_features),
-}
-
-
 def _check_prior(learner: Sdem | FeatureSdem) -> None:
     if learner.log_prior is not None and len(learner.log_prior) != learner.n_classes:
         raise ValueError("the class prior does not match the classes")

@@ -93,3 +93,7 @@ class Columns:
     def evaluate(self, state: ColumnSummary, batches: Iterable[DenseDocuments]) -> np.ndarray:
         """Return nothing to evaluate."""
         return np.zeros(0)
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return nothing."""
+        return {}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.evaluation import evaluation_sums
+from sdem_dist.evaluation import evaluation_sums, finish
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.losses import Loss, Ncll, marginal_log_likelihood
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
@@ -320,6 +320,10 @@ class FeatureSdem:
         new = np.maximum(counts + rho * s.class_sums + pseudo * self.class_alpha, pseudo * self.class_alpha)
         sums = (1.0 - pseudo * nu) * counts[:, None] * mu + rho * s.sums + pseudo * nu * self.model.centre
         return new, self.model.check(sums / new[:, None])[0]
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`."""
+        return finish(sums)
 
     def evaluate(self, state: FeatureState, batches: Iterable[Features]) -> np.ndarray:
         """Return the sums of `sdem_dist.evaluation` over all labelled documents of the batches."""

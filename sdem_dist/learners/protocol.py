@@ -72,6 +72,9 @@ class Learner(Protocol):
     def evaluate(self, state: Any, batches: Iterable[Any]) -> np.ndarray:
         """Return sums over batches of prepared documents of what a history records, see `sdem_dist.evaluation`."""
 
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return what people read, from the sums of `evaluate` over all documents."""
+
 
 class WideLearner(Learner, Protocol):
     """What a learner has besides, for plans that cut the vocabulary into ``n_blocks > 1`` blocks.

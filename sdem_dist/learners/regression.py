@@ -9,7 +9,6 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.evaluation import SUMS
 from sdem_dist.families import GaussianFull
 from sdem_dist.learners.features import FeatureSdem, FeatureState, FeatureStatistics
 from sdem_dist.losses import Ncll
@@ -86,12 +85,16 @@ class GaussianRegression(FeatureSdem):
         return state._replace(mu=mu, t=state.t + statistics.weight)
 
     def evaluate(self, state: FeatureState, batches: Iterable[Rows]) -> np.ndarray:  # type: ignore[override]
-        """Return sums of both losses over all batches; the sums of classification stay 0."""
+        """Return sums of both losses over all batches, after that of the weights."""
         mu = self.best(state)[None]
-        sums = dict.fromkeys(SUMS, 0.0)
+        sums = np.zeros(3)
         for rows in batches:
-            joint, conditional = self._losses(mu, rows)
-            sums["weight"] += float(rows.weights.sum())
-            sums["nll"] += float((rows.weights * joint).sum())
-            sums["ncll"] += float((rows.weights * conditional).sum())
-        return np.array(list(sums.values()))
+            sums += [
+                float((rows.weights * column).sum()) for column in (np.ones(len(rows.weights)), *self._losses(mu, rows))
+            ]
+        return sums
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return the mean of each loss a row."""
+        weight, nll, ncll = sums.tolist()
+        return {"nll": nll / weight, "ncll": ncll / weight}

@@ -10,7 +10,7 @@ import numpy as np
 
 from sdem_dist import losses
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import evaluation_sums
+from sdem_dist.evaluation import evaluation_sums, finish
 from sdem_dist.kernels import losses as kernel_losses
 from sdem_dist.kernels.multinomial import run_documents
 from sdem_dist.kernels.rows import (
@@ -356,6 +356,10 @@ class Sdem:
         counts = state.class_counts + state.class_gamma
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.log(counts) - np.log(counts.sum()))
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`."""
+        return finish(sums)
 
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the sums of `sdem_dist.evaluation` over all batches."""
