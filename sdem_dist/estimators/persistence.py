@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.plain import fields, plain, restored
@@ -112,7 +113,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
     settings = {k: restored(v, own) for k, v in metadata["learner"].items()}
     n_features = metadata["n_features"]
     learner, state = estimator._restore(arrays, settings, n_features)
-    if "classes" in metadata:
+    if isinstance(estimator, ClassifierMixin):
         classes, dtype = np.array(metadata["classes"]), np.dtype(metadata["classes_dtype"])
         if classes.shape != (learner.n_classes,):
             raise ValueError("classes do not match the arrays")
@@ -139,6 +140,6 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
 
 def _classes(estimator: Any) -> dict[str, Any]:
     """Return what a file holds of the classes, where there are any."""
-    if not hasattr(estimator, "classes_"):
+    if not isinstance(estimator, ClassifierMixin):
         return {}
     return {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}
