@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sdem_dist.engine.events import Callback
-    from sdem_dist.learners.sdem import Sdem, SdemState
+    from sdem_dist.learners.word_counts import SdemState, WordCountSdem
 
 SMALL = 100_000
 """Entries under which threads cost more than they save."""
@@ -122,7 +122,7 @@ def run_quietly(learner: Any, plan: Plan, source: inputs.Source, client: Any, n_
         return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0)).state
 
 
-def one_pass(estimator: Any, learner: Sdem, source: inputs.Source, state: SdemState) -> SdemState:
+def one_pass(estimator: Any, learner: WordCountSdem, source: inputs.Source, state: SdemState) -> SdemState:
     """Run one epoch from `state` over a source in memory."""
     plan = settings.plan(estimator, source.n_documents, learner.seed)
     plan = replace(plan, n_epochs=1)

@@ -9,7 +9,8 @@ import numpy as np
 
 from sdem_dist.learners.features import FeatureSdem, FeatureState
 from sdem_dist.learners.hidden_class import HiddenClassSdem
-from sdem_dist.learners.sdem import Sdem, SdemState
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.word_counts import SdemState
 
 
 def restore_multinomial(

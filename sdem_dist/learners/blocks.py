@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from sdem_dist.learners.sdem import SdemState, SdemStatistics
+    from sdem_dist.learners.word_counts import SdemState, SdemStatistics
 
 Table = np.ndarray | tuple[np.ndarray, ...]
 """Rows of all words: one array, or consecutive arrays."""

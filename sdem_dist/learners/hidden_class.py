@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import softmax
 
-from sdem_dist.learners.protocol import LocalDocuments
-from sdem_dist.learners.sdem import Sdem, SdemState, SdemStatistics
+from sdem_dist.learners.protocol import Lane, LocalDocuments
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.word_counts import SdemState, SdemStatistics
 from sdem_dist.models import naive_bayes
 
 
@@ -25,7 +26,7 @@ class HiddenClassSdem(Sdem):
 
     unlabelled_weight: float = 1.0
 
-    def _expected_statistics(self, state: SdemState, local: LocalDocuments) -> SdemStatistics:
+    def _expected_statistics(self, state: SdemState, local: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return expected counts; the first round sees labelled documents only."""
         documents = local.documents
         assert documents.labels is not None

@@ -12,7 +12,8 @@ from reference.trained_bits import bits
 from sdem_dist import ModelError, MultinomialNB, open_corpus, write_corpus
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, RunStarted
-from sdem_dist.learners.sdem import Sdem, SdemState
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.word_counts import SdemState
 from sdem_dist.storage import archive, publish
 
 X, Y = random_counts(300, 40, 3, seed=2)

@@ -1,0 +1,69 @@
+"""Random numbers from counters, so that what a document draws depends on its key alone (SplitMix64, Steele et al. 2014)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit, jit_inline
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_A, _B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_UNIT = 1.0 / (1 << 53)
+
+
+@jit_inline
+def mixed(z):  # type: ignore[no-untyped-def]
+    """Return 64 bits that each depend on all 64 bits of `z` (uint64)."""
+    z = (z ^ (z >> _30)) * _A
+    z = (z ^ (z >> _27)) * _B
+    return z ^ (z >> _31)
+
+
+@jit_inline
+def derived(key, number):  # type: ignore[no-untyped-def]
+    """Return the key of a part of what `key` (uint64) stands for, by its number."""
+    return mixed(key + _STEP * (np.uint64(number) + np.uint64(1)))
+
+
+@jit_inline
+def advanced(counter):  # type: ignore[no-untyped-def]
+    """Return the next counter after `counter` (uint64)."""
+    return counter + _STEP
+
+
+@jit_inline
+def uniform(counter):  # type: ignore[no-untyped-def]
+    """Return the number in [0, 1) that belongs to a counter."""
+    return np.float64(mixed(counter) >> _11) * _UNIT
+
+
+@jit
+def content_key(words, data):  # type: ignore[no-untyped-def]
+    """Return a key (uint64) of what a document holds: equal documents draw equal numbers wherever they are."""
+    key = _STEP
+    for j in range(words.size):
+        key = mixed(key ^ np.uint64(words[j])) + mixed(np.uint64(np.int64(data[j] * 1024.0)) + _STEP)
+    return key
+
+
+@jit
+def document_keys(seed, epoch, start, stop):  # type: ignore[no-untyped-def]
+    """Return the keys (uint64) of the documents at stored positions ``start:stop`` in an epoch."""
+    key = derived(mixed(np.uint64(seed)), epoch)
+    keys = np.empty(stop - start, np.uint64)
+    for i in range(keys.size):
+        keys[i] = derived(key, start + i)
+    return keys
+
+
+@jit
+def log_normal(seed, first, scale, out):  # type: ignore[no-untyped-def]
+    """Fill `out` with ``exp(scale * normal)``; row i belongs to number ``first + i`` (Box and Muller 1958)."""
+    for i in range(out.shape[0]):
+        counter = derived(mixed(np.uint64(seed)), first + i)
+        for c in range(out.shape[1]):
+            counter = advanced(counter)
+            radius = np.sqrt(-2.0 * np.log(1.0 - uniform(counter)))
+            counter = advanced(counter)
+            out[i, c] = np.exp(scale * radius * np.cos(2.0 * np.pi * uniform(counter)))

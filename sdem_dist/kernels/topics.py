@@ -1,0 +1,228 @@
+"""Topics of one document under one class or several: maximum a posteriori, collapsed Gibbs sampling, left to right.
+
+`beta` holds p(word | topic, class) of the document's words.  A *position* is what draws one topic: a distinct word with
+all its occurrences, or a single occurrence.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.logarithm import log
+from sdem_dist.kernels.randomness import advanced, uniform
+
+EXACT, PAPER = 0, 1
+"""How a position of many occurrences draws: by its exact conditional, or by equation 18 taken literally."""
+_DIRECT = 16
+
+
+@jit
+def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):  # type: ignore[no-untyped-def]
+    """Find the topic proportions of a document under several classes at once, by EM.
+
+    Maximises ``sum_j c_j ln sum_z theta_z beta_jz + alpha sum_z ln theta_z``.
+
+    Parameters
+    ----------
+    beta : ndarray of shape (n_words, n_topics, n_classes), float64
+        Overwritten by the responsibilities of the topics for each word, which sum to 1 over topics.
+    counts : ndarray of shape (n_words,), float64
+    alpha : float
+    n_sweeps : int
+    theta : ndarray of shape (n_topics, n_classes), float64, overwritten
+    scores : ndarray of shape (n_classes,), float64, overwritten
+        The maximum, with the prior as a density: ``ln p(d, theta | class)`` up to what is the same for all classes.
+    """
+    n_words, n_topics, n_classes = beta.shape
+    mixture, ratio = np.empty(n_classes), np.empty(n_classes)
+    sums = np.empty((n_topics, n_classes))
+    length = counts.sum()
+    theta[:] = 1.0 / n_topics
+    for _ in range(n_sweeps if n_topics > 1 else 0):
+        sums[:] = 0.0
+        for j in range(n_words):
+            mixture[:] = 0.0
+            for z in range(n_topics):
+                for k in range(n_classes):
+                    mixture[k] += theta[z, k] * beta[j, z, k]
+            for k in range(n_classes):
+                ratio[k] = counts[j] / mixture[k]
+            for z in range(n_topics):
+                for k in range(n_classes):
+                    sums[z, k] += beta[j, z, k] * ratio[k]
+        for z in range(n_topics):
+            for k in range(n_classes):
+                theta[z, k] = (alpha + theta[z, k] * sums[z, k]) / (length + n_topics * alpha)
+    scores[:] = 0.0
+    if n_topics > 1:
+        for z in range(n_topics):
+            for k in range(n_classes):
+                scores[k] += alpha * np.log(theta[z, k])
+    for j in range(n_words):
+        mixture[:] = 0.0
+        for z in range(n_topics):
+            for k in range(n_classes):
+                beta[j, z, k] *= theta[z, k]
+                mixture[k] += beta[j, z, k]
+        for z in range(n_topics):
+            for k in range(n_classes):
+                beta[j, z, k] /= mixture[k]
+        for k in range(n_classes):
+            scores[k] += counts[j] * log(mixture[k])
+
+
+@jit_inline
+def _conditional(beta, sums, alpha, count, how, out):  # type: ignore[no-untyped-def]
+    """Fill `out` with a multiple of p(topic of a position, its word | other positions); return the multiple's logarithm.
+
+    Exact: ``beta^c Gamma(S + c + alpha) / Gamma(S + alpha)`` for c occurrences; literally: ``beta (S + alpha)``.
+    """
+    n_topics = out.size
+    if count == 1.0 or how == PAPER:
+        for z in range(n_topics):
+            out[z] = beta[z] * (sums[z] + alpha)
+        return 0.0
+    best, most = 0.0, 0.0
+    for z in range(n_topics):
+        best, most = max(best, beta[z]), max(most, sums[z])
+    if count <= _DIRECT and count == np.floor(count):
+        scale = 0.0
+        for z in range(n_topics):
+            out[z] = 1.0
+        for i in range(int(count)):
+            top = most + alpha + i
+            scale += np.log(best * top)
+            for z in range(n_topics):
+                out[z] *= beta[z] * (sums[z] + alpha + i) / (best * top)
+        return -scale
+    top = -np.inf
+    for z in range(n_topics):
+        out[z] = count * np.log(beta[z]) + math.lgamma(sums[z] + count + alpha) - math.lgamma(sums[z] + alpha)
+        top = max(top, out[z])
+    for z in range(n_topics):
+        out[z] = np.exp(out[z] - top)
+    return -top
+
+
+@jit_inline
+def _drawn(weights, u):  # type: ignore[no-untyped-def]
+    """Return an index drawn in proportion to weights, from a uniform number."""
+    total = 0.0
+    for z in range(weights.size):
+        total += weights[z]
+    left = u * total
+    for z in range(weights.size - 1):
+        left -= weights[z]
+        if left < 0.0:
+            return z
+    return weights.size - 1
+
+
+@jit
+def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta):  # type: ignore[no-untyped-def]
+    """Sample the topics of a document under one class, its topic proportions integrated out (equation 18).
+
+    The first sweep initialises: each position is drawn given those before it.
+
+    Parameters
+    ----------
+    beta : ndarray of shape (n_words, n_topics), float64
+    positions : ndarray of shape (n_positions,), integers
+        Word of each position.
+    counts : ndarray of shape (n_positions,), float64
+        Occurrences of each position.
+    alpha : float
+    how : {EXACT, PAPER}
+    n_sweeps, burn_in : int
+        Sweeps in all, and those of which nothing is kept; at least one is kept.
+    key : uint64
+    q : ndarray of shape (n_words, n_topics), float64, overwritten
+        Mean over the kept sweeps of the share of a word's occurrences that has each topic.
+    theta : ndarray of shape (n_topics,), float64, overwritten
+        Mean of ``(S + alpha) / (n + n_topics alpha)`` over them.
+    """
+    n_topics = beta.shape[1]
+    topics = np.empty(positions.size, np.int32)
+    sums, weights = np.zeros(n_topics), np.empty(n_topics)
+    q[:], theta[:] = 0.0, 0.0
+    for sweep in range(n_sweeps):
+        for i in range(positions.size):
+            if sweep > 0:
+                sums[topics[i]] -= counts[i]
+            _conditional(beta[positions[i]], sums, alpha, counts[i], how, weights)
+            key = advanced(key)
+            topics[i] = _drawn(weights, uniform(key))
+            sums[topics[i]] += counts[i]
+        if sweep >= burn_in:
+            for i in range(positions.size):
+                q[positions[i], topics[i]] += counts[i]
+            for z in range(n_topics):
+                theta[z] += sums[z]
+    kept = n_sweeps - burn_in
+    length = 0.0
+    for i in range(positions.size):
+        length += counts[i]
+    for z in range(n_topics):
+        theta[z] = (theta[z] / kept + alpha) / (length + n_topics * alpha)
+    for j in range(q.shape[0]):
+        total = 0.0
+        for z in range(n_topics):
+            total += q[j, z]
+        for z in range(n_topics):
+            q[j, z] /= total
+
+
+@jit
+def plug_in(beta, positions, counts, theta):  # type: ignore[no-untyped-def]
+    """Return ``sum_i c_i ln sum_z theta_z beta_iz``, which is on average too high for sampled proportions."""
+    score = 0.0
+    for i in range(positions.size):
+        mixture = 0.0
+        for z in range(theta.size):
+            mixture += theta[z] * beta[positions[i], z]
+        score += counts[i] * log(mixture)
+    return score
+
+
+@jit
+def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ignore[no-untyped-def]
+    """Return an estimate of ``ln p(document | class)`` whose exponential is unbiased (Wallach et al. 2009, Algorithm 3).
+
+    The words come one after the other; before each, the topics of all earlier ones are drawn again.
+
+    Parameters
+    ----------
+    beta, positions, counts, alpha, key : as for `gibbs`, whose exact conditional is meant
+    n_particles : int
+    """
+    n_topics = beta.shape[1]
+    topics = np.empty(positions.size, np.int32)
+    sums, weights = np.empty(n_topics), np.empty(n_topics)
+    found = np.empty((positions.size, n_particles))
+    for r in range(n_particles):
+        sums[:] = 0.0
+        seen = 0.0
+        for i in range(positions.size):
+            for before in range(i):
+                sums[topics[before]] -= counts[before]
+                _conditional(beta[positions[before]], sums, alpha, counts[before], EXACT, weights)
+                key = advanced(key)
+                topics[before] = _drawn(weights, uniform(key))
+                sums[topics[before]] += counts[before]
+            scale = _conditional(beta[positions[i]], sums, alpha, counts[i], EXACT, weights)
+            rising = np.log(seen + n_topics * alpha)
+            if counts[i] != 1.0:
+                rising = math.lgamma(seen + n_topics * alpha + counts[i]) - math.lgamma(seen + n_topics * alpha)
+            found[i, r] = np.log(weights.sum()) - scale - rising
+            key = advanced(key)
+            topics[i] = _drawn(weights, uniform(key))
+            sums[topics[i]] += counts[i]
+            seen += counts[i]
+    score = 0.0
+    for i in range(positions.size):
+        top = found[i].max()
+        score += top + np.log(np.exp(found[i] - top).sum() / n_particles)
+    return score
