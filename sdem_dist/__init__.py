@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.categorical_nb import CategoricalNB
     from sdem_dist.estimators.gaussian_nb import GaussianNB
     from sdem_dist.estimators.gaussian_regressor import GaussianRegressor
+    from sdem_dist.estimators.lda_classifier import LDAClassifier
     from sdem_dist.estimators.mixed_nb import MixedNB
     from sdem_dist.estimators.naive_bayes import MultinomialNB
     from sdem_dist.estimators.persistence import load_model
@@ -28,6 +29,7 @@ _HOME = {
     "CategoricalNB": "sdem_dist.estimators.categorical_nb",
     "GaussianNB": "sdem_dist.estimators.gaussian_nb",
     "GaussianRegressor": "sdem_dist.estimators.gaussian_regressor",
+    "LDAClassifier": "sdem_dist.estimators.lda_classifier",
     "MixedNB": "sdem_dist.estimators.mixed_nb",
     "MultinomialNB": "sdem_dist.estimators.naive_bayes",
     "PoissonNB": "sdem_dist.estimators.poisson_nb",
@@ -46,6 +48,7 @@ __all__ = [
     "GaussianNB",
     "GaussianRegressor",
     "IngestError",
+    "LDAClassifier",
     "MixedNB",
     "ModelError",
     "MultinomialNB",

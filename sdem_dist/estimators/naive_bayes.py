@@ -166,7 +166,7 @@ class MultinomialNB(SdemClassifier):
     def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         learner = settings.learner(self, source)
         plan = settings.plan(self, source.n_documents, learner.seed)
-        plan = replace(plan, n_blocks=settings.blocks(self, source.n_features, len(source.classes)))
+        plan = replace(plan, n_blocks=settings.blocks(self.n_blocks, source.n_features, len(source.classes)))
         return learner, *fit_state(self, learner, plan, source, options)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MultinomialNB:

@@ -24,6 +24,7 @@ _ESTIMATORS = {
     "CategoricalNB": "sdem_dist.estimators.categorical_nb",
     "PoissonNB": "sdem_dist.estimators.poisson_nb",
     "MixedNB": "sdem_dist.estimators.mixed_nb",
+    "LDAClassifier": "sdem_dist.estimators.lda_classifier",
 }
 
 

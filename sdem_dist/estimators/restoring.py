@@ -9,6 +9,7 @@ import numpy as np
 
 from sdem_dist.learners.features import FeatureSdem, FeatureState
 from sdem_dist.learners.hidden_class import HiddenClassSdem
+from sdem_dist.learners.lda import LdaSdem
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.word_counts import SdemState
 
@@ -25,21 +26,7 @@ def restore_multinomial(
     """
     learner = (HiddenClassSdem if "unlabelled_weight" in settings else Sdem)(**settings)
     state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
-    n_classes = learner.n_classes
-    averaged = bool(state.n_averaged)
-    has_means = averaged or (learner.average and state.mean_words.size > 0)  # there before the first round averaged
-    expected = {
-        "words": (n_features, n_classes),
-        "totals": (n_classes,),
-        "class_counts": (n_classes,),
-        "mean_words": (n_features, n_classes) if has_means else (0, 0),
-        "mean_class_counts": (n_classes,) if averaged else (0,),
-        **dict.fromkeys(("gamma", "class_gamma", "t", "n_averaged"), ()),
-    }
-    for field, shape in expected.items():
-        value = np.asarray(getattr(state, field))
-        if value.shape != shape or value.dtype != np.float64 or not (np.isfinite(value).all() and (value >= 0).all()):
-            raise ValueError(f"array {field!r} is not made of {shape} finite numbers, none negative")
+    _check_counts(learner, state, learner.n_classes)
     if learner.n_features != n_features:
         raise ValueError("the number of features does not match the arrays")
     _check_prior(learner)
@@ -80,7 +67,44 @@ def restore_features(
     return learner, state
 
 
-def _check_prior(learner: Sdem | FeatureSdem) -> None:
+def restore_lda(
+    arrays: Mapping[str, np.ndarray], settings: dict[str, Any], n_features: int
+) -> tuple[LdaSdem, SdemState]:
+    """Return the learner and the state of an `LDAClassifier`.
+
+    Raises
+    ------
+    ValueError
+        An array has another shape than the settings say, or holds what no model does.
+    """
+    learner = LdaSdem(**settings)
+    state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
+    _check_counts(learner, state, learner.n_topics * learner.n_classes)
+    if learner.n_features != n_features:
+        raise ValueError("the number of features does not match the arrays")
+    _check_prior(learner)
+    return learner, state
+
+
+def _check_counts(learner: Sdem | LdaSdem, state: SdemState, n_columns: int) -> None:
+    """Check the arrays of a model of word counts."""
+    averaged = bool(state.n_averaged)
+    has_means = averaged or (learner.average and state.mean_words.size > 0)  # there before the first round averaged
+    expected = {
+        "words": (learner.n_features, n_columns),
+        "totals": (n_columns,),
+        "class_counts": (learner.n_classes,),
+        "mean_words": (learner.n_features, n_columns) if has_means else (0, 0),
+        "mean_class_counts": (learner.n_classes,) if averaged else (0,),
+        **dict.fromkeys(("gamma", "class_gamma", "t", "n_averaged"), ()),
+    }
+    for field, shape in expected.items():
+        value = np.asarray(getattr(state, field))
+        if value.shape != shape or value.dtype != np.float64 or not (np.isfinite(value).all() and (value >= 0).all()):
+            raise ValueError(f"array {field!r} is not made of {shape} finite numbers, none negative")
+
+
+def _check_prior(learner: Sdem | LdaSdem | FeatureSdem) -> None:
     if learner.log_prior is not None and len(learner.log_prior) != learner.n_classes:
         raise ValueError("the class prior does not match the classes")
 

@@ -50,9 +50,9 @@ def default_rounds(n_documents: int) -> int:
     return max(1, min(ROUNDS, MANY_DOCUMENTS // n_documents))
 
 
-def blocks(estimator: Any, n_features: int, n_classes: int) -> int:
+def blocks(n_blocks: int | None, n_features: int, n_columns: int) -> int:
     """Return the number of blocks of the vocabulary."""
-    wanted = estimator.n_blocks or -(-8 * n_features * n_classes // BLOCK_BYTES)
+    wanted = n_blocks or -(-8 * n_features * n_columns // BLOCK_BYTES)
     return int(min(wanted, n_features))
 
 
@@ -80,17 +80,22 @@ def plan(estimator: Any, n_documents: int, seed: int) -> Plan:
         epochs = 1 if e.unlabelled is None else e.n_epochs
         return Plan(n_documents, epochs, 1, e.n_lanes or default_lanes(n_documents, 1), seed)
     if e.merge == "sum":
-        if e.rounds_per_epoch is not None:
-            raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
-        batch = min(e.batch_size or SUM_BATCH, n_documents)
-        rounds = -(-n_documents // batch)
-        return Plan(n_documents, e.n_epochs, rounds, e.n_lanes or -(-batch // SUM_TASK_DOCUMENTS), seed)
+        return summing_plan(e, n_documents, seed, min(e.batch_size or SUM_BATCH, n_documents))
     rounds = e.rounds_per_epoch or (1 if e.n_lanes == 1 else default_rounds(n_documents))
     return Plan(n_documents, e.n_epochs, rounds, e.n_lanes or default_lanes(n_documents, rounds), seed)
 
 
-def check(estimator: Any) -> None:
-    """Check an estimator's parameters.
+def summing_plan(estimator: Any, n_documents: int, seed: int, batch: int) -> Plan:
+    """Return the plan of a run that takes one step a round, of `batch` documents."""
+    e = estimator
+    if e.rounds_per_epoch is not None:
+        raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
+    rounds = -(-n_documents // batch)
+    return Plan(n_documents, e.n_epochs, rounds, e.n_lanes or -(-batch // SUM_TASK_DOCUMENTS), seed)
+
+
+def check_schedule(estimator: Any) -> None:
+    """Check the parameters that every model of word counts has.
 
     Raises
     ------
@@ -102,14 +107,19 @@ def check(estimator: Any) -> None:
         if getattr(e, name) not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, got {getattr(e, name)!r}")
     positive_integers(e, "n_epochs", "n_lanes", "rounds_per_epoch", "batch_size", "patience", "n_jobs")
-    for name in ("step_decay", "tolerance", "prior_scale", "unlabelled_weight"):
-        value = getattr(e, name)
-        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-            raise ValueError(f"{name} must be a finite number that is not negative, got {value!r}")
+    not_negative(e, "step_decay", "tolerance", "prior_scale")
     if not (isinstance(e.evaluate_every, int | np.integer) and e.evaluate_every >= 0):
         raise ValueError(f"evaluate_every must be an integer that is not negative, got {e.evaluate_every!r}")
     if e.absence != "auto" and not (isinstance(e.absence, int | float) and 0 <= e.absence <= 1):
         raise ValueError(f"absence must be 'auto' or a number between 0 and 1, got {e.absence!r}")
+    _keeps_inside(e, "prior_scale")
+
+
+def check(estimator: Any) -> None:
+    """Check the parameters of naive Bayes, see `check_schedule`."""
+    e = estimator
+    check_schedule(e)
+    not_negative(e, "unlabelled_weight")
     if isinstance(e.alpha, str):
         if e.alpha not in ("laplace", "log"):
             raise ValueError(f"alpha must be 'laplace', 'log' or a number, got {e.alpha!r}")
@@ -117,11 +127,20 @@ def check(estimator: Any) -> None:
         raise ValueError(f"alpha must be 'laplace', 'log' or a number between 0 and {LARGEST:.3g}, got {e.alpha!r}")
     if e.unlabelled is not None and (e.loss != "nll" or e.class_weight is not None):
         raise ValueError("unlabelled documents need loss='nll', and no class_weight")
-    for name in ("alpha", "prior_scale"):
-        if getattr(e, name) == 0 and e.loss != "nll":
-            raise ValueError(
-                f"{name} must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
-            )
+    _keeps_inside(e, "alpha")
+
+
+def _keeps_inside(estimator: Any, name: str) -> None:
+    if getattr(estimator, name) == 0 and estimator.loss != "nll":
+        raise ValueError(f"{name} must be positive for a discriminative loss: the prior keeps mu off the boundary of S")
+
+
+def not_negative(estimator: Any, *names: str) -> None:
+    """Check parameters that are finite numbers from 0 on."""
+    for name in names:
+        value = getattr(estimator, name)
+        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+            raise ValueError(f"{name} must be a finite number that is not negative, got {value!r}")
 
 
 def positive_integers(estimator: Any, *names: str) -> None:
@@ -174,7 +193,7 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
         step_decay=float(e.step_decay),
         tolerance=float(e.tolerance),
         prior_scale=float(e.prior_scale),
-        absence=_absence(e.absence, n_classes, source.weighted),
+        absence=absence_of(e.absence, n_classes, source.weighted),
         average=bool(e.average),
         log_prior=fixed_log_prior(e, n_classes),
         class_weight=class_weights(e.class_weight, source),
@@ -183,7 +202,8 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
     return made
 
 
-def _absence(absence: str | float, n_classes: int, weighted: bool) -> float:
+def absence_of(absence: str | float, n_classes: int, weighted: bool) -> float:
+    """Return how much a lane that did not meet a word counts."""
     if absence == "auto":
         return min(1.0, ABSENCE_CLASSES["weights" if weighted else "counts"] / n_classes)
     return float(absence)

@@ -189,9 +189,11 @@ def plug_in(beta, positions, counts, theta):  # type: ignore[no-untyped-def]
 
 @jit
 def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ignore[no-untyped-def]
-    """Return an estimate of ``ln p(document | class)`` whose exponential is unbiased (Wallach et al. 2009, Algorithm 3).
+    """Return an estimate of ``ln p(document | class)`` whose exponential is unbiased.
 
-    The words come one after the other; before each, the topics of all earlier ones are drawn again.
+    The words come one after the other; before each, the topics of all earlier ones are drawn again (Wallach et al. 2009,
+    Algorithm 3). After each, particles are drawn in proportion to the probability that they gave it: without that the mean
+    over particles is not consistent.
 
     Parameters
     ----------
@@ -199,30 +201,44 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ig
     n_particles : int
     """
     n_topics = beta.shape[1]
-    topics = np.empty(positions.size, np.int32)
-    sums, weights = np.empty(n_topics), np.empty(n_topics)
-    found = np.empty((positions.size, n_particles))
-    for r in range(n_particles):
-        sums[:] = 0.0
-        seen = 0.0
-        for i in range(positions.size):
-            for before in range(i):
-                sums[topics[before]] -= counts[before]
-                _conditional(beta[positions[before]], sums, alpha, counts[before], EXACT, weights)
-                key = advanced(key)
-                topics[before] = _drawn(weights, uniform(key))
-                sums[topics[before]] += counts[before]
-            scale = _conditional(beta[positions[i]], sums, alpha, counts[i], EXACT, weights)
-            rising = np.log(seen + n_topics * alpha)
-            if counts[i] != 1.0:
-                rising = math.lgamma(seen + n_topics * alpha + counts[i]) - math.lgamma(seen + n_topics * alpha)
-            found[i, r] = np.log(weights.sum()) - scale - rising
-            key = advanced(key)
-            topics[i] = _drawn(weights, uniform(key))
-            sums[topics[i]] += counts[i]
-            seen += counts[i]
-    score = 0.0
+    topics = np.empty((n_particles, positions.size), np.int32)
+    sums, weights = np.zeros((n_particles, n_topics)), np.empty(n_topics)
+    found = np.empty(n_particles)
+    seen, score = 0.0, 0.0
     for i in range(positions.size):
-        top = found[i].max()
-        score += top + np.log(np.exp(found[i] - top).sum() / n_particles)
+        rising = math.lgamma(seen + n_topics * alpha + counts[i]) - math.lgamma(seen + n_topics * alpha)
+        for r in range(n_particles):
+            for before in range(i):
+                sums[r, topics[r, before]] -= counts[before]
+                _conditional(beta[positions[before]], sums[r], alpha, counts[before], EXACT, weights)
+                key = advanced(key)
+                topics[r, before] = _drawn(weights, uniform(key))
+                sums[r, topics[r, before]] += counts[before]
+            scale = _conditional(beta[positions[i]], sums[r], alpha, counts[i], EXACT, weights)
+            found[r] = np.log(weights.sum()) - scale - rising
+            key = advanced(key)
+            topics[r, i] = _drawn(weights, uniform(key))
+            sums[r, topics[r, i]] += counts[i]
+        seen += counts[i]
+        top = found.max()
+        found[:] = np.exp(found - top)
+        score += top + np.log(found.sum() / n_particles)
+        if n_particles > 1:
+            key = advanced(key)
+            _resample(found, uniform(key), topics[:, : i + 1], sums)
     return score
+
+
+@jit
+def _resample(weights, u, topics, sums):  # type: ignore[no-untyped-def]
+    """Replace particles by draws in proportion to weights, at even spaces from one uniform number."""
+    n = weights.size
+    chosen = np.empty(n, np.int64)
+    reached, total, r = 0.0, weights.sum(), -1
+    for i in range(n):
+        while reached <= (i + u) / n * total and r < n - 1:
+            r += 1
+            reached += weights[r]
+        chosen[i] = r
+    topics[:] = topics[chosen]
+    sums[:] = sums[chosen]

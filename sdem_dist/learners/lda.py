@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sdem_dist.documents import Documents
 from sdem_dist.evaluation import evaluation_sums
 from sdem_dist.kernels import lda as kernel
 from sdem_dist.kernels.randomness import document_keys, log_normal
@@ -34,6 +35,14 @@ class LdaSdem(WordCountSdem):
     n_topics: int = 2
     inference: lda.Inference = field(default_factory=lda.Inference)
     noise: float = 0.1
+
+    def prepare(self, documents: Documents) -> LocalDocuments:
+        """Renumber words compactly; where each occurrence has a topic, counts have to be whole."""
+        if self.inference.occurrences == "each" and documents.data.dtype.kind == "f":
+            odd = documents.data != np.rint(documents.data)
+            if odd.any():
+                raise ValueError(f"occurrences='each' needs whole counts, and an entry is {documents.data[odd][0]}")
+        return super().prepare(documents)
 
     def init(self) -> SdemState:
         """Return the prior's counts with the symmetry of the topics broken (Algorithm 5, line 1)."""

@@ -100,7 +100,7 @@ def joint_scores(
     p: Any = parameters
     scores = np.empty((documents.n_documents, len(p.log_prior)))
     thetas = np.empty((documents.n_documents, p.n_topics, len(p.log_prior)))
-    key = mixed(np.uint64(seed))
+    key = np.uint64(mixed(np.uint64(seed)))
     d = documents
     kernel.score_documents(
         d.data, d.indices, d.indptr, ids, p.words, p.totals, p.gamma, p.n_features, key, inference.how, scores, thetas

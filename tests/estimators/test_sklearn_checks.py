@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
-from sdem_dist import MultinomialNB
+from sdem_dist import LDAClassifier, MultinomialNB
 
 NEGATIVE = "the check feeds negative values, which are no counts"
 STOCHASTIC = "weights change the order of the steps of a stochastic loss: equal on average, not in bits"
@@ -22,7 +22,14 @@ def expected_failures(estimator) -> dict[str, str]:
     return failures
 
 
-ESTIMATORS = [MultinomialNB(), MultinomialNB(loss="nll"), MultinomialNB(loss="hinge", merge="sum")]
+ESTIMATORS = [
+    MultinomialNB(),
+    MultinomialNB(loss="nll"),
+    MultinomialNB(loss="hinge", merge="sum"),
+    LDAClassifier(),
+    LDAClassifier(loss="hinge", merge="sum"),
+    LDAClassifier(inference="gibbs"),
+]
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures, xfail_strict=True)

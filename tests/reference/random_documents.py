@@ -17,6 +17,18 @@ def random_counts(n_documents: int = 120, n_words: int = 30, n_classes: int = 3,
     return sp.csr_matrix(X), y
 
 
+def topic_counts(n_documents: int = 400, seed: int = 0):
+    """Return counts (CSR), labels and topics: two classes, each of which writes about one of two things, ten words each."""
+    rng = np.random.default_rng(seed)
+    words = np.zeros((4, 40))
+    for topic in range(4):
+        words[topic, 10 * topic : 10 * topic + 10] = rng.dirichlet(np.full(10, 5.0))
+    y = np.arange(n_documents) % 2
+    topic = 2 * y + rng.integers(0, 2, n_documents)
+    X = np.array([rng.multinomial(15, 0.9 * words[t] + 0.1 / 40) for t in topic])
+    return sp.csr_matrix(X), y, topic
+
+
 def as_pairs(X) -> list[tuple[list[int], list[float]]]:
     """Return each row as its words and how often they occur."""
     X = sp.csr_matrix(X)

@@ -22,6 +22,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "hinge mean, averaged": {"loss": "hinge", "n_epochs": 3, "n_lanes": 4, "average": True, "alpha": "log"},
     "ncll sum": {"loss": "ncll", "n_epochs": 1, "merge": "sum", "batch_size": 700, "n_lanes": 9},
     "nll": {"loss": "nll", "n_lanes": 20},
+    "lda map": {"estimator": "LDAClassifier", "n_epochs": 2, "n_lanes": 7},
+    "lda gibbs": {"estimator": "LDAClassifier", "inference": "gibbs", "loss": "hinge", "merge": "sum", "n_epochs": 1},
 }
 
 
@@ -83,15 +85,17 @@ def is_gone(pid: int) -> bool:
 
 def main(path: str, where: str) -> None:
     """Print one JSON object: settings by name to hash, and the processes killed."""
-    from sdem_dist import MultinomialNB, open_corpus
+    import sdem_dist
 
-    corpus = open_corpus(path)
+    corpus = sdem_dist.open_corpus(path)
     found: dict[str, Any] = {"killed": 0}
     with place(where) as (client, n_jobs):
         for name, settings in SETTINGS.items():
             killer = Killer(client)
             callbacks = [killer] if where == "killed" and name == "ncll mean" else []
-            model = MultinomialNB(n_jobs=n_jobs, random_state=5, **settings)
+            kind = getattr(sdem_dist, settings.get("estimator", "MultinomialNB"))
+            parameters = {k: v for k, v in settings.items() if k != "estimator"}
+            model = kind(n_jobs=n_jobs, random_state=5, **parameters)
             found[name] = bits(model.fit(corpus, client=client, callbacks=callbacks))
             found["killed"] += sum(is_gone(pid) for pid in killer.killed)
     print(json.dumps(found))

@@ -1,0 +1,121 @@
+"""LDAClassifier as people use it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference.random_documents import random_counts, topic_counts
+
+from sdem_dist import LDAClassifier, ModelError, load_model, write_corpus
+from sdem_dist.estimators.topics import coherence, plot_topics
+
+
+@pytest.mark.parametrize("inference", ["map", "gibbs"])
+def test_nll_finds_the_topics(inference):
+    X, y, topic = topic_counts()
+    model = LDAClassifier(loss="nll", inference=inference, n_epochs=60, topic_word_prior=0.1, init_noise=0.5).fit(X, y)
+    shares = model.transform(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    found = shares.argmax(axis=1)
+    for k in range(2):
+        table = np.array([[np.sum((found == 2 * k + z) & (topic == t)) for t in (2 * k, 2 * k + 1)] for z in range(2)])
+        assert max(np.trace(table), np.trace(table[::-1])) > 0.9 * (y == k).sum()
+    for t in model.topics(5):
+        assert t.label in (0, 1) and 0.0 < t.share < 1.0
+        blocks = {int(w[1:]) // 10 for w in t.words}
+        assert len(blocks) == 1 and blocks < {
+            2 * t.label,
+            2 * t.label + 1,
+        }  # its words are those of one topic of the class
+        assert set(t.telling) <= {f"#{w}" for b in (2 * t.label, 2 * t.label + 1) for w in range(10 * b, 10 * b + 10)}
+    together = coherence(model.components_, X, 5)
+    mixed = coherence(model.components_[:, np.random.default_rng(1).permutation(40)], X, 5)
+    assert together.min() > 0.1 > mixed.max()
+
+
+def test_coherence_of_words_that_always_never_or_by_chance_meet():
+    X = np.zeros((64, 6))
+    X[:32, :2] = 1
+    X[:32, 2] = X[32:, 3] = 1
+    X[::2, 4] = 1
+    rows = np.eye(6)
+    np.testing.assert_allclose(coherence(rows[[0]] + rows[[1]], X, 2), 1.0)
+    np.testing.assert_allclose(coherence(rows[[2]] + rows[[3]], X, 2), -1.0)
+    np.testing.assert_allclose(coherence(rows[[0]] + rows[[4]], X, 2), 0.0, atol=1e-12)
+    assert np.isnan(coherence(rows[[0]] + rows[[5]], X, 2)[0])
+
+
+@pytest.mark.parametrize("settings", [{}, {"inference": "gibbs"}, {"inference": "gibbs", "n_particles": 2}])
+def test_a_document_scores_the_same_wherever_it_stands_and_after_loading(settings, tmp_path):
+    X, y = random_counts(seed=1)
+    model = LDAClassifier(n_epochs=2, **settings).fit(X, y)
+    scores = model.predict_joint_log_proba(X)
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    np.testing.assert_array_equal(model.predict_joint_log_proba(X[order]), scores[order])
+    model.save(tmp_path / "lda.model")
+    loaded = load_model(tmp_path / "lda.model")
+    np.testing.assert_array_equal(loaded.predict_joint_log_proba(X), scores)
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    assert loaded.get_params() == model.get_params()
+    assert loaded.evaluate(X, y) == model.evaluate(X, y)
+
+
+def test_resumed_training_has_the_bits_of_an_uninterrupted_one(tmp_path):
+    X, y = random_counts(seed=6)
+    corpus = write_corpus(tmp_path / "c.zarr", X, y)
+    settings = {"inference": "gibbs", "n_lanes": 3, "rounds_per_epoch": 2, "evaluate_every": 0}
+    whole = LDAClassifier(n_epochs=4, **settings).fit(corpus)
+    LDAClassifier(n_epochs=2, **settings).fit(corpus, checkpoint=tmp_path / "run")
+    resumed = LDAClassifier(n_epochs=4, **settings).fit(corpus, checkpoint=tmp_path / "run", resume=True)
+    for one, other in zip(whole._state, resumed._state, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_topics_are_named_and_drawn(tmp_path):
+    X, y = random_counts()
+    corpus = write_corpus(
+        tmp_path / "c.zarr", X, np.array(["a", "b", "c"])[y], vocabulary=[f"word{i}" for i in range(30)]
+    )
+    model = LDAClassifier(n_topics=3, n_epochs=2).fit(corpus)
+    topics = model.topics(4)
+    assert [(t.label, t.number) for t in topics] == [(c, z) for c in "abc" for z in range(3)]
+    assert all(w.startswith("word") for t in topics for w in (*t.words, *t.telling))
+    np.testing.assert_allclose(sum(t.share for t in topics), 3.0)
+    plot_topics(topics, tmp_path / "topics.png")
+    assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
+    assert list(model.get_feature_names_out())[:2] == ["ldaclassifier0", "ldaclassifier1"]
+    assert coherence(model.components_, corpus, 4).shape == (9,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_topics": 0}, "n_topics must be an integer from 1 on"),
+        ({"inference": "vb"}, "inference must be one of"),
+        ({"inference": "gibbs", "burn_in": 10}, "must leave some of the 10 sweeps"),
+        ({"occurrences": "each"}, "leave it at 'shared'"),
+        ({"topic_word_prior": 0.0}, "topic_word_prior must be positive"),
+        ({"doc_topic_prior": -1.0}, "doc_topic_prior must be a finite number"),
+        ({"batch_size": 3}, "batch_size is of merge='sum'"),
+        ({"loss": "logistic"}, "loss must be one of"),
+    ],
+)
+def test_mistaken_settings_are_named(settings, message):
+    X, y = random_counts()
+    with pytest.raises(ValueError, match=message):
+        LDAClassifier(**settings).fit(X, y)
+
+
+def test_weights_are_no_whole_occurrences():
+    X, y = random_counts()
+    with pytest.raises(ValueError, match="needs whole counts"):
+        LDAClassifier(inference="gibbs", occurrences="each", n_epochs=1).fit(X * 0.5, y)
+
+
+def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, monkeypatch):
+    X, y = random_counts()
+    model = LDAClassifier(n_epochs=1).fit(X, y)
+    model._state = model._state._replace(words=model._state.words[:, :-1])
+    model.save(tmp_path / "lda.model")
+    with pytest.raises(ModelError, match="words"):
+        load_model(tmp_path / "lda.model")

@@ -1,0 +1,109 @@
+"""sdEM for LDA classes: naive Bayes with one topic, topics that part, classes that are left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference.random_documents import random_counts, topic_counts
+
+from sdem_dist import LDAClassifier, MultinomialNB
+from sdem_dist.documents import Documents
+from sdem_dist.learners.lda import LdaSdem
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.lda import Inference
+
+
+def documents_of(X, y):
+    return Documents(X.data.astype(np.uint8), X.indices.astype(np.uint32), X.indptr.astype(np.int64), X.shape[1], y)
+
+
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+@pytest.mark.parametrize("inference", ["map", "gibbs"])
+def test_one_topic_a_class_is_naive_bayes(loss, merge, inference):
+    X, y = random_counts(seed=2)
+    shared = {"loss": loss, "merge": merge, "n_epochs": 3, "n_lanes": 4, "tolerance": 0.0}
+    ours = LDAClassifier(n_topics=1, inference=inference, **shared).fit(X, y)
+    theirs = MultinomialNB(**shared).fit(X, y)
+    np.testing.assert_allclose(np.log(ours.components_), theirs.feature_log_prob_, rtol=1e-8)
+    np.testing.assert_allclose(ours.predict_joint_log_proba(X), theirs.predict_joint_log_proba(X), rtol=1e-8)
+
+
+def test_one_topic_and_nll_is_naive_bayes_by_counting():
+    X, y = random_counts(seed=3)
+    # The prior stands in the start; without steps that add to gamma it counts once, as in the closed form.
+    ours = LDAClassifier(loss="nll", n_topics=1, n_epochs=1, step_decay=0.0, prior_scale=0.0, topic_word_prior=0.7)
+    theirs = MultinomialNB(loss="nll", alpha=0.7).fit(X, y)
+    np.testing.assert_allclose(np.log(ours.fit(X, y).components_), theirs.feature_log_prob_, rtol=1e-10)
+
+
+def learner(**settings):
+    return LdaSdem(**{"n_features": 30, "n_classes": 3, "n_documents": 120.0, "alpha": 0.5, **settings})
+
+
+def distance(state, n_classes=2):
+    """Return the total variation between the two topics of each class, times two."""
+    p = (state.words + state.gamma) / (state.totals + state.gamma * len(state.words))
+    return np.abs(p[:, :n_classes] - p[:, n_classes:]).sum(axis=0)
+
+
+@pytest.mark.parametrize("method", ["map", "gibbs"])
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+def test_topics_part_in_16_lanes_and_averaging_keeps_them_apart(method, loss):
+    X, y, _ = topic_counts(1_600)
+    settings = {"n_features": 40, "n_classes": 2, "n_documents": 1_600.0, "loss": loss, "alpha": 0.05}
+    made = learner(**settings, inference=Inference(method=method))
+    lanes = [Lane(0, 0, i, 100 * i, 100 * i + 100, 1_600) for i in range(16)]
+    documents = [made.prepare(documents_of(X, y)[lane.start : lane.stop]) for lane in lanes]
+    state = made.init()
+    for round_ in range(4):
+        parts = [made.map(state, d, lane) for d, lane in zip(documents, lanes, strict=True)]
+        apart = np.mean([distance(made.update(state, part)) for part in parts], axis=0)
+        state = made.update(state, made.combine(parts))
+        if round_ == 0:
+            assert (distance(state) > 0.1).all()
+    assert (
+        distance(state) > 0.5 * apart
+    ).all()  # lanes number their topics alike, or averaging would bring them together
+    if method == "map":
+        blind = learner(**settings, noise=0.0, inference=Inference(method="map"))
+        np.testing.assert_allclose(
+            distance(blind.update(blind.init(), blind.map(blind.init(), documents[0], lanes[0]))), 0
+        )
+
+
+def test_hinge_changes_two_classes_and_a_sure_document_none():
+    X, y = random_counts(n_documents=40, n_classes=3)
+    document = documents_of(X, y)[1:2]
+    for merge in ("mean", "sum"):
+        made = learner(loss="hinge", merge=merge)
+        start = made.init()
+        one = made.map(start, made.prepare(document), Lane(0, 0, 0, 0, 1, 1))
+        base = start.words[one.words] if merge == "mean" else 0.0
+        changed = np.abs(one.rows - base).max(axis=0).reshape(2, 3).max(axis=0) > 1e-12
+        assert changed.sum() == 2
+        assert changed[y[1]]
+    sure = start._replace(words=start.words.copy())
+    sure.words[document.indices, y[1]] += 1e6
+    sure.words[document.indices, 3 + y[1]] += 1e6
+    sure = sure._replace(totals=sure.words.sum(axis=0))
+    assert not learner(loss="hinge", merge="sum").map(sure, made.prepare(document), Lane(0, 0, 0, 0, 1, 1)).rows.any()
+
+
+def test_the_sum_of_expected_statistics_is_that_of_the_words():
+    X, y = random_counts(seed=5)
+    for method in ("map", "gibbs"):
+        for occurrences in ("shared", "paper", "each"):
+            made = learner(loss="nll", merge="sum", inference=Inference(method=method, occurrences=occurrences))
+            part = made.map(made.init(), made.prepare(documents_of(X, y)), Lane(0, 0, 0, 0, 120, 120))
+            by_class = part.rows.reshape(len(part.words), 2, 3).sum(axis=1)
+            expected = np.stack([X[y == k].sum(axis=0).A1 for k in range(3)], axis=1)[part.words]
+            np.testing.assert_allclose(by_class, expected, rtol=1e-9)
+            np.testing.assert_allclose(part.class_counts, np.bincount(y))
+
+
+def test_blocks_of_the_start_are_parts_of_the_whole():
+    made = learner(seed=9)
+    whole = made.init()
+    joined = np.concatenate([made.initial_block(b, 4).words for b in range(4)])
+    np.testing.assert_array_equal(joined, whole.words)
