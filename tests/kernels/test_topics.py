@@ -52,8 +52,10 @@ def test_the_printed_equation_18_samples_something_else():
     assert np.abs(q - expected).max() > 0.05
 
 
-@pytest.mark.parametrize(("seed", "largest", "alpha"), [(0, 1, 0.5), (1, 3, 0.1), (2, 25, 1.0)])
-def test_left_to_right_is_unbiased_and_consistent(seed, largest, alpha):
+@pytest.mark.parametrize(
+    ("seed", "largest", "alpha", "within"), [(0, 1, 0.5, 0.03), (1, 3, 0.1, 0.03), (2, 25, 1.0, 0.15)]
+)
+def test_left_to_right_is_unbiased_and_consistent(seed, largest, alpha, within):
     beta, counts = short_document(seed, largest=largest)
     expected, _ = exact(beta, counts, alpha)
     positions = np.arange(len(counts))
@@ -62,7 +64,7 @@ def test_left_to_right_is_unbiased_and_consistent(seed, largest, alpha):
             topics.left_to_right(beta, positions, counts, alpha, n_particles, key)
             for key in document_keys(seed, n_particles, 0, keys)
         ]
-        np.testing.assert_allclose(logsumexp(each) - np.log(len(each)), expected, atol=0.04)
+        np.testing.assert_allclose(logsumexp(each) - np.log(len(each)), expected, atol=within)
 
 
 def test_the_plug_in_estimate_is_too_high():
