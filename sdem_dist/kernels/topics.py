@@ -108,17 +108,36 @@ def _conditional(beta, sums, alpha, count, how, out):  # type: ignore[no-untyped
 
 
 @jit_inline
-def _drawn(weights, u):  # type: ignore[no-untyped-def]
-    """Return an index drawn in proportion to weights, from a uniform number."""
+def _room(n_topics):  # type: ignore[no-untyped-def]
+    """Return zeros for the weights of topics, in rows of eight."""
+    return np.zeros(((n_topics + 7) // 8, 8))
+
+
+@jit_inline
+def _drawn(weights, n_topics, u):  # type: ignore[no-untyped-def]
+    """Return a topic drawn in proportion to weights, in rows of eight with zeros at the end, from a uniform number."""
     total = 0.0
-    for z in range(weights.size):
-        total += weights[z]
+    for i in range(weights.shape[0]):
+        total += _sum_of_row(weights[i])
     left = u * total
-    for z in range(weights.size - 1):
-        left -= weights[z]
+    row = 0
+    for i in range(weights.shape[0] - 1):  # eight at a step
+        eight = _sum_of_row(weights[i])
+        if left < eight:
+            break
+        left -= eight
+        row = i + 1
+    within = weights[row]
+    for z in range(8):
+        left -= within[z]
         if left < 0.0:
-            return z
-    return weights.size - 1
+            return min(8 * row + z, n_topics - 1)
+    return n_topics - 1
+
+
+@jit_inline
+def _sum_of_row(w):  # type: ignore[no-untyped-def]
+    return ((w[0] + w[4]) + (w[2] + w[6])) + ((w[1] + w[5]) + (w[3] + w[7]))
 
 
 @jit
@@ -146,7 +165,8 @@ def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta)
     """
     n_topics = beta.shape[1]
     topics = np.empty(positions.size, np.int32)
-    sums, weights = np.zeros(n_topics), np.empty(n_topics)
+    sums, rows = np.zeros(n_topics), _room(n_topics)
+    weights = rows.reshape(-1)[:n_topics]
     q[:], theta[:] = 0.0, 0.0
     for sweep in range(n_sweeps):
         for i in range(positions.size):
@@ -154,7 +174,7 @@ def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta)
                 sums[topics[i]] -= counts[i]
             _conditional(beta[positions[i]], sums, alpha, counts[i], how, weights)
             key = advanced(key)
-            topics[i] = _drawn(weights, uniform(key))
+            topics[i] = _drawn(rows, n_topics, uniform(key))
             sums[topics[i]] += counts[i]
         if sweep >= burn_in:
             for i in range(positions.size):
@@ -202,7 +222,8 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ig
     """
     n_topics = beta.shape[1]
     topics = np.empty((n_particles, positions.size), np.int32)
-    sums, weights = np.zeros((n_particles, n_topics)), np.empty(n_topics)
+    sums, rows = np.zeros((n_particles, n_topics)), _room(n_topics)
+    weights = rows.reshape(-1)[:n_topics]
     found = np.empty(n_particles)
     seen, score = 0.0, 0.0
     for i in range(positions.size):
@@ -212,12 +233,12 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ig
                 sums[r, topics[r, before]] -= counts[before]
                 _conditional(beta[positions[before]], sums[r], alpha, counts[before], EXACT, weights)
                 key = advanced(key)
-                topics[r, before] = _drawn(weights, uniform(key))
+                topics[r, before] = _drawn(rows, n_topics, uniform(key))
                 sums[r, topics[r, before]] += counts[before]
             scale = _conditional(beta[positions[i]], sums[r], alpha, counts[i], EXACT, weights)
             found[r] = np.log(weights.sum()) - scale - rising
             key = advanced(key)
-            topics[r, i] = _drawn(weights, uniform(key))
+            topics[r, i] = _drawn(rows, n_topics, uniform(key))
             sums[r, topics[r, i]] += counts[i]
         seen += counts[i]
         top = found.max()
