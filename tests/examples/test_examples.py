@@ -53,6 +53,8 @@ def corpora(tmp_path: Path) -> Path:
         for name, content in (
             (f"cachopo/20ng-{part}-stemmed.derived.txt.xz", stemmed),
             (f"cachopo/r52-{part}-stemmed.derived.txt.xz", stemmed),
+            (f"cachopo/r8-{part}-stemmed.txt.xz", stemmed),
+            (f"cachopo/webkb-{part}-stemmed.txt.xz", stemmed),
             (f"imdb/imdb-{part}.tsv.xz", reviews),
         ):
             path = tmp_path / "corpora" / name
@@ -105,3 +107,12 @@ def test_sgd_has_bottous_schedule(loss: str, gradient: float, rate: float) -> No
     model.partial_fit([[0.0, 1.0]], ["pos"])
     assert decayed == pytest.approx(gradient * rate, rel=0.1 if rate == 1e-1 else 0.01)
     assert model.coef_[0, 1] == pytest.approx(gradient * rate / (1 + rate * 1e-4 * 5000), rel=1e-9)
+
+
+def test_topics_of_classes(run: Callable[..., str], corpora: Path, tmp_path: Path) -> None:
+    shown = run("topics_of_classes.py", "--quick", "--corpora", corpora, "--out", tmp_path)
+    accuracy = [float(value) for value in re.findall(r"validation_accuracy (\S+)", shown)]
+    assert len(accuracy) == 6
+    assert min(accuracy) > 0.6
+    for picture in ("figure-9.png", "topics.png"):
+        assert (tmp_path / picture).read_bytes().startswith(PNG)
