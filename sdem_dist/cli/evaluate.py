@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.where import check_where, where_options
+from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 
 
 @click.command(no_args_is_help=True)
@@ -15,18 +15,20 @@ from sdem_dist.cli.where import check_where, where_options
 @click.argument("corpus")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @where_options
-def evaluate(model: Path, corpus: str, as_json: bool, scheduler: str | None, workers: int | None) -> None:
+@cluster_option
+def evaluate(
+    model: Path, corpus: str, as_json: bool, scheduler: str | None, workers: int | None, cluster: str | None
+) -> None:
     """Measure MODEL on CORPUS: accuracy, losses (means a document) and perplexity (a word).
 
     The corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
     --held-out).
     """
-    check_where(scheduler, workers)
+    check_where(scheduler, workers, cluster)
     from sdem_dist import load_model, open_corpus
-    from sdem_dist.cluster import connected
 
     estimator, documents = load_model(model), open_corpus(corpus)
-    with connected(scheduler, workers) as client:
+    with client_of(scheduler, workers, cluster) as client:
         metrics = estimator.evaluate(documents, client=client)
     if as_json:
         click.echo(json.dumps(metrics))

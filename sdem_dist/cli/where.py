@@ -32,6 +32,13 @@ def check_where(scheduler: str | None, workers: int | None, cluster: str | None 
         raise click.UsageError("give --scheduler or --workers, not both")
 
 
+cluster_option = click.option(
+    "--cluster",
+    metavar="FILE.yaml",
+    help="Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
+)
+
+
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--cluster``, ``--dry-run`` and ``--lifetime`` to a command."""
     for option in (
@@ -41,11 +48,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="With --cluster: retire each worker after about TIME (55m), well before its job's walltime.",
         ),
         click.option("--dry-run", is_flag=True, help="With --cluster: print the job script and stop."),
-        click.option(
-            "--cluster",
-            metavar="FILE.yaml",
-            help="Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
-        ),
+        cluster_option,
     ):
         command = option(command)
     return command

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from sdem_dist.errors import ClusterError
 
@@ -34,32 +36,38 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
     ClusterError
         The folder is there already or cannot be made, or `trustme` is not installed.
     """
-    import yaml
-
     try:
         import trustme
     except ImportError as error:
         raise ClusterError("certificates need trustme: pip install 'sdem_dist[tls]'") from error
     folder = Path(folder).absolute()
+    if folder.exists():
+        raise ClusterError(f"{folder} is there already: a new set of certificates needs a new folder")
     try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError as error:
-        raise ClusterError(f"{folder} is there already: a new set of certificates needs a new folder") from error
+        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:  # readable for its owner only
+            _fill(Path(made), folder, trustme, days)
+            Path(made).rename(folder)  # whole, or not at all
+            Path(made).mkdir()  # for the context to remove
     except OSError as error:
         raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error
+    return folder / "tls.yaml"
+
+
+def _fill(here: Path, folder: Path, trustme: Any, days: int) -> None:
+    """Write a set of certificates into `here`, with a configuration that finds them in `folder`."""
+    import yaml
+
     authority = trustme.CA(organization_name="sdem_dist cluster")
     until = datetime.now(UTC) + timedelta(days=days)
-    _write(folder / "ca.pem", authority.cert_pem.bytes())
+    _write(here / "ca.pem", authority.cert_pem.bytes())
     tls: dict[str, object] = {"ca-file": str(folder / "ca.pem")}
     for role in ROLES:
         issued = authority.issue_cert(f"{role}.sdem-dist.invalid", common_name=role, not_after=until)
-        _write(folder / f"{role}.pem", b"".join(pem.bytes() for pem in issued.cert_chain_pems))
-        _write(folder / f"{role}-key.pem", issued.private_key_pem.bytes())
+        _write(here / f"{role}.pem", b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+        _write(here / f"{role}-key.pem", issued.private_key_pem.bytes())
         tls[role] = {"cert": str(folder / f"{role}.pem"), "key": str(folder / f"{role}-key.pem")}
     comm = {"default-scheme": "tls", "require-encryption": True, "tls": tls}
-    path = folder / "tls.yaml"
-    _write(path, yaml.safe_dump({"distributed": {"comm": comm}}).encode())
-    return path
+    _write(here / "tls.yaml", yaml.safe_dump({"distributed": {"comm": comm}}).encode())
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -82,6 +82,8 @@ def _client(scheduler: str, timeout: float) -> Client:
     try:
         return Client(**where, timeout=timeout)
     except TypeError as error:  # what distributed says of tls:// without certificates
+        if not scheduler.startswith("tls://"):
+            raise
         raise ClusterError(
             f"{scheduler} is an encrypted address and no certificate is configured: "
             "set DASK_CONFIG to the tls.yaml of the cluster's certificates"

@@ -100,7 +100,9 @@ def telling(job_class: Any) -> Any:
 
 def state_of_jobs(cluster: Any, settings: JobSettings) -> str:
     """Return the batch system's words about every job, and the end of what ended jobs wrote; each once."""
-    folder = settings.options.get("log-directory", settings.options.get("log_directory"))
+    folder, name = (
+        settings.options.get(o, settings.options.get(o.replace("-", "_"))) for o in ("log-directory", "job-name")
+    )
     told: dict[str, None] = {}
     for job in list(cluster.workers.values()):
         if job.refusal is not None:
@@ -108,7 +110,7 @@ def state_of_jobs(cluster: Any, settings: JobSettings) -> str:
         elif job.job_id is not None:
             said, over = words.about(settings.system, job.job_id)
             told[said] = None
-            if over and (log := words.log_of(job.job_id, folder)):
+            if over and (log := words.log_of(job.job_id, folder, name)):
                 told[log] = None
     return "\n".join(told) or "nothing: no job was submitted"
 

@@ -11,7 +11,7 @@ from sdem_dist.cluster import words
 from sdem_dist.cluster.settings import JobSettings
 
 PULSE = 2.0
-"""Seconds between two looks at the jobs."""
+"""Seconds between two looks at the jobs, but never so few that the batch system has to answer more than once a second."""
 SILENT = 50.0
 """Seconds that a running job may be without a worker; a nanny restarts one in fewer."""
 FAILURES = 3
@@ -51,7 +51,8 @@ class Keeper:
 
     async def _keep(self) -> None:
         while not self._stopped:
-            await asyncio.sleep(PULSE)
+            waiting = sum(not self._has_worker(str(name)) for name in list(self._cluster.workers))
+            await asyncio.sleep(max(PULSE, float(waiting)))
             try:
                 await self._look_after()
             except Exception as error:  # noqa: BLE001  whatever it is, the next pulse tries again

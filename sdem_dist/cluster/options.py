@@ -35,11 +35,11 @@ def job_options(settings: JobSettings) -> dict[str, Any]:
     interface = dask.config.get(f"{config}.interface")
     arguments = [str(a) for a in dask.config.get(f"{config}.worker-extra-args")]
     scheduler = dict(dask.config.get(f"{config}.scheduler-options"))
-    if interface is None and "--host" not in arguments and "--interface" not in arguments:
+    if interface is None and not _given(arguments, "--host", "--interface"):
         arguments += ["--host", LOOPBACK]
         if not {"host", "interface"} & set(scheduler):
             scheduler["host"] = LOOPBACK
-    if "--dashboard-address" not in arguments:  # workers would show theirs on every network
+    if not _given(arguments, "--dashboard-address"):  # workers would show theirs on every network
         arguments += ["--dashboard-address", f"{LOOPBACK}:0"]
     scheduler.setdefault("dashboard_address", f"{LOOPBACK}:0")
     if settings.lifetime is not None:
@@ -58,3 +58,8 @@ def job_options(settings: JobSettings) -> dict[str, Any]:
         "security": security,
         "protocol": None if security is None else "tls://",
     }
+
+
+def _given(arguments: list[str], *names: str) -> bool:
+    """Say whether one of some options is among arguments, as ``--name value`` or ``--name=value``."""
+    return any(argument.partition("=")[0] in names for argument in arguments)

@@ -74,11 +74,16 @@ def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
             f'{path}: walltime {options["walltime"]}: put it in quotes, such as "12:00:00"; without, YAML makes seconds of it'
         )
     jobs = ours.get("jobs", 1)
-    if not isinstance(jobs, int) or jobs < 1:
+    if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1:
         raise ClusterError(f"{path}: jobs: {jobs!r} is not a number of jobs")
     config = dict(_flat(content))
     if "certificates" in ours:
         tls = path.parent / str(ours["certificates"]) / "tls.yaml"
+        if not tls.is_file():
+            raise ClusterError(
+                f"{path}: certificates: {tls} is not there: name a folder that sdem cluster certificates made, as seen "
+                f"from {path.parent}"
+            )
         config |= _flat(_load(tls))
     wait = _seconds(path, "wait-for-workers", ours.get("wait-for-workers", WAIT))
     config["sdem-dist.wait-for-workers"] = wait

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sdem_dist.engine.memory import LIBRARIES, REFUSED, SHARE, SMALLEST_CACHE, default_blocks, needed_bytes
+
 GIB = 1 << 30
 CLOCKS_APART = 2.0
 SLOW_ROUND_TRIP = 0.2
@@ -65,12 +67,17 @@ def threads(workers: Mapping[str, Facts]) -> list[Line]:
 
 
 def memory(workers: Mapping[str, Facts], n_features: int | None, n_classes: int | None) -> list[Line]:
-    """Compare each worker's memory limit with what a model of this size needs: 2 GiB plus ten times the table."""
-    need = 2 * GIB + 10 * 8 * (n_features or 0) * (n_classes or 0)
+    """Compare each worker's memory limit with what training a model of this size takes, see `sdem_dist.engine.memory`."""
+    state = 8 * (n_features or 0) * (n_classes or 0)
+    needed = needed_bytes(state, default_blocks(state))
+    need = (LIBRARIES + needed + SMALLEST_CACHE) / SHARE
     lines = []
     for name, worker in workers.items():
         limit = worker["memory_limit"]
-        if limit is not None and limit < need:
+        if limit is not None and needed > REFUSED * limit:
+            text = f"{name} may use {limit / GIB:.1f} GiB: training refuses to start; {need / GIB:.1f} GiB are advised"
+            lines.append(Line("error", "memory", text))
+        elif limit is not None and limit < need:
             text = f"{name} may use {limit / GIB:.1f} GiB; {need / GIB:.1f} GiB are advised"
             lines.append(Line("warning", "memory", text))
     what = "a small model" if n_features is None else f"{n_features:,} words and {n_classes} classes"

@@ -47,10 +47,11 @@ def about(system: str, job_id: str) -> tuple[str, bool | None]:
 UNKNOWN_JOB = r"invalid job|unknown job|not found|do(es)? not exist|no such job"
 
 
-def log_of(job_id: str, folder: str | None) -> str:
-    """Return the last lines of what a job wrote, if it wrote a log that can be found."""
-    named = re.compile(rf"(?<!\d){re.escape(job_id)}(?!\d)")
-    logs = [path for path in sorted(Path(folder or ".").glob("*")) if named.search(path.name) and path.is_file()]
+def log_of(job_id: str, folder: str | None, job_name: str | None = None) -> str:
+    """Return the last lines of what a job wrote, if it wrote a log where its batch system or jobqueue names one after it."""
+    names = "|".join(re.escape(name) for name in {job_name or "dask-worker", "slurm"})
+    named = re.compile(rf"(?:{names})[-.](?:[oe]|job)?{re.escape(job_id.partition('.')[0])}(?:\.[\w.-]+)?")
+    logs = [path for path in sorted(Path(folder or ".").glob("*")) if named.fullmatch(path.name) and path.is_file()]
     texts = {path: path.read_text(errors="replace").strip().splitlines() for path in logs}
     return "\n".join("\n".join([f"{path}:", *lines[-LINES:]]) for path, lines in texts.items() if lines)
 

@@ -15,6 +15,10 @@ LIBRARIES = 350 << 20
 SHARE = 0.6
 """Share of a process's memory that is used; Dask begins to write results to disk at .6, and pauses a worker at .8."""
 SMALLEST_CACHE = 32 << 20
+REFUSED = 0.75
+"""Share of a process's memory above which a run does not start."""
+BLOCK_BYTES = 256 << 20
+"""Bytes of a state's table that one task should merge and update at most."""
 
 
 def of_this_process() -> int:
@@ -30,6 +34,11 @@ def of_this_process() -> int:
 def state_bytes(state: Any) -> int:
     """Return the bytes of a state's arrays."""
     return sum(np.asarray(field).nbytes for field in state)
+
+
+def default_blocks(state: int) -> int:
+    """Return in how many blocks of the vocabulary a state of so many bytes is merged and updated."""
+    return max(1, -(-state // BLOCK_BYTES))
 
 
 def needed_bytes(state: int, n_blocks: int) -> int:
@@ -49,9 +58,9 @@ def cache_bytes(state: int, n_blocks: int, memory: int) -> int:
 def check_state(state: int, n_blocks: int, memory: int) -> None:
     """Raise ModelError if a state of so many bytes would take more than three quarters of a process's memory."""
     needed = needed_bytes(state, n_blocks)
-    if needed > memory * 3 // 4:
+    if needed > REFUSED * memory:
         raise ModelError(
             f"the model takes {state / 2**30:.2f} GiB, and a worker that trains it {needed / 2**30:.2f} GiB, but has "
-            f"{memory / 2**30:.2f} GiB in all: give each worker {needed * 4 / 3 / 2**30:.1f} GiB or more (fewer workers on "
+            f"{memory / 2**30:.2f} GiB in all: give each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on "
             "each machine), cut the vocabulary into more blocks (n_blocks), or prune it"
         )

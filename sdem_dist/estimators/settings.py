@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdem_dist.corpus.entries import LARGEST
+from sdem_dist.engine.memory import default_blocks
 from sdem_dist.engine.plan import Plan
 from sdem_dist.learners.hidden_class import HiddenClassSdem
 from sdem_dist.learners.sdem import Sdem
@@ -26,8 +27,6 @@ MIN_LANE_DOCUMENTS = 2
 MAX_LANE_DOCUMENTS = 10_000
 LANES = 128
 ROUNDS = 8
-BLOCK_BYTES = 256 << 20
-"""Bytes of the words x classes table that one task should merge and update at most."""
 MANY_DOCUMENTS = 1_000_000
 """Documents of an epoch from which one round is enough: on large corpora merging more often gains nothing."""
 ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
@@ -52,8 +51,7 @@ def default_rounds(n_documents: int) -> int:
 
 def blocks(n_blocks: int | None, n_features: int, n_columns: int) -> int:
     """Return the number of blocks of the vocabulary."""
-    wanted = n_blocks or -(-8 * n_features * n_columns // BLOCK_BYTES)
-    return int(min(wanted, n_features))
+    return int(min(n_blocks or default_blocks(8 * n_features * n_columns), n_features))
 
 
 def seed_of(random_state: Any) -> int:

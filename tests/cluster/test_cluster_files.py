@@ -96,7 +96,7 @@ def test_certificates_of_the_file(tmp_path):
         ("sdem-dist: {jobs: many}\n" + SLURM, "jobs: 'many' is not a number"),
         ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
         ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is no time"),
-        ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml cannot be read"),
+        ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml is not there: name a folder"),
         (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200: put it in quotes"),
     ],
 )

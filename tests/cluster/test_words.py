@@ -64,11 +64,15 @@ def test_logs_are_found_by_the_jobs_id(tmp_path):
     (tmp_path / "sdem-7.err").write_text("\n".join(f"line {i}" for i in range(100)))
     (tmp_path / "sdem-77.err").write_text("another job's")
     (tmp_path / "sdem-7.out").write_text("")
-    found = words.log_of("7", str(tmp_path)).splitlines()
+    (tmp_path / "notes-7.txt").write_text("no log")
+    found = words.log_of("7", str(tmp_path), "sdem").splitlines()
     assert found[0] == f"{tmp_path}/sdem-7.err:"
     assert found[-1] == "line 99"
     assert len(found) == 1 + words.LINES
     assert words.log_of("7", str(Path(tmp_path, "absent"))) == ""
+    for name in ("slurm-8.out", "dask-worker.o8", "dask-worker.e8", "dask-worker-8.err", "dask-worker.8.server.OU"):
+        (tmp_path / name).write_text(f"from {name}")
+    assert words.log_of("8.server", str(tmp_path)).count("from ") == 5
 
 
 def test_a_refusal_without_what_is_around_it():

@@ -106,7 +106,7 @@ def test_jobs_that_fail_before_they_bring_a_worker(corpus, cluster_file):
     assert "module-that-is-not-there: command not found" in result.output
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
 def test_the_driver_is_ended(number, corpus, cluster_file, tmp_path):
     file = cluster_file()
     command = [sys.executable, "-c", "from sdem_dist.cli import main; main()", "train", corpus.path, "a.model"]
