@@ -62,7 +62,12 @@ Examples:
 @click.option(
     "--checkpoint-rounds", type=click.IntRange(1), metavar="N", help="One after every N rounds.  [default: every epoch]"
 )
-@click.option("--checkpoint-seconds", type=float, metavar="S", help="One every S seconds, instead.")
+@click.option(
+    "--checkpoint-seconds",
+    type=click.FloatRange(0, min_open=True),
+    metavar="S",
+    help="One every S seconds, instead.",
+)
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
 @click.option("--skip-damaged", is_flag=True, help="Leave out damaged shards of CORPUS, and say which.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Decides the order of documents.")

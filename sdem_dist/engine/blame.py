@@ -42,6 +42,8 @@ def blamed(learner: Learner, corpus: Located, state: Any, lane: Lane) -> Iterato
         def fails(start: int, stop: int) -> bool:
             try:
                 learner.map(state, learner.prepare(corpus.read(start, stop)), replace(lane, start=start, stop=stop))
+            except (SdemError, OSError, MemoryError):
+                raise  # no document is to blame for storage
             except Exception:  # noqa: BLE001  any: it is the same that brought us here
                 return True
             return False

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sdem_dist.engine.events import Callback, CheckpointWritten, EpochEnded, Event, RoundEnded, RunEnded, RunStarted
+from sdem_dist.engine.events import (
+    Callback,
+    CheckpointWritten,
+    EpochEnded,
+    Event,
+    RoundEnded,
+    RunEnded,
+    RunStarted,
+    TaskRetried,
+    WorkerLost,
+)
 
 
 def describe_epoch(event: EpochEnded) -> str:
@@ -42,6 +52,10 @@ class LogLines:
             self._write(describe_epoch(event))
         elif isinstance(event, CheckpointWritten):
             self._write(f"checkpoint {event.path}")
+        elif isinstance(event, WorkerLost):
+            self._write(f"lost the worker {event.worker}; what it was doing is done again elsewhere")
+        elif isinstance(event, TaskRetried):
+            self._write(f"a task failed and is tried again: {event.error}")
         elif isinstance(event, RunEnded) and event.reason == "patience":
             self._write(f"stopped after epoch {event.n_epochs}: the validation loss did not improve")
 
@@ -70,8 +84,8 @@ class ProgressBar:
                 console=Console(stderr=True),
             )
             self._progress.start()
-            total = event.n_epochs * event.n_rounds
-            self._task = self._progress.add_task(self._prefix, total=total, completed=event.epoch * event.n_rounds)
+            total, done = event.n_epochs * event.n_rounds, event.epoch * event.n_rounds + event.round
+            self._task = self._progress.add_task(self._prefix, total=total, completed=done)
         elif isinstance(event, RoundEnded):
             self._progress.advance(self._task)
         elif isinstance(event, EpochEnded):

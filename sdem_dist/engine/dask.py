@@ -101,10 +101,16 @@ class DaskExecutor:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory limit of the smallest worker."""
+        """The memory of the worker that has the least."""
         found = self._client.sync(self._answer, lambda: self._scheduler.identity(n_workers=-1))
         workers = found["workers"].values()
         limits = [worker["memory_limit"] for worker in workers if worker["memory_limit"]]
+        # Workers without a limit share what their machine has.
+        free = [address for address, worker in found["workers"].items() if not worker["memory_limit"]]
+        asked = partial(self._client.run, of_this_process, workers=free, on_error="ignore", asynchronous=True)
+        machines = self._client.sync(self._answer, asked) if free else {}
+        hosts = [address.rpartition(":")[0] for address in free]
+        limits += [size // hosts.count(address.rpartition(":")[0]) for address, size in machines.items()]
         return int(min(limits, default=of_this_process()))
 
     def submit(self, function: Callable[..., Any], *args: Any, affinity: float | None = None) -> Future:
@@ -175,7 +181,12 @@ class DaskExecutor:
 
     async def _next_error(self, handle: Future, known: BaseException | None) -> BaseException | None:
         """Wait for a future; return its error, or None.  One known already has been answered by a retry."""
+        deadline = time.monotonic() + self._silence
         while (error := await handle.exception(asynchronous=True)) is not None and _same_attempt(error, known):
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"the scheduler at {self._address} was asked to try {handle.key!r} again, and has not for {self._silence:g} s"
+                )
             await asyncio.sleep(0.01)  # the news of the retry is on its way
         return error
 
@@ -235,6 +246,8 @@ class DaskExecutor:
     async def _answer(self, question: Callable[[], Awaitable[Any]]) -> Any:
         try:
             return await asyncio.wait_for(question(), self._silence)
+        except (CommClosedError, ConnectionError) as error:
+            raise ClusterError(f"the scheduler at {self._address} was lost: {error}") from error
         except TimeoutError as error:
             raise ClusterError(
                 f"the scheduler at {self._address} has not answered for {self._silence:g} s: it hangs, or the network "

@@ -17,6 +17,8 @@ class RunStarted:
     n_workers: int
     epoch: int
     """First epoch that will be run, from 0."""
+    round: int
+    """First round of it that will be run, from 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,27 @@ BLOCK_BYTES = 256 << 20
 def of_this_process() -> int:
     """Return the bytes that this process may use: the machine's memory, or its control group's limit."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [int(text) for path in _limits() if (text := _text(path).strip()).isdigit()]
+    return min([memory, *limits])
+
+
+def _limits() -> Iterator[Path]:
+    """Yield the files with the limits of the control groups of this process and of those around it, versions 2 and 1."""
+    for line in _text(Path("/proc/self/cgroup")).splitlines():
+        _, controllers, group = line.split(":", 2)
+        inside = Path(group).relative_to("/")
+        for folder in (inside, *inside.parents):
+            if not controllers:
+                yield Path("/sys/fs/cgroup", folder, "memory.max")
+            elif "memory" in controllers.split(","):
+                yield Path("/sys/fs/cgroup/memory", folder, "memory.limit_in_bytes")
+
+
+def _text(path: Path) -> str:
     try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-    except OSError:  # no control groups here
-        return memory
-    return min(memory, int(limit)) if limit.isdigit() else memory
+        return path.read_text(encoding="ascii")
+    except OSError:  # no control groups here, or this one is not shown
+        return ""
 
 
 def state_bytes(state: Any) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -123,53 +124,62 @@ def train(
     del first, initial
     flight = Flight(source, plan, executor, states)
     history, best_epoch, seconds = list(progress.history), progress.best_epoch, progress.seconds
-    emit(RunStarted(plan.n_epochs, plan.n_rounds, plan.n_lanes, executor.n_workers, progress.epoch))
+    emit(RunStarted(plan.n_epochs, plan.n_rounds, plan.n_lanes, executor.n_workers, progress.epoch, progress.round))
     started = time.perf_counter()
     executor.everywhere(tasks.compile_kernels, source, plan.n_blocks)
     emit(Compiled(time.perf_counter() - started))
     stopped = _exhausted(history, best_epoch, monitoring)
     started = time.perf_counter()
-    for number in range(progress.epoch * plan.n_rounds + progress.round, plan.n_epochs * plan.n_rounds):
-        if stopped:
-            break
-        epoch, round_ = divmod(number, plan.n_rounds)
-        flight.submit(epoch, round_)
-        last_of_epoch = round_ == plan.n_rounds - 1
-        last = last_of_epoch and epoch == plan.n_epochs - 1
-        scores = last_of_epoch and monitoring.every > 0 and (last or (epoch + 1) % monitoring.every == 0)
-        saves = checkpoints is not None and checkpoints.due(number + 1, last_of_epoch)
-        while len(flight) > (0 if last or scores or saves else executor.rounds_ahead):
-            ended = flight.land()
-            for event in executor.noticed():
-                emit(event)
-            before, started = started, time.perf_counter()
-            seconds += started - before
-            _tell(emit, ended, started - before, executor.n_workers)
-            if ended.round < plan.n_rounds - 1:
-                continue
-            moved = executor.transfer_seconds()
-            metrics = _score(source, plan, executor, flight.blocks, monitoring) if scores and not flight else {}
-            history.append({"epoch": ended.epoch + 1, "seconds": seconds, **metrics})
-            rate = plan.n_documents / max(seconds, 1e-9)
-            emit(EpochEnded(ended.epoch, seconds, rate, moved, metrics))
-            executor.transfer_seconds()  # what evaluation moved belongs to no epoch
-            seconds, started = 0.0, time.perf_counter()
-            watched = metrics.get(f"validation_{monitoring.monitor}")
-            if monitoring.patience is not None and watched is not None:
-                if best_epoch < 0 or watched < history[best_epoch][f"validation_{monitoring.monitor}"]:
-                    best_epoch, best = ended.epoch, flight.value()
-                stopped = _exhausted(history, best_epoch, monitoring)
-        if checkpoints is not None and not flight and (saves or checkpoints.due(number + 1, last_of_epoch)):
-            at = Progress(*divmod(number + 1, plan.n_rounds), history, best_epoch, seconds)
-            whole = flight.value()
-            emit(CheckpointWritten(at.epoch, at.round, checkpoints.write(run, at, whole, best)))
-            flight.replace(_put(learner, executor, whole, n))  # cuts the chain of tasks behind the state
-            del whole
-            started = time.perf_counter()
-    for event in executor.noticed():
-        emit(event)
+    with _all_told(executor, emit):
+        for number in range(progress.epoch * plan.n_rounds + progress.round, plan.n_epochs * plan.n_rounds):
+            if stopped:
+                break
+            epoch, round_ = divmod(number, plan.n_rounds)
+            flight.submit(epoch, round_)
+            last_of_epoch = round_ == plan.n_rounds - 1
+            last = last_of_epoch and epoch == plan.n_epochs - 1
+            scores = last_of_epoch and monitoring.every > 0 and (last or (epoch + 1) % monitoring.every == 0)
+            saves = checkpoints is not None and checkpoints.due(number + 1, last_of_epoch)
+            while len(flight) > (0 if last or scores or saves else executor.rounds_ahead):
+                ended = flight.land()
+                for event in executor.noticed():
+                    emit(event)
+                before, started = started, time.perf_counter()
+                seconds += started - before
+                _tell(emit, ended, started - before, executor.n_workers)
+                if ended.round < plan.n_rounds - 1:
+                    continue
+                moved = executor.transfer_seconds()
+                metrics = _score(source, plan, executor, flight.blocks, monitoring) if scores and not flight else {}
+                history.append({"epoch": ended.epoch + 1, "seconds": seconds, **metrics})
+                rate = plan.n_documents / max(seconds, 1e-9)
+                emit(EpochEnded(ended.epoch, seconds, rate, moved, metrics))
+                executor.transfer_seconds()  # what evaluation moved belongs to no epoch
+                seconds, started = 0.0, time.perf_counter()
+                watched = metrics.get(f"validation_{monitoring.monitor}")
+                if monitoring.patience is not None and watched is not None:
+                    if best_epoch < 0 or watched < history[best_epoch][f"validation_{monitoring.monitor}"]:
+                        best_epoch, best = ended.epoch, flight.value()
+                    stopped = _exhausted(history, best_epoch, monitoring)
+            if checkpoints is not None and not flight and (saves or checkpoints.due(number + 1, last_of_epoch)):
+                at = Progress(*divmod(number + 1, plan.n_rounds), history, best_epoch, seconds)
+                whole = flight.value()
+                emit(CheckpointWritten(at.epoch, at.round, checkpoints.write(run, at, whole, best)))
+                flight.replace(_put(learner, executor, whole, n))  # cuts the chain of tasks behind the state
+                del whole
+                started = time.perf_counter()
     emit(RunEnded(len(history), "patience" if stopped else "epochs"))
     return Result(best if best is not None else flight.value(), history)
+
+
+@contextmanager
+def _all_told(executor: Executor, emit: Callback) -> Iterator[None]:
+    """Emit what has happened to workers and tasks also where a run ends with an error."""
+    try:
+        yield
+    finally:
+        for event in executor.noticed():
+            emit(event)
 
 
 def _tell(emit: Callback, ended: Ended, seconds: float, n_workers: int) -> None:

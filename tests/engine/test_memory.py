@@ -7,6 +7,7 @@ import pytest
 from reference.random_documents import random_counts
 
 from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.engine import memory
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.memory import cache_bytes, check_state, of_this_process, state_bytes
 from sdem_dist.engine.plan import Plan
@@ -50,3 +51,25 @@ def test_a_small_budget_changes_no_bit(memory):
     with InProcess(1) as reference:
         expected = train(learner, corpus, Plan(40, 3, 2, 4, 0), reference, monitoring=Monitoring())
     np.testing.assert_array_equal(result.state.words, expected.state.words)
+
+
+GROUPS = "/sys/fs/cgroup"
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "expected"),
+    [
+        ("0::/jobs/7", {"/jobs/7/memory.max": "max", "/jobs/memory.max": "5000"}, 5000),
+        ("9:name=systemd:/\n4:cpu,memory:/a/b\n0::/", {"/memory/a/b/memory.limit_in_bytes": "7000\n"}, 7000),
+        ("0::/", {"/memory.max": "6000"}, 6000),
+    ],
+)
+def test_the_smallest_limit_of_the_control_groups_counts(groups, limits, expected, monkeypatch):
+    files = {"/proc/self/cgroup": groups} | {GROUPS + name: text for name, text in limits.items()}
+    monkeypatch.setattr(memory, "_text", lambda path: files.get(str(path), ""))
+    assert memory.of_this_process() == expected
+
+
+def test_without_control_groups_the_machine_is_the_limit(monkeypatch):
+    monkeypatch.setattr(memory, "_text", lambda path: "")
+    assert memory.of_this_process() > 1 << 28

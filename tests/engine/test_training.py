@@ -163,7 +163,7 @@ def test_terminal_or_not(monkeypatch):
 def test_a_bar_is_stopped_when_training_fails(monkeypatch):
     monkeypatch.setattr(callbacks.sys.stderr, "isatty", lambda: True, raising=False)
     with pytest.raises(RuntimeError, match="midway"), callbacks.shown("") as bar:  # noqa: PT012
-        bar(RunStarted(n_epochs=1, n_rounds=1, n_lanes=1, n_workers=1, epoch=0))
+        bar(RunStarted(n_epochs=1, n_rounds=1, n_lanes=1, n_workers=1, epoch=0, round=0))
         assert bar._progress.live.is_started
         raise RuntimeError("midway")
     assert not bar._progress.live.is_started

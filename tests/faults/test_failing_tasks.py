@@ -13,10 +13,12 @@ from faults.clusters import all_gone, local_cluster, model, pids
 from faults.saboteur import killed, plan_faults, sabotaged
 
 from sdem_dist import ClusterError, CorpusError, write_corpus
+from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.dask import TRIES, DaskExecutor
 from sdem_dist.engine.events import TaskRetried
 from sdem_dist.errors import DocumentError, UnreadableError
 from sdem_dist.estimators import settings
+from sdem_dist.learners.protocol import Lane
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +112,18 @@ def test_a_document_that_always_fails_is_named_on_a_cluster(client, tmp_path):
     assert pids(client) == before
     begun = (tmp_path / "calls.log").read_text().split()
     assert begun.count("257:258") == 1, "found by halving, once"
+
+
+def test_storage_that_fails_while_a_document_is_looked_for_is_not_the_documents_fault():
+    class Fails:
+        def prepare(self, documents):
+            raise ValueError("cannot take this")
+
+        map = prepare
+
+    class Storage:
+        def read(self, start, stop):
+            raise OSError("the disk has gone")
+
+    with pytest.raises(OSError, match="the disk has gone"), blamed(Fails(), Storage(), None, Lane(0, 0, 0, 0, 4, 4)):
+        raise ValueError("cannot take this")
