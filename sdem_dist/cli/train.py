@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,21 @@ Examples:
   sdem train posts.zarr posts.model --scheduler tcp://10.0.0.1:8786 --checkpoint run/ --resume
   sdem train posts.zarr posts.model --cluster slurm.yaml --checkpoint run/ --resume
   sdem train posts.zarr posts.model --validation held-out.zarr --patience 3 --epochs 50
+  sdem train posts.zarr posts.model --estimator LDAClassifier --loss nll --set n_topics=4
 """
+
+PARAMETERS = {
+    "loss": "loss",
+    "alpha": "alpha",
+    "epochs": "n_epochs",
+    "merge": "merge",
+    "lanes": "n_lanes",
+    "rounds": "rounds_per_epoch",
+    "batch_size": "batch_size",
+    "patience": "patience",
+    "seed": "random_state",
+}
+"""Options, and what estimators call them."""
 
 
 @click.command(epilog=EPILOG, no_args_is_help=True)
@@ -26,18 +42,16 @@ Examples:
 @click.option(
     "--loss",
     type=click.Choice(["ncll", "hinge", "nll"]),
-    default="ncll",
-    show_default=True,
-    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).",
+    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: ncll]",
 )
-@click.option("--alpha", type=Alpha(), default="laplace", show_default=True, help="Pseudo-count of each word.")
-@click.option("--epochs", type=click.IntRange(1), default=15, show_default=True, help="Passes over the documents.")
+@click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
+@click.option(
+    "--epochs", type=click.IntRange(1), metavar="N", help="Passes over the documents.  [default: 15 for naive Bayes]"
+)
 @click.option(
     "--merge",
     type=click.Choice(["mean", "sum"]),
-    default="mean",
-    show_default=True,
-    help="Average lanes that learn by themselves, or add their statistics for one step a round.",
+    help="Average lanes that learn by themselves, or add their statistics for one step a round.  [default: mean]",
 )
 @click.option(
     "--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]"
@@ -70,7 +84,15 @@ Examples:
 )
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
 @click.option("--skip-damaged", is_flag=True, help="Leave out damaged shards of CORPUS, and say which.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Decides the order of documents.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Decides every random choice.  [default: 0]")
+@click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="What to train.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any parameter of the estimator; the value as JSON, or a word.  [may be repeated]",
+)
 @click.option(
     "--log", type=click.Path(path_type=Path), metavar="FILE", help="Append events as JSON Lines; read by sdem log."
 )
@@ -80,7 +102,7 @@ Examples:
 def train(
     corpus: str, model: Path, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any
 ) -> None:
-    """Train a multinomial naive Bayes classifier on CORPUS and save it as MODEL.
+    """Train a model on CORPUS, a naive Bayes classifier if nothing else is said, and save it as MODEL.
 
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
@@ -93,7 +115,7 @@ def train(
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
-    from sdem_dist import MultinomialNB, SdemError, open_corpus
+    from sdem_dist import SdemError, open_corpus
     from sdem_dist.cluster import job_script
     from sdem_dist.engine.log import JsonLines
     from sdem_dist.estimators.persistence import check_destination
@@ -107,21 +129,10 @@ def train(
     except OSError as error:
         raise click.ClickException(f"--log {options['log']} cannot be written: {error.strerror}") from error
 
-    estimator = MultinomialNB(
-        loss=options["loss"],
-        alpha=options["alpha"],
-        n_epochs=options["epochs"],
-        merge=options["merge"],
-        n_lanes=options["lanes"],
-        rounds_per_epoch=options["rounds"],
-        batch_size=options["batch_size"],
-        patience=options["patience"],
-        random_state=options["seed"],
-        verbose=not options["quiet"],
-    )
+    estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
     documents = open_corpus(corpus)
-    if workers is not None:
+    if workers is not None and options["estimator"] == "MultinomialNB":
         from sdem_dist.estimators.warm_up import warm_up
 
         warm_up()  # once here, so that the workers find the compiled kernels on disk
@@ -145,6 +156,37 @@ def train(
     estimator.save(model)
     last = estimator.history_[-1]
     shown = ", ".join(
-        f"{name} {last[name]:.4f}" for name in ("accuracy", "ncll", "hinge", "validation_accuracy") if name in last
+        f"{name} {value:.4f}"
+        for name, value in last.items()
+        if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name == "validation_accuracy")
     )
-    click.echo(f"{model}: {estimator.loss}, {estimator.n_iter_} epochs; training {shown}")
+    click.echo(f"{model}: {options['estimator']}, {estimator.n_iter_} epochs; training {shown}")
+
+
+def estimator_of(options: Mapping[str, Any]) -> Any:
+    """Return the estimator that options describe.
+
+    Raises
+    ------
+    click.UsageError
+        There is no such estimator, or it has no such parameter.
+    """
+    from sdem_dist.estimators.persistence import estimator_class, estimator_names
+
+    if options["estimator"] not in estimator_names():
+        raise click.UsageError(f"--estimator {options['estimator']}: choose one of {', '.join(estimator_names())}")
+    made = estimator_class(options["estimator"])()
+    chosen = {PARAMETERS[name]: value for name, value in options.items() if name in PARAMETERS and value is not None}
+    for setting in options["settings"]:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {setting}: write NAME=VALUE")
+        try:
+            chosen[name] = json.loads(value)
+        except ValueError:
+            chosen[name] = value
+    known = made.get_params(deep=False)
+    for name in chosen:
+        if name not in known:
+            raise click.UsageError(f"{options['estimator']} has no {name}; it has {', '.join(known)}")
+    return made.set_params(**chosen, verbose=not options["quiet"])

@@ -28,6 +28,16 @@ _ESTIMATORS = {
 }
 
 
+def estimator_names() -> list[str]:
+    """Return the names of the estimators that can be saved."""
+    return list(_ESTIMATORS)
+
+
+def estimator_class(name: str) -> Any:
+    """Return one of them."""
+    return getattr(import_module(_ESTIMATORS[name]), name)
+
+
 def check_destination(path: str | Path) -> None:
     """Raise ModelError if no model can be written to `path`, or something else than a model would be lost."""
     path = Path(path)
@@ -110,7 +120,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
         if isinstance(parameters.get(mapping), list):
             parameters[mapping] = {restored(k, {}): v for k, v in parameters[mapping]}
     parameters = {k: restored(v, own) if k in ("loss", "kinds") else v for k, v in parameters.items()}
-    estimator = getattr(import_module(_ESTIMATORS[name]), name)(**parameters)
+    estimator = estimator_class(name)(**parameters)
     settings = {k: restored(v, own) for k, v in metadata["learner"].items()}
     n_features = metadata["n_features"]
     learner, state = estimator._restore(arrays, settings, n_features)

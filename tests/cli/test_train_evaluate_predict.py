@@ -76,7 +76,8 @@ def test_help_of_all_and_version():
 
 def test_train_and_evaluate(made, tmp_path):
     shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "3", "--quiet", "--loss", "hinge")
-    assert f"{tmp_path / 'm'}: hinge, 3 epochs; training accuracy" in shown
+    assert f"{tmp_path / 'm'}: MultinomialNB, 3 epochs; training accuracy" in shown
+    assert load_model(tmp_path / "m").loss == "hinge"
     model, held_out = load_model(tmp_path / "m"), str(made / "docs.zarr-held-out")
     expected = model.evaluate(open_corpus(held_out))
     assert expected["accuracy"] > 0.8
@@ -301,3 +302,26 @@ def test_predict_reads_standard_input_in_its_encoding(made):
         ok("predict", model, "-", "--no-proba", "--encoding", "utf-16", input="goal team".encode("utf-16")) == "sport\n"
     )
     assert "line 1: the line has the byte 0xe9" in refused("predict", model, "-", input=b"caf\xe9\n")
+
+
+def test_other_estimators_are_trained_and_used(made, tmp_path):
+    corpus, model = str(made / "docs.zarr"), tmp_path / "m"
+    options = ("--estimator", "LDAClassifier", "--set", "n_topics=3", "--set", "inference=gibbs", "--epochs", "2")
+    assert "LDAClassifier, 2 epochs; training accuracy" in ok("train", corpus, str(model), *options, "--quiet")
+    loaded = load_model(model)
+    assert (loaded.n_topics, loaded.inference, loaded.n_epochs, loaded.loss) == (3, "gibbs", 2, "ncll")
+    assert "accuracy" in ok("evaluate", str(model), corpus)
+    assert "LDAClassifier" in ok("inspect", str(model))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--estimator", "Perceptron"], "choose one of MultinomialNB"),
+        (["--set", "n_topics=3"], "MultinomialNB has no n_topics; it has"),
+        (["--set", "loss"], "write NAME=VALUE"),
+        (["--estimator", "LDAClassifier", "--alpha", "2"], "LDAClassifier has no alpha"),
+    ],
+)
+def test_estimators_and_parameters_that_are_not_there(made, tmp_path, options, said):
+    assert said in refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), *options, code=2)
