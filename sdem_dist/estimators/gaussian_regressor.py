@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.layout import DENSE
@@ -106,7 +107,10 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
         positive_integers(self, "n_epochs", "n_lanes", "n_jobs")
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha must be a finite number that is not negative, got {self.alpha!r}")
-        source = self._source(X, y, sample_weight, client)
+        with threadpool_limits(1, user_api="blas"):  # the bits of inverses would depend on the number of its threads
+            return self._fit(self._source(X, y, sample_weight, client), client)
+
+    def _fit(self, source: Source, client: Any) -> GaussianRegressor:
         lanes = self.n_lanes or max(1, min(LANES, source.n_documents // SUM_LANE_DOCUMENTS))
         once, epochs = (Plan(source.n_documents, n, 1, lanes, 0) for n in (1, self.n_epochs))
         summary = run_quietly(Columns(source.n_features, weighted=True), once, source, client, self.n_jobs)

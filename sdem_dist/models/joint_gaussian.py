@@ -30,9 +30,7 @@ def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> 
     covariance : ndarray of shape (n_columns, n_columns)
     table : ndarray of shape (n_rows, n_columns)
     """
-    patterns, group_of = np.unique(np.isnan(table), axis=0, return_inverse=True)
-    for g, missing in enumerate(patterns):
-        rows = np.flatnonzero(group_of.ravel() == g)
+    for missing, rows in _patterns(table):
         known = ~missing
         filled, rest = table[rows], np.zeros_like(covariance)
         if missing.any():
@@ -49,10 +47,9 @@ def expected_sum(family: GaussianFull, mu: np.ndarray, table: np.ndarray, weight
     """Return the expected statistics of rows given what is known of them, weighted and summed: ``E_z[s]`` (Table 2)."""
     total = np.zeros(family.n_statistics)
     for rows, filled, covariance in conditioned(*family.to_moments(mu), table):
-        w = weights[rows]
-        expected = family.statistics(filled)
-        expected[:, family.n_columns :] += covariance[np.triu_indices(family.n_columns)]
-        total += np.einsum("n,ns->s", w, expected)
+        weighted = filled * weights[rows, None]
+        products = np.einsum("ni,nj->ij", weighted, filled) + weights[rows].sum() * covariance
+        total += np.concatenate([weighted.sum(axis=0), products[np.triu_indices(family.n_columns)]])
     return total
 
 
@@ -60,14 +57,24 @@ def log_density_of_known(family: GaussianFull, mu: np.ndarray, table: np.ndarray
     """Return ln p of what is known of each row, shape (n_rows,); 0 where nothing is."""
     mean, covariance = family.to_moments(mu)
     densities = np.zeros(len(table))
-    patterns, group_of = np.unique(np.isnan(table), axis=0, return_inverse=True)
-    for g, missing in enumerate(patterns):
-        rows, known = np.flatnonzero(group_of.ravel() == g), np.flatnonzero(~missing)
-        part = covariance[np.ix_(known, known)]
-        shifts = table[np.ix_(rows, known)] - mean[known]
-        distance = np.einsum("nk,kl,nl->n", shifts, np.linalg.inv(part), shifts)
-        densities[rows] = -0.5 * (distance + np.linalg.slogdet(part)[1] + len(known) * np.log(2 * np.pi))
+    for missing, rows in _patterns(table):
+        known = np.flatnonzero(~missing)
+        whitening = np.linalg.inv(np.linalg.cholesky(covariance[np.ix_(known, known)]))
+        distance = (np.einsum("nk,lk->nl", table[np.ix_(rows, known)] - mean[known], whitening) ** 2).sum(axis=1)
+        log_determinant = -2.0 * np.log(np.diag(whitening)).sum()
+        densities[rows] = -0.5 * (distance + log_determinant + len(known) * np.log(2 * np.pi))
     return densities
+
+
+def _patterns(table: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield which columns are missing, and the rows that miss just these."""
+    gaps = np.isnan(table)
+    if len(table) and not gaps.any():
+        yield gaps[0], np.arange(len(table))
+        return
+    patterns, group_of = np.unique(gaps, axis=0, return_inverse=True)
+    for g, missing in enumerate(patterns):
+        yield missing, np.flatnonzero(group_of.ravel() == g)
 
 
 def target_given_features(family: GaussianFull, mu: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
