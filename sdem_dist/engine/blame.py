@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
-from sdem_dist.documents import Documents
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import DocumentError, SdemError
 from sdem_dist.learners.protocol import Lane, Learner
 
@@ -15,7 +15,7 @@ from sdem_dist.learners.protocol import Lane, Learner
 class Located(Protocol):
     """A corpus that can say where a document is."""
 
-    def read(self, start: int, stop: int) -> Documents:
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
         """Return the documents at stored positions ``start:stop``."""
 
     def place(self, document: int) -> str:

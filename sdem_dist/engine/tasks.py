@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from sdem_dist.byte_cache import prepared_cache, set_budget
-from sdem_dist.documents import Documents
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.tree import reduce
 from sdem_dist.learners.protocol import Lane, Learner, WideLearner
@@ -28,7 +28,7 @@ class CorpusLike(Protocol):
     def cache_key(self) -> str:
         """Name the content: equal keys mean equal documents."""
 
-    def read(self, start: int, stop: int) -> Documents:
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
         """Return the documents at stored positions ``start:stop``."""
 
     def place(self, document: int) -> str:

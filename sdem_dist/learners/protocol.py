@@ -57,7 +57,7 @@ class Learner(Protocol):
     def init(self) -> Any:
         """Return the state before the first document."""
 
-    def prepare(self, documents: Documents) -> Any:
+    def prepare(self, documents: Any) -> Any:
         """Return documents as `map` and `evaluate` want them; done once a lane, then cached."""
 
     def map(self, state: Any, documents: Any, lane: Lane) -> Any:
