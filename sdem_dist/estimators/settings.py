@@ -174,7 +174,7 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
         step_decay=float(e.step_decay),
         tolerance=float(e.tolerance),
         prior_scale=float(e.prior_scale),
-        absence=_absence(e.absence, n_classes, source.weighted),
+        absence=absence_of(e.absence, n_classes, source.weighted),
         average=bool(e.average),
         log_prior=fixed_log_prior(e, n_classes),
         class_weight=class_weights(e.class_weight, source),
@@ -183,7 +183,8 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
     return made
 
 
-def _absence(absence: str | float, n_classes: int, weighted: bool) -> float:
+def absence_of(absence: str | float, n_classes: int, weighted: bool) -> float:
+    """Return `absence` as a number, chosen by the number of classes for "auto"."""
     if absence == "auto":
         return min(1.0, ABSENCE_CLASSES["weights" if weighted else "counts"] / n_classes)
     return float(absence)

@@ -123,6 +123,11 @@ class Sdem:
     seed: int = 0
 
     @property
+    def owners(self) -> tuple[int, ...]:
+        """The class of each component, where what is called classes here are components; else empty."""
+        return ()
+
+    @property
     def cache_key(self) -> str:
         """Prepared documents depend on the class weights only."""
         return f"local-words {self.class_weight}"
@@ -209,6 +214,7 @@ class Sdem:
             self.step_decay,
             _KERNEL_LOSS[self.loss],
             self.tolerance,
+            np.asarray(self.owners, np.int64),
         )
         words *= weight
         class_counts *= weight
