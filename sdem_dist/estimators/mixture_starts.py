@@ -137,3 +137,29 @@ def counts_at_examples(
         if numbers[owners[j]] > 1 and row.any():
             start[:, j] = 0.5 * (start[:, j] + start[:, j].sum() * row / row.sum())
     return start, np.asarray(source.class_counts or (source.weight,))[owners] * shares
+
+
+def counts_by_k_means(
+    source: Source, survey: SurveyResult, n_clusters: int, alpha: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return expected counts of clusters that scikit-learn's k-means finds in the documents of a survey.
+
+    It sees tf-idf rows of unit length, so that distances are cosines.
+
+    Returns
+    -------
+    words : ndarray of shape (n_features, n_clusters)
+        `alpha` included.
+    counts : ndarray of shape (n_clusters,)
+    """
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    positions = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64))
+    X = Documents.concatenate([source.corpus.read(int(p), int(p) + 1) for p in positions]).to_csr().astype(np.float64)
+    model = MiniBatchKMeans(n_clusters, n_init=1, random_state=seed % (1 << 31))
+    labels = model.fit(TfidfTransformer().fit_transform(X)).labels_
+    assigned = np.eye(n_clusters)[labels]
+    # An empty cluster would stay so: each has some share of everything.
+    assigned = 0.99 * assigned + 0.01 / n_clusters
+    return np.asarray(X.T @ assigned) + alpha, assigned.sum(axis=0)

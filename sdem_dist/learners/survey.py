@@ -90,7 +90,7 @@ class Survey:
             sums = self.transform.dense(documents.values).sum(axis=1, dtype=np.float64)
         else:
             sums = row_sums(documents)
-        largest, lowest = float(sums.max(initial=0.0)), float(entries.min(initial=np.inf))
+        largest, lowest = float(sums.max(initial=0.0)), float(entries.min()) if entries.size else np.inf
         return SurveyResult(
             found.keys, found.positions, normalised_sum(documents), largest, lowest, float(missing), float(n)
         )
