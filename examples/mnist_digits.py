@@ -28,7 +28,9 @@ def folder() -> Path:
     """Return where MNIST is, or raise FileNotFoundError."""
     path = Path(os.environ.get("SDEM_CORPORA", ""), "mnist")
     if not (path / "train-images-idx3-ubyte.gz").exists():
-        raise FileNotFoundError("set SDEM_CORPORA to a folder that holds mnist/train-images-idx3-ubyte.gz and the others")
+        raise FileNotFoundError(
+            "set SDEM_CORPORA to a folder that holds mnist/train-images-idx3-ubyte.gz and the others"
+        )
     return path
 
 

@@ -39,7 +39,9 @@ _HOME = {
     "open_corpus": "sdem_dist.corpus",
     "write_corpus": "sdem_dist.corpus",
     "ingest": "sdem_dist.text.ingest",
-    **dict.fromkeys(("SdemError", "CorpusError", "IngestError", "ModelError", "ClusterError", "TrainingError"), "sdem_dist.errors"),
+    **dict.fromkeys(
+        ("SdemError", "CorpusError", "IngestError", "ModelError", "ClusterError", "TrainingError"), "sdem_dist.errors"
+    ),
 }
 
 __all__ = [

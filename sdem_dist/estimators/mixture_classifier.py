@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
@@ -20,13 +21,20 @@ from sdem_dist.models.components import by_class
 from sdem_dist.models.naive_bayes import joint_scores
 
 
+def _has_density(estimator: MixtureClassifier) -> bool:
+    """Say whether there is a p(x), or raise AttributeError."""
+    if estimator.training == "multiplicative":
+        raise AttributeError("training='multiplicative' fits the posterior only: for p(x) take training='em' or 'sdem'")
+    return True
+
+
 class MixtureClassifier(SdemClassifier):
     """A classifier of which every class is a mixture of components.
 
     ``training="multiplicative"`` fits the posterior itself, by multiplicative updates that cannot lower the conditional
     log-likelihood and have no step size. It takes tables and sparse matrices that are not negative, without missing
-    values, and the model has no p(x). ``training="em"`` fits the joint distribution, and ``training="sdem"`` goes on from there with
-    a discriminative loss, the component as hidden variable.
+    values, and the model has no p(x). ``training="em"`` fits the joint distribution, and ``training="sdem"`` goes on from
+    there with a discriminative loss, the component as hidden variable.
 
     Parameters
     ----------
@@ -37,7 +45,8 @@ class MixtureClassifier(SdemClassifier):
         For "em" and "sdem": what components are. Gaussians have diagonal covariances; multinomials take counts. Missing
         values (NaN) of the first two are summed out.
     n_epochs : int, default=None
-        Passes over the documents. None: 200 multiplicative updates, 64 iterations of EM, 60 epochs of "sdem" (15 of multinomials).
+        Passes over the documents. None: 200 multiplicative updates, 64 iterations of EM, 60 epochs of "sdem" (15 of
+        multinomials).
     shared : bool, default=False
         All classes use all components, each with its own weights ("multiplicative").
     init : {"examples", "em"}, default="examples"
@@ -52,8 +61,8 @@ class MixtureClassifier(SdemClassifier):
         "alternate": W and theta in turn, a pass each, as in the paper. "joint": both in every pass, with exponents 1 / 11 and
         10 / (11 eta), for which the guarantee holds too ("multiplicative").
     accelerate : bool, default=True
-        Over-relaxation: exponents grow by a tenth a pass while the likelihood does not fall; on a fall the pass counts for nothing and the
-        plain update of the best point is taken ("multiplicative").
+        Over-relaxation: exponents grow by a fifth a pass while the likelihood does not fall. On a fall the pass counts for
+        nothing, and the plain update of the best point is taken ("multiplicative").
     dtype : {"float64", "float32"}, default="float64"
         Of products and posteriors. float32 is about twice as fast and bounds a fall by its own, coarser rounding
         ("multiplicative").
@@ -66,7 +75,8 @@ class MixtureClassifier(SdemClassifier):
     em_step : float, default=1.0
         Under 1 generalised EM: how far each iteration goes towards the maximum of its bound.
     prior : float, default=1.0
-        Observations with the column's mean (and variance) that the conjugate prior adds to every Gaussian or exponential component.
+        Observations with the column's mean (and variance) that the conjugate prior adds to every Gaussian or exponential
+        component.
     offset : float, default=0.0
         Added to every value for exponential components, in means of all values: exact zeros have an unbounded likelihood.
     alpha : float, default=1.0
@@ -225,19 +235,19 @@ class MixtureClassifier(SdemClassifier):
     @property
     def eta_(self) -> float:
         """Largest sum of a row of transformed features."""
-        self._only("eta_", "multiplicative")
+        self._only_multiplicative("eta_")
         return float(self._learner.eta)
 
     @property
     def log_likelihood_path_(self) -> np.ndarray:
         """The highest conditional log-likelihood a document after each pass, shape (n_epochs,)."""
-        self._only("log_likelihood_path_", "multiplicative")
+        self._only_multiplicative("log_likelihood_path_")
         return np.asarray(self._state.path)
 
-    def _only(self, name: str, *trainings: str) -> None:
+    def _only_multiplicative(self, name: str) -> None:
         check_is_fitted(self)
-        if self.training not in trainings:
-            raise AttributeError(f"{name} is there with training={' or '.join(trainings)} only")
+        if self.training != "multiplicative":
+            raise AttributeError(f"{name} is there with training='multiplicative' only")
 
     def _component_scores(self, X: Any) -> np.ndarray:
         """Return ln p(z, y, x), shape (n_samples, n_components)."""
@@ -257,20 +267,22 @@ class MixtureClassifier(SdemClassifier):
         rows = transform.dense(np.asarray(documents, self._learner.dtype))
         return np.asarray(self._learner.scores(self._parameters, rows))
 
+    @available_if(_has_density)
     def score_samples(self, X: Any) -> np.ndarray:
-        """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing; of counts without the multinomial coefficient.
+        """Return ln p(x) of each row, shape (n_samples,).
+
+        Of the values that are not missing; of counts without the multinomial coefficient.
 
         Raises
         ------
         AttributeError
             The model is of the posterior only (``training="multiplicative"``).
         """
-        self._only("score_samples", "em", "sdem")
+        check_is_fitted(self)
         return marginal_log_likelihood(self._joint_log_proba(X))
 
-    def sample(
-        self, n_samples: int = 1, random_state: Any = None, *, length: int = 100
-    ) -> tuple[Any, np.ndarray]:
+    @available_if(_has_density)
+    def sample(self, n_samples: int = 1, random_state: Any = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes from p(x, y).
 
         Parameters
@@ -292,7 +304,7 @@ class MixtureClassifier(SdemClassifier):
         """
         from sdem_dist.estimators.settings import seed_of
 
-        self._only("sample", "em", "sdem")
+        check_is_fitted(self)
         rng = np.random.default_rng(seed_of(random_state))
         prior = np.exp(self._parameters.log_prior)
         drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())

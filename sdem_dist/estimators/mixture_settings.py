@@ -78,11 +78,11 @@ def check(estimator: Any) -> None:
     for name in ("n_epochs", "n_em_epochs", "patience", "n_jobs"):
         positive_integers_or_none(e, name)
     for name in ("prior", "alpha"):
-        if not (isinstance(getattr(e, name), Real) and 0 < getattr(e, name) < np.inf):
+        if not (isinstance(getattr(e, name), Real) and 0 < float(getattr(e, name)) < np.inf):
             raise ValueError(f"{name} must be a positive number, got {getattr(e, name)!r}")
-    if not (isinstance(e.offset, Real) and 0 <= e.offset < np.inf):
+    if not (isinstance(e.offset, Real) and 0 <= float(e.offset) < np.inf):
         raise ValueError(f"offset must be a finite number that is not negative, got {e.offset!r}")
-    if not (isinstance(e.em_step, Real) and 0 < e.em_step <= 1):
+    if not (isinstance(e.em_step, Real) and 0 < float(e.em_step) <= 1):
         raise ValueError(f"em_step must be above 0 and at most 1, got {e.em_step!r}")
     if e.absence != "auto" and not (isinstance(e.absence, int | float) and 0 <= e.absence <= 1):
         raise ValueError(f"absence must be 'auto' or a number between 0 and 1, got {e.absence!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,14 @@ from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform
 
 
-def surveyed(
-    estimator: Any, source: Source, plan: Plan, client: Any, n_examples: int, **settings: Any
-) -> SurveyResult:
+def surveyed(estimator: Any, source: Source, plan: Plan, client: Any, n_examples: int, **settings: Any) -> SurveyResult:
     """Return what one pass finds: random examples, sums of rows."""
     survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **settings)
     found: SurveyResult = run_quietly(survey, plan, source, client, estimator.n_jobs)
     return found
 
 
-def rows_at(source: Source, positions: Sequence[int]) -> np.ndarray:
+def rows_at(source: Source, positions: Iterable[int]) -> np.ndarray:
     """Return some documents as rows of a table, float64."""
     rows = []
     for position in positions:

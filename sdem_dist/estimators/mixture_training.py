@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 Trained = tuple[Any, Any, list[dict[str, float]]]
 """A learner, its last state, and a history."""
 NO_GAPS = "training='multiplicative' has no place for missing values: impute them, or take training='em' or 'sdem'"
-NOT_NEGATIVE = "training='multiplicative' takes features that are not negative: shift them, or split each into two parts"
+NOT_NEGATIVE = (
+    "training='multiplicative' takes features that are not negative: shift them, or split each into two parts"
+)
+START_SHARE = 0.001
+"""Share of EM's expected counts that sdEM of counts starts with; a step is a document, and would hardly move all of them."""
 EM_EPOCHS_OF_START = 10
 """Iterations of EM before multiplicative updates that start there."""
 
@@ -48,8 +52,9 @@ def multiplicative(estimator: Any, source: Source, options: FitOptions) -> Train
     e = estimator
     plan = settings.full_passes(e, source, settings.epochs(e))
     once = replace(plan, n_epochs=1)
+    owners: tuple[int, ...] = ()
     if e.shared:
-        numbers, owners = settings.components_of(e.n_components, source.classes[:1]), ()
+        numbers = settings.components_of(e.n_components, source.classes[:1])
     else:
         numbers = settings.components_of(e.n_components, source.classes)
         owners = settings.owners_of(numbers)
@@ -133,9 +138,7 @@ def _block(e: Any, summary: ColumnSummary, kind: str) -> Block:
         return gaussian_block(summary, columns, float(e.prior), 0.0)
     shift = e.offset * float(summary.mean.mean())
     scale = np.where(summary.mean + shift > 0, summary.mean + shift, 1.0)
-    return Block(
-        Exponential(float(e.prior)), tuple(columns.tolist()), (-shift,) * len(columns), tuple(scale.tolist())
-    )
+    return Block(Exponential(float(e.prior)), tuple(columns.tolist()), (-shift,) * len(columns), tuple(scale.tolist()))
 
 
 def of_counts(estimator: Any, source: Source, options: FitOptions) -> Trained:
@@ -167,6 +170,6 @@ def of_counts(estimator: Any, source: Source, options: FitOptions) -> Trained:
     if e.loss == "nll":
         return learner, *fit_state(e, learner, replace(once, n_epochs=epochs), source, options, em)
     learner = replace(learner, loss=e.loss, absence=absence_of(e.absence, n_classes, source.weighted))
-    start = learner.start(em.words, em.class_counts + learner.class_alpha)
+    words = alpha + START_SHARE * (em.words - alpha)
+    start = learner.start(words, learner.class_alpha + START_SHARE * em.class_counts)
     return learner, *fit_state(e, learner, settings.sequential_lanes(e, source, epochs), source, options, start)
-

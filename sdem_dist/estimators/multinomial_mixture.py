@@ -203,10 +203,11 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
         return learner.start(*counts_by_k_means(source, survey, int(self.n_components), learner.alpha, once.seed))
 
     def _objective(self, learner: MixtureCounts, state: Any, source: inputs.Source, client: Any) -> float:
-        """Return the mean of ln p(d) and the prior's ``alpha * sum of ln p(word | cluster)`` a document."""
+        """Return the mean of ln p(d) and the priors' shares a document: ``alpha ln p(word | cluster)`` and ``ln p(cluster)``."""
         nll = evaluate_source(self, learner, state, source, client)["nll"]
         parameters = learner.parameters(state)
         prior = learner.alpha * float((parameters.log_words - parameters.log_totals).sum())
+        prior += learner.class_alpha * float(parameters.log_prior.sum())
         return prior / source.weight - nll
 
     @property

@@ -24,6 +24,7 @@ def restore_mixture(arrays: Mapping[str, np.ndarray], settings: dict[str, Any], 
     if "eta" in settings:
         return _restore_multiplicative(arrays, settings, n_features)
     learner: Any
+    state: Any
     if "model" in settings:
         learner, state = restore_features(arrays, settings, n_features, MixtureFeatures)
     else:
@@ -50,7 +51,8 @@ def _restore_multiplicative(
             raise ValueError(f"array '{prefix}log_weights' does not hold the weights of the components")
     if any(v.dtype != np.float64 for v in values.values()) or values["path"].ndim != 1:
         raise ValueError("an array has another dtype or shape than a state's")
-    return learner, MultiplicativeState(*(float(v) if v.ndim == 0 else v for v in values.values()))
+    fields: list[Any] = [float(v) if v.ndim == 0 else v for v in values.values()]
+    return learner, MultiplicativeState(*fields)
 
 
 def _check_owners(owners: tuple[int, ...], n_components: int, n_classes: int) -> None:

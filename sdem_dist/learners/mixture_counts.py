@@ -49,6 +49,10 @@ class MixtureCounts(Sdem):
             documents = replace(documents, labels=np.zeros(documents.n_documents, np.int32))
         return super().prepare(documents)
 
+    def init(self) -> SdemState:
+        """Return mu_0, the prior's: here components have one too, and so none dies out."""
+        return super().init()._replace(class_counts=np.full(self.n_classes, self.class_alpha))
+
     def start(self, words: np.ndarray, class_counts: np.ndarray) -> SdemState:
         """Return the state at some expected counts of words and components, shapes (n_features, n) and (n,)."""
         return self.init()._replace(words=words, totals=words.sum(axis=0), class_counts=class_counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -74,10 +75,7 @@ class MixtureFeatures(FeatureSdem):
             share = part.weights * (self.unlabelled_weight if part.labels[0] < 0 else 1.0)
             scores = self.model.scores(FeatureParameters(*(array[own] for array in parameters)), part)
             total = scores.max(axis=1) if self.hard else marginal_log_likelihood(scores)
-            if self.hard:
-                weights = np.eye(scores.shape[1])[scores.argmax(axis=1)]
-            else:
-                weights = np.exp(scores - total[:, None])
+            weights = np.eye(scores.shape[1])[scores.argmax(axis=1)] if self.hard else np.exp(scores - total[:, None])
             weights *= share[:, None]
             counts[own] += weights.sum(axis=0)
             sums[own] += np.einsum("nk,ns->ks", weights, part.statistics)
@@ -144,4 +142,4 @@ class MixtureFeatures(FeatureSdem):
 def _slices(owners: tuple[int, ...]) -> list[slice]:
     """Return the components of each class."""
     starts = [*starts_of(owners).tolist(), len(owners)]
-    return [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(starts)]

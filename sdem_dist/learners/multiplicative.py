@@ -13,13 +13,13 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import TrainingError
 from sdem_dist.evaluation import evaluation_sums, finish
 from sdem_dist.kernels.csr import add_scores, add_statistics
-from sdem_dist.learners.blas import one_blas_thread
+from sdem_dist.kernels.dense import add_transposed_products, row_products
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.mixture import MixtureSums, MixtureWeights, class_scores, multiplied, posterior_sums
-from sdem_dist.models.nonnegative_rows import RowTransform
+from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform
 
-GROWTH = 1.1
-"""What the exponents grow by after a pass in which the likelihood did not fall."""
+GROWTH = 1.2
+"""What the exponents are multiplied by after a pass in which the likelihood did not fall."""
 LARGEST_OF_WEIGHTS = 1.9
 """Bound of the factor of W's exponent, which is near 1 by itself."""
 WEIGHTS_SHARE = 0.1
@@ -98,7 +98,7 @@ class Multiplicative:
     n_features: int
     eta: float
     owners: tuple[int, ...] = ()
-    transform: RowTransform = RowTransform()
+    transform: RowTransform = AS_IS
     schedule: str = "joint"
     accelerate: bool = True
     dtype: str = "float64"
@@ -155,23 +155,18 @@ class Multiplicative:
         transposed = np.ascontiguousarray(point.theta.T, dtype=rows.dtype)
 
         def add_dense(part: slice, posterior: np.ndarray, out: np.ndarray) -> None:
-            out += posterior.T @ rows[part]
+            add_transposed_products(posterior, rows[part], out)
 
-        with one_blas_thread():
-            return posterior_sums(
-                point, documents.starts, documents.weights, lambda part: rows[part] @ transposed, add_dense
-            )
+        return posterior_sums(
+            point, documents.starts, documents.weights, lambda part: _dense_products(rows[part], transposed), add_dense
+        )
 
     def combine(self, parts: Sequence[MixtureSums]) -> MixtureSums:
         """Add sets of lanes, from first to last."""
         if len(parts) == 1:
             return parts[0]
-        columns = list(zip(*parts, strict=True))
-        return MixtureSums(
-            *(np.sum(np.stack(column), axis=0) for column in columns[:4]),
-            *(sum(column) for column in columns[4:6]),
-            max(columns[6]),
-        )
+        *sums, largest = zip(*parts, strict=True)
+        return MixtureSums(*(sum(column[1:], start=column[0]) for column in sums), largest=max(largest))
 
     def update(self, state: MultiplicativeState, sums: MixtureSums) -> MultiplicativeState:
         """Keep the point if its likelihood is no lower, and go on from there; else take the plain update of the best.
@@ -225,8 +220,8 @@ class Multiplicative:
         """Return ``ln sum_j W_ij exp(theta_j x)`` of transformed rows, shape (n, n_classes), float64."""
         if isinstance(rows, Documents):
             return class_scores(parameters.log_weights, _products(rows, np.ascontiguousarray(parameters.theta.T)))
-        with one_blas_thread():
-            return class_scores(parameters.log_weights, rows @ parameters.theta.T.astype(rows.dtype))
+        table = np.ascontiguousarray(parameters.theta.T, dtype=rows.dtype)
+        return class_scores(parameters.log_weights, _dense_products(rows, table))
 
     def evaluate(self, state: MultiplicativeState, batches: Iterable[SortedDocuments]) -> np.ndarray:
         """Return the sums of `sdem_dist.evaluation` over all batches."""
@@ -247,4 +242,10 @@ class Multiplicative:
 def _products(documents: Documents, table: np.ndarray) -> np.ndarray:
     out = np.zeros((documents.n_documents, table.shape[1]))
     add_scores(documents.data, documents.indices, documents.indptr, table, out)
+    return out
+
+
+def _dense_products(rows: np.ndarray, table: np.ndarray) -> np.ndarray:
+    out = np.empty((len(rows), table.shape[1]), rows.dtype)
+    row_products(rows, table, out)
     return out

@@ -10,7 +10,7 @@ import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.nonnegative_rows import RowTransform, normalised_sum, row_sums
+from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform, normalised_sum, row_sums
 
 
 class SurveyResult(NamedTuple):
@@ -49,7 +49,7 @@ class Survey:
     n_classes: int
     n_examples: int
     labelled: bool = True
-    transform: RowTransform = RowTransform()
+    transform: RowTransform = AS_IS
     seed: int = 0
 
     @property

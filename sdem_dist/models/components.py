@@ -34,4 +34,3 @@ def by_class(scores: np.ndarray, owners: tuple[int, ...]) -> tuple[np.ndarray, n
     posteriors /= np.where(totals > 0, totals, 1.0)[:, owners]
     with np.errstate(divide="ignore"):
         return top + np.log(totals), posteriors
-

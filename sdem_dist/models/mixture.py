@@ -11,10 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sdem_dist.kernels.dense import add_column_sums, normalise_rows, shift_rows
+
 LARGEST_RATIO = 30.0
 """Bound of the logarithms of the updates' ratios: a component without examples would have an infinite one."""
-BLOCK = 4096
-"""Rows of one matrix product; part of the bits."""
+BLOCK = 1024
+"""Documents that are worked on at once, so that their posteriors stay in cache."""
+_ONES = np.empty(0)
+"""No weights: one each."""
 
 
 class MixtureWeights(NamedTuple):
@@ -62,18 +66,29 @@ def class_scores(log_weights: np.ndarray, activations: np.ndarray) -> np.ndarray
     columns = columns_of(log_weights)
     scores = np.empty((len(activations), len(columns)))
     for i, own in enumerate(columns):
-        scores[:, i] = _normalised(activations[:, own] + log_weights[i, own])[1]
+        scores[:, i] = _posteriors(activations[:, own].astype(np.float64, order="C"), log_weights[i, own], _ONES)
     return scores
 
 
-def _normalised(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Turn logits of shape (n, k), in place, into posteriors; return them and ln of what they were divided by, float64."""
-    top = logits.max(axis=1, keepdims=True)
-    logits -= top
+def _posteriors(logits: np.ndarray, added: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Turn logits of shape (n, k), in place, into posteriors times factors; return what they add up to, in logarithms.
+
+    Parameters
+    ----------
+    logits : ndarray of shape (n, k), C-contiguous
+    added : ndarray of shape (k,), float64
+        Added to every row first.
+    factors : ndarray of shape (n,), float64, or (0,) for 1
+
+    Returns
+    -------
+    ndarray of shape (n,), float64
+    """
+    top, totals = np.empty(len(logits), logits.dtype), np.empty(len(logits))
+    shift_rows(logits, added.astype(logits.dtype), top)
     np.exp(logits, out=logits)
-    total = logits.sum(axis=1, dtype=np.float64)
-    logits *= (1.0 / total).astype(logits.dtype)[:, None]
-    return logits, np.log(total) + top[:, 0]
+    normalise_rows(logits, factors, totals)
+    return np.log(totals) + top
 
 
 def posterior_sums(
@@ -102,29 +117,24 @@ def posterior_sums(
     clamped, free = np.zeros((n_classes, n_components)), np.zeros(n_components)
     clamped_features, free_features = np.zeros(theta.shape), np.zeros(theta.shape)
     log_likelihood, largest, n = 0.0, 0.0, int(starts[-1])
+    shares = _ONES if document_weights is None else document_weights
     for first in range(0, n, BLOCK):
         rows = slice(first, min(first + BLOCK, n))
         logits = activations(rows)
-        share = None if document_weights is None else document_weights[rows]
-        own_logs = np.empty(len(logits))
+        gain = np.empty(len(logits))
         for i in np.flatnonzero((starts[1:] > rows.start) & (starts[:-1] < rows.stop)):
             mine = slice(max(int(starts[i]), rows.start), min(int(starts[i + 1]), rows.stop))
             own, here = columns[i], slice(mine.start - first, mine.stop - first)
-            posterior, own_logs[here] = _normalised(logits[here, own] + log_weights[i, own].astype(logits.dtype))
-            if share is not None:
-                posterior *= share[here, None].astype(logits.dtype)
-            clamped[i, own] += posterior.sum(axis=0, dtype=np.float64)
+            posterior = logits[here, own].copy()
+            gain[here] = _posteriors(posterior, log_weights[i, own], shares[mine])
+            add_column_sums(posterior, clamped[i, own])
             add_product(mine, posterior, clamped_features[own])
-        logits += totals.astype(logits.dtype)
-        posterior, logs = _normalised(logits)
-        gain = own_logs - logs
+        logs = _posteriors(logits, totals, shares[rows])
+        gain -= logs
         largest = max(largest, float(np.abs(logs).max()))
-        if share is not None:
-            posterior *= share[:, None].astype(logits.dtype)
-            gain *= share
-        log_likelihood += float(gain.sum())
-        free += posterior.sum(axis=0, dtype=np.float64)
-        add_product(rows, posterior, free_features)
+        log_likelihood += float((gain if document_weights is None else gain * shares[rows]).sum())
+        add_column_sums(logits, free)
+        add_product(rows, logits, free_features)
     weight = float(n if document_weights is None else document_weights.sum())
     return MixtureSums(clamped, free, clamped_features, free_features, log_likelihood, weight, largest)
 

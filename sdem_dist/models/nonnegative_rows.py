@@ -48,6 +48,9 @@ class RowTransform:
         return replace(documents, data=data)
 
 
+AS_IS = RowTransform()
+
+
 def row_sums(documents: DenseDocuments | Documents) -> np.ndarray:
     """Return the sum of every row, shape (n_documents,), float64."""
     if isinstance(documents, Documents):
