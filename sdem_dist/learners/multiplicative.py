@@ -166,7 +166,8 @@ class Multiplicative:
         if len(parts) == 1:
             return parts[0]
         *sums, largest = zip(*parts, strict=True)
-        return MixtureSums(*(sum(column[1:], start=column[0]) for column in sums), largest=max(largest))
+        added = (sum(column[1:], start=column[0]) for column in sums)
+        return MixtureSums._make([*added, max(largest)])
 
     def update(self, state: MultiplicativeState, sums: MixtureSums) -> MultiplicativeState:
         """Keep the point if its likelihood is no lower, and go on from there; else take the plain update of the best.
