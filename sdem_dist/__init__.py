@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sdem_dist.errors import ClusterError, CorpusError, IngestError, ModelError, SdemError, TrainingError
     from sdem_dist.estimators.bernoulli_nb import BernoulliNB
     from sdem_dist.estimators.categorical_nb import CategoricalNB
+    from sdem_dist.estimators.cluster_scores import cluster_scores
     from sdem_dist.estimators.gaussian_nb import GaussianNB
     from sdem_dist.estimators.gaussian_regressor import GaussianRegressor
     from sdem_dist.estimators.mixed_nb import MixedNB
@@ -35,6 +36,7 @@ _HOME = {
     "MultinomialMixture": "sdem_dist.estimators.multinomial_mixture",
     "MultinomialNB": "sdem_dist.estimators.naive_bayes",
     "PoissonNB": "sdem_dist.estimators.poisson_nb",
+    "cluster_scores": "sdem_dist.estimators.cluster_scores",
     "load_model": "sdem_dist.estimators.persistence",
     "open_corpus": "sdem_dist.corpus",
     "write_corpus": "sdem_dist.corpus",
@@ -60,6 +62,7 @@ __all__ = [
     "PoissonNB",
     "SdemError",
     "TrainingError",
+    "cluster_scores",
     "ingest",
     "load_model",
     "open_corpus",

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 import mnist_digits
 
-from sdem_dist import MixtureClassifier, MultinomialMixture, MultinomialNB
+from sdem_dist import MixtureClassifier, MultinomialMixture, MultinomialNB, cluster_scores
 
 
 def acceleration(X: np.ndarray, y: np.ndarray, m: int, passes: int) -> str:
@@ -91,18 +91,10 @@ def defaults(X: np.ndarray, y: np.ndarray, m: int) -> str:
     return f"M={m}, error on held-out training digits: " + "; ".join(found)
 
 
-def purity(y: np.ndarray, labels: np.ndarray) -> float:
-    """Return the share of documents whose cluster has their class as its most frequent one."""
-    from sklearn.metrics.cluster import contingency_matrix
-
-    return float(contingency_matrix(y, labels).max(axis=0).sum() / len(y))
-
-
 def clusters(split: corpora.Split, n_clusters: int, n_init: int, seeds: int = 3) -> list[str]:
     """Return NMI, adjusted Rand index and purity of clusters of the training documents, each kind over some seeds."""
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.feature_extraction.text import TfidfTransformer
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     weighted = TfidfTransformer().fit_transform(split.X)
     makers = {
@@ -122,16 +114,8 @@ def clusters(split: corpora.Split, n_clusters: int, n_init: int, seeds: int = 3)
     lines = []
     for name, make in makers.items():
         started = time.perf_counter()
-        scores = []
-        for seed in range(seeds):
-            labels = make(seed)
-            scores.append(
-                [
-                    normalized_mutual_info_score(split.y, labels),
-                    adjusted_rand_score(split.y, labels),
-                    purity(split.y, labels),
-                ]
-            )
+        found = [cluster_scores(split.y, make(seed)) for seed in range(seeds)]
+        scores = [[f[kind] for kind in ("nmi", "ari", "purity")] for f in found]
         means = ", ".join(f"{v:.3f}" for v in np.mean(scores, axis=0))
         lines.append(f"{name}: NMI, ARI, purity {means} ({(time.perf_counter() - started) / seeds:.1f} s)")
     return lines

@@ -28,10 +28,6 @@ def test_clusters(split):
     assert len(lines) == 4 and all("NMI, ARI, purity" in line for line in lines)
 
 
-def test_purity():
-    assert mixtures.purity(np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1])) == 0.75
-
-
 def test_text(split):
     assert mixtures.text("toy", split, (2,), seeds=1).count("|") == 7
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
-from sdem_dist import ModelError, MultinomialMixture, load_model, open_corpus, write_corpus
+from sdem_dist import ModelError, MultinomialMixture, cluster_scores, load_model, open_corpus, write_corpus
 
 
 def documents(n=600, n_words=60, n_topics=4, seed=0):
@@ -52,6 +52,13 @@ def test_topics_are_found_and_files_keep_them(fitted, name, tmp_path):
     loaded = load_model(tmp_path / "m")
     assert bits(loaded) == bits(model) and loaded.lower_bound_ == model.lower_bound_
     np.testing.assert_array_equal(loaded.predict_proba(X), proba)
+
+
+def test_scores_of_clusters():
+    scores = cluster_scores(["a", "a", "b", "b"], [0, 0, 0, 1])
+    assert scores["purity"] == 0.75
+    assert 0 < scores["nmi"] < 1 and 0 <= scores["ari"] < 1
+    assert cluster_scores([0, 0, 1], [5, 5, 2]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
 
 
 def test_em_never_lowers_its_objective():
