@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.plain import fields, plain, restored
@@ -114,7 +115,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
     settings = {k: restored(v, own) for k, v in metadata["learner"].items()}
     n_features = metadata["n_features"]
     learner, state = estimator._restore(arrays, settings, n_features)
-    if "classes" in metadata:
+    if is_classifier(estimator):
         classes, dtype = np.array(metadata["classes"]), np.dtype(metadata["classes_dtype"])
         if classes.shape != (getattr(learner, "n_labels", learner.n_classes),):  # components are not classes
             raise ValueError("classes do not match the arrays")
