@@ -33,7 +33,11 @@ def show_model(console: Console, path: Path) -> None:
     facts = {
         "model": f"{type(model).__name__}, {how}",
         "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", "training")) or "defaults",
-        **({"classes": f"{len(model.classes_)}"} if hasattr(model, "classes_") else {"clusters": f"{model.n_components}"}),
+        **(
+            {"classes": f"{len(model.classes_)}"}
+            if hasattr(model, "classes_")
+            else {"clusters": f"{model.n_components}"}
+        ),
         "features": f"{model.n_features_in_:,}{', with a vocabulary' if model.vocabulary_ else ''}",
         "raw text": "predicts on raw text" if model.vectorizer_ else "takes counts only",
         "epochs": f"{model.n_iter_}",
@@ -47,7 +51,10 @@ def show_model(console: Console, path: Path) -> None:
         table.add_row(name, Text(value))
     console.print(table)
     words = Table(
-        title="The words that speak most for each class or cluster", box=box.SIMPLE, show_header=False, title_justify="left"
+        title="The words that speak most for each class or cluster",
+        box=box.SIMPLE,
+        show_header=False,
+        title_justify="left",
     )
     for name, spoken in speaking_words(model).items():
         words.add_row(Text(str(name)), Text(" ".join(spoken)))

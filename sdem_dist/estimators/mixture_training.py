@@ -61,7 +61,7 @@ def multiplicative(estimator: Any, source: Source, options: FitOptions) -> Train
     survey = surveyed(e, source, once, options.client, max(numbers), labelled=not e.shared)
     if survey.n_missing or survey.lowest < 0:
         raise ValueError(NO_GAPS if survey.n_missing else NOT_NEGATIVE)
-    scale = scale_of(survey.mean_row / survey.n_documents) if e.scaling == "rows" else 0.0
+    scale = scale_of(survey.summed_rows / survey.n_documents) if e.scaling == "rows" else 0.0
     transform = RowTransform(scale, bool(e.expand))
     eta = scale or survey.largest_sum
     if e.expand:

@@ -49,10 +49,7 @@ def speaking_words(estimator: Any, n_words: int = 10) -> dict[Any, list[str]]:
     others = (p.sum(axis=0) - p) / (len(p) - 1)
     say = rel_entr(p, others)  # p ln(p / others), 0 where p is
     names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[1])]
-    return {
-        c: [names[w] for w in np.argsort(-s, kind="stable")[:n_words]]
-        for c, s in zip(classes, say, strict=True)
-    }
+    return {c: [names[w] for w in np.argsort(-s, kind="stable")[:n_words]] for c, s in zip(classes, say, strict=True)}
 
 
 def plot_histories(histories: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, prefix: str = "") -> None:

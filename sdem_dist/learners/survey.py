@@ -21,7 +21,7 @@ class SurveyResult(NamedTuple):
     fewer documents."""
     positions: np.ndarray
     """Where in the corpus those documents are, of the same shape, float64."""
-    mean_row: np.ndarray
+    summed_rows: np.ndarray
     """Sum over documents of the row divided by its sum, shape (n_columns,)."""
     largest_sum: float
     """Largest sum of a row, transformed: eta (Saul and Lee 2001, equation 14)."""
@@ -105,7 +105,7 @@ class Survey:
         return SurveyResult(
             np.take_along_axis(keys, order, axis=1),
             np.take_along_axis(positions, order, axis=1),
-            np.sum([p.mean_row for p in parts], axis=0),
+            np.sum([p.summed_rows for p in parts], axis=0),
             max(p.largest_sum for p in parts),
             min(p.lowest for p in parts),
             sum(p.n_missing for p in parts),
