@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import open_corpus, write_corpus
-    from sdem_dist.errors import ClusterError, CorpusError, IngestError, ModelError, SdemError
+    from sdem_dist.errors import ClusterError, CorpusError, IngestError, ModelError, SdemError, TrainingError
     from sdem_dist.estimators.bernoulli_nb import BernoulliNB
     from sdem_dist.estimators.categorical_nb import CategoricalNB
+    from sdem_dist.estimators.cluster_scores import cluster_scores
     from sdem_dist.estimators.gaussian_nb import GaussianNB
     from sdem_dist.estimators.gaussian_regressor import GaussianRegressor
     from sdem_dist.estimators.lda_classifier import LDAClassifier
     from sdem_dist.estimators.mixed_nb import MixedNB
+    from sdem_dist.estimators.mixture_classifier import MixtureClassifier
+    from sdem_dist.estimators.multinomial_mixture import MultinomialMixture
     from sdem_dist.estimators.naive_bayes import MultinomialNB
     from sdem_dist.estimators.persistence import load_model
     from sdem_dist.estimators.poisson_nb import PoissonNB
@@ -31,13 +34,18 @@ _HOME = {
     "GaussianRegressor": "sdem_dist.estimators.gaussian_regressor",
     "LDAClassifier": "sdem_dist.estimators.lda_classifier",
     "MixedNB": "sdem_dist.estimators.mixed_nb",
+    "MixtureClassifier": "sdem_dist.estimators.mixture_classifier",
+    "MultinomialMixture": "sdem_dist.estimators.multinomial_mixture",
     "MultinomialNB": "sdem_dist.estimators.naive_bayes",
     "PoissonNB": "sdem_dist.estimators.poisson_nb",
+    "cluster_scores": "sdem_dist.estimators.cluster_scores",
     "load_model": "sdem_dist.estimators.persistence",
     "open_corpus": "sdem_dist.corpus",
     "write_corpus": "sdem_dist.corpus",
     "ingest": "sdem_dist.text.ingest",
-    **dict.fromkeys(("SdemError", "CorpusError", "IngestError", "ModelError", "ClusterError"), "sdem_dist.errors"),
+    **dict.fromkeys(
+        ("SdemError", "CorpusError", "IngestError", "ModelError", "ClusterError", "TrainingError"), "sdem_dist.errors"
+    ),
 }
 
 __all__ = [
@@ -50,10 +58,14 @@ __all__ = [
     "IngestError",
     "LDAClassifier",
     "MixedNB",
+    "MixtureClassifier",
     "ModelError",
+    "MultinomialMixture",
     "MultinomialNB",
     "PoissonNB",
     "SdemError",
+    "TrainingError",
+    "cluster_scores",
     "ingest",
     "load_model",
     "open_corpus",

@@ -27,5 +27,9 @@ class ModelError(SdemError, ValueError):
     """A model or checkpoint file is missing, cut short, altered, or does not fit."""
 
 
+class TrainingError(SdemError, ArithmeticError):
+    """What the mathematics of a training promises did not come true; the message names the pass."""
+
+
 class ClusterError(SdemError, RuntimeError):
     """A Dask scheduler or its workers cannot be reached before the deadline, or a task kept failing."""

@@ -28,10 +28,16 @@ def show_model(console: Console, path: Path) -> None:
     defaults = type(model)().get_params()
     given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
     last = model.history_[-1] if model.history_ else {}
+    trained = getattr(model, "training", None)  # mixtures have several trainings, and not all of them a loss
+    how = f"loss {model.loss}" if trained in (None, "sdem") else f"training {trained}"
     facts = {
-        "model": f"{type(model).__name__}, loss {model.loss}",
-        "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k != "loss") or "defaults",
-        "classes": f"{len(model.classes_)}",
+        "model": f"{type(model).__name__}, {how}",
+        "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", "training")) or "defaults",
+        **(
+            {"classes": f"{len(model.classes_)}"}
+            if hasattr(model, "classes_")
+            else {"clusters": f"{model.n_components}"}
+        ),
         "features": f"{model.n_features_in_:,}{', with a vocabulary' if model.vocabulary_ else ''}",
         "raw text": "predicts on raw text" if model.vectorizer_ else "takes counts only",
         "epochs": f"{model.n_iter_}",
@@ -45,7 +51,10 @@ def show_model(console: Console, path: Path) -> None:
         table.add_row(name, Text(value))
     console.print(table)
     words = Table(
-        title="The words that speak most for each class", box=box.SIMPLE, show_header=False, title_justify="left"
+        title="The words that speak most for each class or cluster",
+        box=box.SIMPLE,
+        show_header=False,
+        title_justify="left",
     )
     for name, spoken in speaking_words(model).items():
         words.add_row(Text(str(name)), Text(" ".join(spoken)))

@@ -116,10 +116,12 @@ def fit_state(
     return result.state, result.history
 
 
-def run_quietly(learner: Any, plan: Plan, source: inputs.Source, client: Any, n_jobs: int | None) -> Any:
-    """Run a learner without evaluation or checkpoints; return its last state."""
+def run_quietly(
+    learner: Any, plan: Plan, source: inputs.Source, client: Any, n_jobs: int | None, initial: Any = None
+) -> Any:
+    """Run a learner, from `initial` if given, without evaluation or checkpoints; return its last state."""
     with executor_for(client, n_jobs, _nonzeros(source)) as executor, _forgetting(source):
-        return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0)).state
+        return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=initial).state
 
 
 def one_pass(estimator: Any, learner: WordCountSdem, source: inputs.Source, state: SdemState) -> SdemState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +95,44 @@ def evaluation_source(estimator: Any, X: Any, y: Any, client: Any) -> Source:
     return _memory_source(estimator, X, y, estimator.classes_, None, shuffle=False)
 
 
-def corpus_source(corpus: Corpus, estimator: Any) -> Source:
+def unlabelled_source(estimator: Any, X: Any, sample_weight: Any, client: Any, *, reset: bool) -> Source:
+    """Return documents whose labels, if they have any, play no part; with `reset` to train on, else to score."""
+    _refuse_path(X)
+    if isinstance(X, Corpus):
+        if sample_weight is not None:
+            raise ValueError("a corpus has no sample weights: leave sample_weight at None")
+        source = replace(corpus_source(X, estimator, labelled=False), classes=np.empty(0), class_counts=())
+        if not reset:
+            check_compatible(estimator, source)
+        return source
+    if client is not None:
+        raise ValueError("a Dask cluster reads a corpus that its workers can read: write one first")
+    if is_dask_array(X):
+        X = gather_blocks(X)
+    X = non_negative_csr(estimator, validate_data(estimator, X, **_accepted(estimator), reset=reset))
+    weights = None
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    corpus = MemoryCorpus(X, np.zeros(X.shape[0], np.int32), (0,), weights=weights, shuffle=False)
+    return Source(
+        corpus=corpus,
+        classes=np.empty(0),
+        class_counts=(),
+        n_features=X.shape[1],
+        n_documents=X.shape[0],
+        weight=float(X.shape[0] if weights is None else weights.sum()),
+        identity=corpus.header.uid,
+        weighted=bool(np.any(X.data != np.rint(X.data))),
+    )
+
+
+def corpus_source(corpus: Corpus, estimator: Any, *, labelled: bool = True) -> Source:
     """Return a corpus on disk as a source.
 
     Raises
     ------
     CorpusError
-        It has no labels, or the estimator is not of documents of its layout.
+        It has no labels where it is to be `labelled`, or the estimator is not of documents of its layout.
     """
     header = corpus.header
     layout = SPARSE if estimator._sparse else DENSE
@@ -110,7 +141,7 @@ def corpus_source(corpus: Corpus, estimator: Any) -> Source:
             f"{corpus.path} holds {header.layout} documents, and {type(estimator).__name__} takes {layout} ones: "
             "write the corpus with dense=True for models of dense features, and without for models of counts"
         )
-    if not header.classes:
+    if labelled and not header.classes:
         raise CorpusError(f"{corpus.path} has no labels: it can be predicted, not trained on or evaluated")
     return Source(
         corpus=corpus,

@@ -25,6 +25,8 @@ _ESTIMATORS = {
     "PoissonNB": "sdem_dist.estimators.poisson_nb",
     "MixedNB": "sdem_dist.estimators.mixed_nb",
     "LDAClassifier": "sdem_dist.estimators.lda_classifier",
+    "MixtureClassifier": "sdem_dist.estimators.mixture_classifier",
+    "MultinomialMixture": "sdem_dist.estimators.multinomial_mixture",
 }
 
 
@@ -116,8 +118,8 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
     if name not in _ESTIMATORS:
         raise ValueError(f"it holds a {name!r}, which this version does not know")
     parameters = metadata["parameters"]
-    for mapping in ("class_weight", "kinds"):
-        if isinstance(parameters.get(mapping), list):
+    for mapping in ("class_weight", "kinds", "n_components"):
+        if isinstance(parameters.get(mapping), list) and all(isinstance(v, list) for v in parameters[mapping]):
             parameters[mapping] = {restored(k, {}): v for k, v in parameters[mapping]}
     parameters = {k: restored(v, own) if k in ("loss", "kinds") else v for k, v in parameters.items()}
     estimator = estimator_class(name)(**parameters)
@@ -126,7 +128,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
     learner, state = estimator._restore(arrays, settings, n_features)
     if isinstance(estimator, ClassifierMixin):
         classes, dtype = np.array(metadata["classes"]), np.dtype(metadata["classes_dtype"])
-        if classes.shape != (learner.n_classes,):
+        if classes.shape != (getattr(learner, "n_labels", learner.n_classes),):  # components are not classes
             raise ValueError("classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
     estimator.n_features_in_ = n_features

@@ -11,6 +11,7 @@ import numpy as np
 from sdem_dist import families, losses
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.lda import Inference
+from sdem_dist.models.nonnegative_rows import RowTransform
 
 KIND = "kind"
 _KNOWN: dict[str, type] = {
@@ -18,7 +19,7 @@ _KNOWN: dict[str, type] = {
     for cls in (
         *(getattr(families, name) for name in families.__all__ if name != "Family"),
         *(losses.Nll, losses.Ncll, losses.Hinge, losses.CostSensitiveHinge, losses.Blend),
-        *(Block, FeatureModel, Inference),
+        *(Block, FeatureModel, Inference, RowTransform),
     )
 }
 

@@ -15,16 +15,16 @@ from sdem_dist.learners.word_counts import SdemState
 
 
 def restore_multinomial(
-    arrays: Mapping[str, np.ndarray], settings: dict[str, Any], n_features: int
+    arrays: Mapping[str, np.ndarray], settings: dict[str, Any], n_features: int, kind: type[Sdem] | None = None
 ) -> tuple[Sdem, SdemState]:
-    """Return the learner and the state of a `MultinomialNB`.
+    """Return the learner and the state of a `MultinomialNB`, or of another kind of the same fields.
 
     Raises
     ------
     ValueError
         An array has another shape than the settings say, or holds what no model does.
     """
-    learner = (HiddenClassSdem if "unlabelled_weight" in settings else Sdem)(**settings)
+    learner = (kind or (HiddenClassSdem if "unlabelled_weight" in settings else Sdem))(**settings)
     state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
     _check_counts(learner, state, learner.n_classes)
     if learner.n_features != n_features:
@@ -34,16 +34,16 @@ def restore_multinomial(
 
 
 def restore_features(
-    arrays: Mapping[str, np.ndarray], settings: dict[str, Any], n_features: int
+    arrays: Mapping[str, np.ndarray], settings: dict[str, Any], n_features: int, kind: type[FeatureSdem] = FeatureSdem
 ) -> tuple[FeatureSdem, FeatureState]:
-    """Return the learner and the state of a naive Bayes of dense features.
+    """Return the learner, of a kind, and the state of a naive Bayes of dense features.
 
     Raises
     ------
     ValueError
         An array has another shape than the settings say, or holds what no model does.
     """
-    learner = FeatureSdem(**settings)
+    learner = kind(**settings)
     state = FeatureState(*(_field(arrays[f]) for f in FeatureState._fields))
     columns = sorted(c for block in learner.model.blocks for c in block.columns)
     if columns != list(range(n_features)):

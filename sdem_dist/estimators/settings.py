@@ -201,7 +201,7 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
 
 
 def absence_of(absence: str | float, n_classes: int, weighted: bool) -> float:
-    """Return how much a lane that did not meet a word counts."""
+    """Return `absence` as a number, chosen by the number of classes for "auto"."""
     if absence == "auto":
         return min(1.0, ABSENCE_CLASSES["weights" if weighted else "counts"] / n_classes)
     return float(absence)

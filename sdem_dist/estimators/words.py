@@ -20,7 +20,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
 
 def speaking_words(estimator: Any, n_words: int = 10) -> dict[Any, list[str]]:
-    """Return the words that speak most for each class of a fitted naive Bayes.
+    """Return the words that speak most for each class of a fitted naive Bayes, or each cluster of a mixture.
 
     A word's say is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
     words of a document of the class, to the evidence against the others.
@@ -38,16 +38,18 @@ def speaking_words(estimator: Any, n_words: int = 10) -> dict[Any, list[str]]:
     """
     from scipy.special import rel_entr
 
-    if not hasattr(estimator, "feature_log_prob_"):
+    if hasattr(estimator, "feature_log_prob_"):
+        p, classes = np.exp(estimator.feature_log_prob_), estimator.classes_.tolist()
+    elif hasattr(estimator, "component_log_prob_"):
+        p, classes = np.exp(estimator.component_log_prob_), list(range(estimator.n_components))
+    else:
         return {}
-    p = np.exp(estimator.feature_log_prob_)
+    if len(p) < 2:
+        return {}
     others = (p.sum(axis=0) - p) / (len(p) - 1)
     say = rel_entr(p, others)  # p ln(p / others), 0 where p is
     names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[1])]
-    return {
-        c: [names[w] for w in np.argsort(-s, kind="stable")[:n_words]]
-        for c, s in zip(estimator.classes_.tolist(), say, strict=True)
-    }
+    return {c: [names[w] for w in np.argsort(-s, kind="stable")[:n_words]] for c, s in zip(classes, say, strict=True)}
 
 
 def plot_histories(histories: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, prefix: str = "") -> None:

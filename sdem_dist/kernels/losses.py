@@ -59,3 +59,70 @@ def class_weights(loss, scores, label, out):  # type: ignore[no-untyped-def]
         else:
             out[rival] = -1.0
     return out[label]
+
+
+@jit
+def component_weights(loss, scores, label, owners, out):  # type: ignore[no-untyped-def]
+    """Write minus the gradient of the loss with respect to the components' scores ln p(z, y, d) into `out`.
+
+    A class scores with the logarithm of the sum of its components (Table 2 of Masegosa 2014, the component hidden).
+
+    Parameters
+    ----------
+    loss : int
+    scores : ndarray of shape (n_components,), float64
+    label : int
+    owners : ndarray of shape (n_components,), int64
+        The class of each component, ascending.
+    out : ndarray of shape (n_components,), float64, overwritten
+
+    Returns
+    -------
+    largest : float
+        The largest absolute weight of a class: 0 where the document asks for no step.
+    """
+    n = scores.size
+    # The posterior of each component given its class, and which class is the label's strongest rival.
+    own, best, rival = -np.inf, -np.inf, -1
+    first = 0
+    while first < n:
+        last, top = first, scores[first]
+        while last < n and owners[last] == owners[first]:
+            top = max(top, scores[last])
+            last += 1
+        total = 0.0
+        for j in range(first, last):
+            out[j] = np.exp(scores[j] - top) if scores[j] - top > -690.0 else 0.0
+            total += out[j]
+        for j in range(first, last):
+            out[j] /= total
+        score = top + np.log(total)
+        if owners[first] == label:
+            own = score
+        elif rival < 0 or score > best:
+            best, rival = score, owners[first]
+        first = last
+    if loss == NCLL:
+        top, total, rest = max(own, best), 0.0, 0.0
+        for j in range(n):
+            posterior = np.exp(scores[j] - top) if scores[j] - top > -690.0 else 0.0
+            total += posterior
+            if owners[j] != label:
+                out[j] = -posterior
+                rest += posterior
+        rest /= total
+        for j in range(n):
+            if owners[j] == label:
+                out[j] *= rest  # 1 - p(label | d) without cancellation
+            else:
+                out[j] /= total
+        return rest
+    step = 1.0 if loss == NLL or own - best <= 1.0 else 0.0
+    for j in range(n):
+        if owners[j] == label:
+            out[j] *= step
+        elif loss == HINGE and owners[j] == rival:
+            out[j] *= -step
+        else:
+            out[j] = 0.0
+    return step

@@ -6,7 +6,7 @@ import numpy as np
 
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.logarithm import log
-from sdem_dist.kernels.losses import class_weights
+from sdem_dist.kernels.losses import class_weights, component_weights
 from sdem_dist.kernels.rows import add_row, add_rows_at, clip_row, copy_row, log_row
 
 
@@ -14,6 +14,7 @@ from sdem_dist.kernels.rows import add_row, add_rows_at, clip_row, copy_row, log
 def run_documents(
     data, indices, indptr, labels, weights, order, batch_size, words, totals, class_counts, logs, frozen, gamma,
     class_gamma, log_prior, learn_prior, word_step, class_step, vocabulary_size, t, t_step, decay, loss, tolerance,
+    owners,
 ):  # type: ignore[no-untyped-def]  # fmt: skip
     """Run sdEM over documents in `order`, changing the counts in place.
 
@@ -53,6 +54,8 @@ def run_documents(
     loss : int
     tolerance : float
         Documents whose largest weight is below it ask for no step.
+    owners : ndarray of shape (n_classes,), int64, or (0,)
+        Where the classes here are components of classes: the class of each, ascending.
 
     Returns
     -------
@@ -111,7 +114,10 @@ def run_documents(
                 add_rows_at(data[start:stop], indices[start:stop], logs, scores)
             for k in range(n_classes):
                 scores[k] += log_prior[k] - lengths[d] * log_totals[k]
-            largest[b] = weights[d] * class_weights(loss, scores, labels[d], step[b])
+            if owners.size:
+                largest[b] = weights[d] * component_weights(loss, scores, labels[d], owners, step[b])
+            else:
+                largest[b] = weights[d] * class_weights(loss, scores, labels[d], step[b])
         for b in range(size):
             if largest[b] <= tolerance:
                 continue

@@ -32,6 +32,11 @@ class Sdem(WordCountSdem):
     batch_size: int = 1
     exact: bool = False
 
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """The class of each component, where what is called classes here are components; else empty."""
+        return ()
+
     def init(self) -> SdemState:
         """Return mu_0, the prior's (Algorithm 1, line 1)."""
         words = np.full((self.n_features, self.n_classes), self.alpha)
@@ -99,6 +104,7 @@ class Sdem(WordCountSdem):
             self.step_decay,
             KERNEL_LOSS[self.loss],
             self.tolerance,
+            np.asarray(self.owners, np.int64),
         )
         words *= weight
         class_counts *= weight

@@ -67,7 +67,7 @@ def test_sequential_kernel_as_plain_python(loss, exact, batch_size):
         ends = function(
             X.data.astype(np.float32), X.indices.astype(np.uint32), X.indptr.astype(np.int64), labels, weights, order,
             batch_size, words, totals, classes, logs, 0.05, 0.0, 0.0, np.zeros(3), True, 0.1 / 9, 1 / 9, 6, 0.0, 1.0,
-            1e-3, loss, 0.0,
+            1e-3, loss, 0.0, np.empty(0, np.int64),
         )  # fmt: skip
         return [words, totals, classes, logs, np.array(ends)]
 
@@ -91,6 +91,7 @@ def test_tolerance_skips_documents_that_ask_for_little():
             X.data.astype(np.float32), X.indices.astype(np.uint32), X.indptr.astype(np.int64),
             np.array([0, 1], np.int32), np.ones(2), np.arange(2), 1, words, words.sum(axis=0), np.ones(2),
             np.log(words + 0.1), 0.1, 0.0, 0.0, np.zeros(2), True, 0.0, 0.0, 2, 0.0, 1.0, 0.0, losses.NCLL, tolerance,
+            np.empty(0, np.int64),
         )  # fmt: skip
         return words
 

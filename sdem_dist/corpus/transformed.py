@@ -1,0 +1,47 @@
+"""A dense corpus whose documents are transformed as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.corpus.layout import Header
+
+
+@dataclass(frozen=True)
+class TransformedCorpus:
+    """Another corpus behind the same reading interface.
+
+    Attributes
+    ----------
+    corpus : Corpus or DenseMemoryCorpus
+    transform : callable
+        From rows to as many rows; its ``repr`` names it.
+    """
+
+    corpus: Any
+    transform: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def cache_key(self) -> str:
+        """Name the content."""
+        return f"{self.corpus.cache_key} {self.transform!r}"
+
+    @property
+    def header(self) -> Header:
+        """The manifest of the documents as they were."""
+        header: Header = self.corpus.header
+        return header
+
+    def place(self, document: int) -> str:
+        """Return where a document is, for people."""
+        place: str = self.corpus.place(document)
+        return place
+
+    def read(self, start: int, stop: int) -> Any:
+        """Return the documents `start` up to `stop`, transformed."""
+        documents = self.corpus.read(start, stop)
+        return replace(documents, values=self.transform(np.asarray(documents.values, np.float64)))

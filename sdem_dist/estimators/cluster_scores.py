@@ -1,0 +1,33 @@
+"""How well clusters and known classes of documents agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def cluster_scores(y: Any, labels: Any) -> dict[str, float]:
+    """Return purity, normalised mutual information and adjusted Rand index of clusters.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Known classes.
+    labels : array-like of shape (n_samples,)
+        Clusters, such as ``labels_``.
+
+    Returns
+    -------
+    dict
+        ``purity``: the share of documents whose class is the most frequent one of their cluster, which grows with the number
+        of clusters by itself; ``nmi`` and ``ari``: scikit-learn's, where 0 is chance and 1 agreement (NMI about so).
+    """
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+    from sklearn.metrics.cluster import contingency_matrix
+
+    return {
+        "purity": float(contingency_matrix(y, labels).max(axis=0).sum() / len(np.asarray(y))),
+        "nmi": float(normalized_mutual_info_score(y, labels)),
+        "ari": float(adjusted_rand_score(y, labels)),
+    }

@@ -1,0 +1,163 @@
+"""Where the training of mixtures starts: at random examples, or at what EM found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.engine.plan import Plan
+from sdem_dist.estimators.fitting import run_quietly
+from sdem_dist.estimators.inputs import Source
+from sdem_dist.learners.features import FeatureState
+from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
+from sdem_dist.models.features import FeatureModel
+from sdem_dist.models.mixture import MixtureWeights
+from sdem_dist.models.nonnegative_rows import RowTransform
+
+
+def surveyed(estimator: Any, source: Source, plan: Plan, client: Any, n_examples: int, **settings: Any) -> SurveyResult:
+    """Return what one pass finds: random examples, sums of rows."""
+    survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **settings)
+    found: SurveyResult = run_quietly(survey, plan, source, client, estimator.n_jobs)
+    return found
+
+
+def rows_at(source: Source, positions: Iterable[int]) -> np.ndarray:
+    """Return some documents as rows of a table, float64."""
+    rows = []
+    for position in positions:
+        document: Documents | DenseDocuments = source.corpus.read(int(position), int(position) + 1)
+        if isinstance(document, Documents):
+            row = np.zeros(source.n_features)
+            row[document.indices] = document.data
+        else:
+            row = np.asarray(document.values[0], np.float64)
+        rows.append(row)
+    return np.array(rows)
+
+
+def weights_at_examples(
+    source: Source, survey: SurveyResult, numbers: tuple[int, ...], owners: tuple[int, ...], transform: RowTransform
+) -> MixtureWeights:
+    """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6); no owners: shared components."""
+    positions = np.concatenate(examples_of(survey, numbers))
+    theta = transform.dense(rows_at(source, positions))
+    log_weights = np.zeros((len(source.classes), len(theta)))
+    if owners:
+        log_weights[np.asarray(owners) != np.arange(len(source.classes))[:, None]] = -np.inf
+    return MixtureWeights(log_weights, theta)
+
+
+def weights_of_features(
+    model: FeatureModel, mu: np.ndarray, counts: np.ndarray, owners: tuple[int, ...]
+) -> MixtureWeights:
+    """Return the discriminative parameters that are a mixture of exponentials, or of Gaussians over expanded rows.
+
+    Parameters
+    ----------
+    model : FeatureModel
+        One block over all columns, as they are.
+    mu, counts : ndarray
+        Of the components.
+    owners : tuple of int
+    """
+    (block,) = model.blocks
+    parameters = model.to_natural(mu, np.log(counts / counts.sum()))
+    theta = block.shaped(parameters.theta)
+    location, spread = np.asarray(block.location), np.asarray(block.scale)
+    constant = parameters.log_prior - parameters.partitions.sum(axis=1)
+    linear = theta[..., 0] / spread
+    constant = constant - (linear * location).sum(axis=1)
+    if theta.shape[-1] == 1:
+        coefficients = linear
+    else:  # theta_2 ((x - a) / s)^2 multiplied out
+        square = theta[..., 1] / spread**2
+        linear = linear - 2.0 * square * location
+        constant = constant + (square * location**2).sum(axis=1)
+        n_columns = len(spread)
+        first, second = np.triu_indices(n_columns)
+        products = np.zeros((len(mu), len(first)))
+        products[:, first == second] = square
+        coefficients = np.concatenate([np.zeros((len(mu), 1)), linear, products], axis=1)
+    log_weights = np.full((owners[-1] + 1, len(owners)), -np.inf)
+    log_weights[np.asarray(owners), np.arange(len(owners))] = constant
+    return MixtureWeights(log_weights, coefficients)
+
+
+def features_at_examples(
+    source: Source, survey: SurveyResult, numbers: tuple[int, ...], model: FeatureModel, classes: FeatureState
+) -> FeatureState:
+    """Return components half way between their class and a random example, in the expectation parameters.
+
+    A class of one component is the class.
+    """
+    positions = examples_of(survey, numbers)
+    owners = np.repeat(np.arange(len(numbers)), numbers)
+    rows = model.features(rows_at(source, np.concatenate(positions)))
+    of_class = classes.mu[owners]
+    missing = rows.missing[:, model.variable_of] > 0 if rows.missing.shape[1] else np.zeros(of_class.shape, bool)
+    example = np.where(missing, of_class, rows.statistics)
+    alone = np.asarray(numbers)[owners] == 1
+    mu = np.where(alone[:, None], of_class, 0.5 * (of_class + example))
+    counts = classes.class_counts[owners] / np.asarray(numbers)[owners]
+    return started(counts, mu)
+
+
+def started(counts: np.ndarray, mu: np.ndarray) -> FeatureState:
+    """Return a state of which nothing is known but where it is."""
+    return FeatureState(counts, mu, 1.0, np.empty(0), np.empty((0, 0)), np.inf, np.inf, 0.0)
+
+
+def counts_at_examples(
+    source: Source, survey: SurveyResult, numbers: tuple[int, ...], words: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return expected counts of components half way between their class and a random document.
+
+    Parameters
+    ----------
+    words : ndarray of shape (n_features, n_classes)
+        Expected counts of words and classes.
+
+    Returns
+    -------
+    words : ndarray of shape (n_features, n_components)
+    counts : ndarray of shape (n_components,)
+        Documents, by equal shares of the classes'.
+    """
+    owners = np.repeat(np.arange(len(numbers)), numbers)
+    shares = 1.0 / np.asarray(numbers)[owners]
+    start = words[:, owners] * shares
+    for j, position in enumerate(np.concatenate(examples_of(survey, numbers))):
+        row = rows_at(source, [position])[0]
+        if numbers[owners[j]] > 1 and row.any():
+            start[:, j] = 0.5 * (start[:, j] + start[:, j].sum() * row / row.sum())
+    return start, np.asarray(source.class_counts or (source.weight,))[owners] * shares
+
+
+def counts_by_k_means(
+    source: Source, survey: SurveyResult, n_clusters: int, alpha: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return expected counts of clusters that scikit-learn's k-means finds in the documents of a survey.
+
+    It sees tf-idf rows of unit length, so that distances are cosines.
+
+    Returns
+    -------
+    words : ndarray of shape (n_features, n_clusters)
+        `alpha` included.
+    counts : ndarray of shape (n_clusters,)
+    """
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    positions = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64))
+    X = Documents.concatenate([source.corpus.read(int(p), int(p) + 1) for p in positions]).to_csr().astype(np.float64)
+    model = MiniBatchKMeans(n_clusters, n_init=1, random_state=seed % (1 << 31))
+    labels = model.fit(TfidfTransformer().fit_transform(X)).labels_
+    assigned = np.eye(n_clusters)[labels]
+    # An empty cluster would stay so: each has some share of everything.
+    assigned = 0.99 * assigned + 0.01 / n_clusters
+    return np.asarray(X.T @ assigned) + alpha, assigned.sum(axis=0)

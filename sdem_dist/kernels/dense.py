@@ -1,0 +1,157 @@
+"""Products of dense rows with small tables, whose bits depend on nothing but the numbers.
+
+BLAS splits products over its threads, and with their number changes the last bits; limiting it is up to the whole process.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit, jit_inline
+
+
+@jit_inline
+def _add_to_two(a0, a1, a2, a3, b0, b1, b2, b3, row0, row1, row2, row3, out_a, out_b):  # type: ignore[no-untyped-def]
+    for j in range(out_a.size):
+        out_a[j] += a0 * row0[j] + a1 * row1[j] + a2 * row2[j] + a3 * row3[j]
+        out_b[j] += b0 * row0[j] + b1 * row1[j] + b2 * row2[j] + b3 * row3[j]
+
+
+@jit_inline
+def _add(a, row, out):  # type: ignore[no-untyped-def]
+    for j in range(out.size):
+        out[j] += a * row[j]
+
+
+@jit
+def row_products(X, table, out):  # type: ignore[no-untyped-def]
+    """Write ``X @ table`` into `out`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    table : ndarray of shape (d, k), X's dtype
+    out : ndarray of shape (n, k), X's dtype, overwritten
+    """
+    n, d = X.shape
+    fours = d - d % 4
+    out[:] = 0
+    spare = np.zeros(out.shape[1], out.dtype)
+    for i in range(0, n, 2):
+        # The last of an odd number is done as if it had a neighbour: no row's bits depend on its place.
+        last = min(i + 1, n - 1)
+        x, z, out_x, out_z = X[i], X[last], out[i], out[last] if last > i else spare
+        for f in range(0, fours, 4):
+            _add_to_two(
+                x[f], x[f + 1], x[f + 2], x[f + 3], z[f], z[f + 1], z[f + 2], z[f + 3],
+                table[f], table[f + 1], table[f + 2], table[f + 3], out_x, out_z,
+            )  # fmt: skip
+        for f in range(fours, d):
+            _add(x[f], table[f], out_x)
+            _add(z[f], table[f], out_z)
+
+
+@jit
+def add_transposed_products(X, R, out):  # type: ignore[no-untyped-def]
+    """Add ``X.T @ R`` to `out`, in blocks of 512 rows, which are added up in X's dtype.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    R : ndarray of shape (n, k), X's dtype
+    out : ndarray of shape (d, k), float64, changed in place
+    """
+    n, d = X.shape
+    block = np.empty((d, R.shape[1]), X.dtype)
+    for first in range(0, n, 512):
+        stop = min(first + 512, n)
+        fours = first + (stop - first) // 4 * 4
+        block[:] = 0
+        for i in range(first, fours, 4):
+            x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
+            r0, r1, r2, r3 = R[i], R[i + 1], R[i + 2], R[i + 3]
+            pairs = d - d % 2
+            for f in range(0, pairs, 2):
+                _add_to_two(
+                    x0[f], x1[f], x2[f], x3[f], x0[f + 1], x1[f + 1], x2[f + 1], x3[f + 1],
+                    r0, r1, r2, r3, block[f], block[f + 1],
+                )  # fmt: skip
+            for f in range(pairs, d):
+                for j in range(i, i + 4):
+                    _add(X[j, f], R[j], block[f])
+        for i in range(fours, stop):
+            for f in range(d):
+                _add(X[i, f], R[i], block[f])
+        out += block
+
+
+@jit
+def add_column_sums(R, out):  # type: ignore[no-untyped-def]
+    """Add the rows of `R`, shape (n, k), to `out`, shape (k,), float64, from first to last."""
+    for i in range(R.shape[0]):
+        row = R[i]
+        for j in range(out.size):
+            out[j] += row[j]
+
+
+@jit
+def shift_rows(logits, added, top):  # type: ignore[no-untyped-def]
+    """Add `added` to every row and subtract the row's largest value, which is written to `top`.
+
+    Parameters
+    ----------
+    logits : ndarray of shape (n, k), float32 or float64, changed in place
+    added : ndarray of shape (k,), logits' dtype
+    top : ndarray of shape (n,), logits' dtype, overwritten
+    """
+    n, k = logits.shape
+    lanes = np.empty(16, logits.dtype)  # of their own, so that they vectorise
+    whole = k - k % 16
+    for i in range(n):
+        row = logits[i]
+        for j in range(k):
+            row[j] += added[j]
+        lanes[:] = row[0]
+        for first in range(0, whole, 16):
+            for j in range(16):
+                lanes[j] = row[first + j] if row[first + j] > lanes[j] else lanes[j]
+        largest = lanes[0]
+        for j in range(1, 16):
+            largest = max(largest, lanes[j])
+        for j in range(whole, k):
+            largest = max(largest, row[j])
+        top[i] = largest
+        for j in range(k):
+            row[j] -= largest
+
+
+@jit
+def normalise_rows(values, factors, totals):  # type: ignore[no-untyped-def]
+    """Divide every row by its sum, which is written to `totals`, and multiply it by the document's factor.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, k), float32 or float64, changed in place
+    factors : ndarray of shape (n,), float64, or (0,) for 1
+    totals : ndarray of shape (n,), float64, overwritten
+    """
+    n, k = values.shape
+    lanes = np.empty(16, values.dtype)
+    whole = k - k % 16
+    for i in range(n):
+        row = values[i]
+        lanes[:] = 0
+        for first in range(0, whole, 16):
+            for j in range(16):
+                lanes[j] += row[first + j]
+        total = 0.0
+        for j in range(16):
+            total += lanes[j]
+        for j in range(whole, k):
+            total += row[j]
+        totals[i] = total
+        factor = (factors[i] if factors.size else 1.0) / total
+        lanes[0] = factor  # in values' dtype
+        scale = lanes[0]
+        for j in range(k):
+            row[j] *= scale

@@ -1,0 +1,142 @@
+"""One pass over documents before a mixture is trained: sums of rows, and random examples of every class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform, normalised_sum, row_sums
+
+
+class SurveyResult(NamedTuple):
+    """What was found; parts of it add up."""
+
+    keys: np.ndarray
+    """Shape (n_classes, n_examples): the smallest random keys of documents of each class, ascending; infinite if there are
+    fewer documents."""
+    positions: np.ndarray
+    """Where in the corpus those documents are, of the same shape, float64."""
+    summed_rows: np.ndarray
+    """Sum over documents of the row divided by its sum, shape (n_columns,)."""
+    largest_sum: float
+    """Largest sum of a row, transformed: eta (Saul and Lee 2001, equation 14)."""
+    lowest: float
+    """Smallest entry."""
+    n_missing: float
+    n_documents: float
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The learner of `SurveyResult`.
+
+    Attributes
+    ----------
+    n_columns, n_classes, n_examples : int
+        `n_examples` of each class are drawn, without replacement, in proportion to their weights.
+    labelled : bool
+        False takes all documents as of one class.
+    transform : RowTransform
+    seed : int
+    """
+
+    n_columns: int
+    n_classes: int
+    n_examples: int
+    labelled: bool = True
+    transform: RowTransform = AS_IS
+    seed: int = 0
+
+    @property
+    def cache_key(self) -> str:
+        """Documents are taken as they are."""
+        return "dense"
+
+    def init(self) -> SurveyResult:
+        """Return the survey of nothing."""
+        shape = (self.n_classes if self.labelled else 1, self.n_examples)
+        nothing = np.full(shape, np.inf)
+        return SurveyResult(nothing, np.zeros(shape), np.zeros(self.n_columns), 0.0, np.inf, 0.0, 0.0)
+
+    def prepare(self, documents: DenseDocuments | Documents) -> DenseDocuments | Documents:
+        """Return the documents."""
+        return documents
+
+    def map(self, state: SurveyResult, documents: DenseDocuments | Documents, lane: Lane) -> SurveyResult:
+        """Return the survey of one lane."""
+        n = documents.n_documents
+        key = np.array([self.seed, 1 << 63 | lane.lane], np.uint64)  # no epoch is so late: nobody else draws these
+        keys = np.random.Generator(np.random.Philox(key=key)).exponential(size=n)
+        if documents.weights is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                keys = np.where(documents.weights > 0, keys / documents.weights, np.inf)
+        found = self.init()
+        for k, (row, where) in enumerate(zip(found.keys, found.positions, strict=True)):
+            if self.labelled:
+                assert documents.labels is not None
+                mine = np.flatnonzero(documents.labels == k)
+            else:
+                mine = np.arange(n)
+            chosen = mine[np.argsort(keys[mine], kind="stable")[: self.n_examples]]
+            row[: len(chosen)], where[: len(chosen)] = keys[chosen], lane.start + chosen
+        entries = documents.data if isinstance(documents, Documents) else documents.values
+        missing = int(np.isnan(entries).sum()) if entries.dtype.kind == "f" else 0
+        if self.transform.expand and isinstance(documents, DenseDocuments):
+            sums = self.transform.dense(documents.values).sum(axis=1, dtype=np.float64)
+        else:
+            sums = row_sums(documents)
+        largest, lowest = float(sums.max(initial=0.0)), float(entries.min()) if entries.size else np.inf
+        return SurveyResult(
+            found.keys, found.positions, normalised_sum(documents), largest, lowest, float(missing), float(n)
+        )
+
+    def combine(self, parts: Sequence[SurveyResult]) -> SurveyResult:
+        """Join surveys: of the examples the smallest keys."""
+        if len(parts) == 1:
+            return parts[0]
+        keys = np.concatenate([p.keys for p in parts], axis=1)
+        positions = np.concatenate([p.positions for p in parts], axis=1)
+        order = np.argsort(keys, axis=1, kind="stable")[:, : self.n_examples]
+        return SurveyResult(
+            np.take_along_axis(keys, order, axis=1),
+            np.take_along_axis(positions, order, axis=1),
+            np.sum([p.summed_rows for p in parts], axis=0),
+            max(p.largest_sum for p in parts),
+            min(p.lowest for p in parts),
+            sum(p.n_missing for p in parts),
+            sum(p.n_documents for p in parts),
+        )
+
+    def update(self, state: SurveyResult, statistics: SurveyResult) -> SurveyResult:
+        """Join what was seen before and now."""
+        return self.combine([state, statistics])
+
+    def evaluate(self, state: SurveyResult, batches: Iterable[DenseDocuments]) -> np.ndarray:
+        """Return nothing to evaluate."""
+        return np.zeros(0)
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+
+def examples_of(survey: SurveyResult, n: Sequence[int]) -> list[np.ndarray]:
+    """Return the positions of so many examples of each class, as ints; where documents are fewer, some come again.
+
+    Raises
+    ------
+    ValueError
+        A class has no document.
+    """
+    found = []
+    for k, (keys, positions, wanted) in enumerate(zip(survey.keys, survey.positions, n, strict=True)):
+        there = positions[np.isfinite(keys)].astype(np.int64)
+        if not len(there):
+            raise ValueError(f"class number {k} (from 0) has no training document to start a component at")
+        found.append(np.resize(there, wanted))
+    return found

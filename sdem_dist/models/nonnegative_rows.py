@@ -1,0 +1,83 @@
+"""Rows that are not negative as the multiplicative updates want them: scaled, perhaps expanded, dense or sparse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.models.mixture import quadratic_expansion
+from sdem_dist.models.naive_bayes import lengths
+
+INNER_PRODUCT = 2.0
+"""Mean product of two scaled rows: what the logits of a start at examples are about."""
+
+
+@dataclass(frozen=True)
+class RowTransform:
+    """What is done to rows before a model sees them.
+
+    Attributes
+    ----------
+    scale : float
+        Rows are divided by their sums and multiplied by this; 0 leaves them as they are.
+    expand : bool
+        Expand dense rows quadratically (Saul and Lee 2001, equation 9), after scaling.
+    """
+
+    scale: float = 0.0
+    expand: bool = False
+
+    def n_features(self, n_columns: int) -> int:
+        """Return the features that rows of so many columns have."""
+        return 1 + n_columns + n_columns * (n_columns + 1) // 2 if self.expand else n_columns
+
+    def dense(self, X: np.ndarray) -> np.ndarray:
+        """Return rows of a table, shape (n, n_features), of X's dtype."""
+        if self.scale:
+            X = X * (self.scale / _not_zero(X.sum(axis=1, dtype=np.float64))).astype(X.dtype)[:, None]
+        return quadratic_expansion(X) if self.expand else X
+
+    def sparse(self, documents: Documents) -> Documents:
+        """Return documents with float64 entries."""
+        data = documents.data.astype(np.float64)
+        if self.scale:
+            factor = self.scale / _not_zero(lengths(documents))
+            data *= np.repeat(factor, np.diff(documents.indptr))
+        return replace(documents, data=data)
+
+
+AS_IS = RowTransform()
+
+
+def row_sums(documents: DenseDocuments | Documents) -> np.ndarray:
+    """Return the sum of every row, shape (n_documents,), float64."""
+    if isinstance(documents, Documents):
+        return lengths(documents)
+    return np.asarray(documents.values.sum(axis=1, dtype=np.float64))
+
+
+def normalised_sum(documents: DenseDocuments | Documents) -> np.ndarray:
+    """Return the sum over rows of each row divided by its sum, shape (n_columns,), float64."""
+    factor = 1.0 / _not_zero(row_sums(documents))
+    if isinstance(documents, Documents):
+        entries = documents.data * np.repeat(factor, np.diff(documents.indptr))
+        return np.bincount(documents.indices, entries, documents.n_features)
+    return np.asarray((documents.values * factor[:, None]).sum(axis=0))
+
+
+def scale_of(mean_row: np.ndarray) -> float:
+    """Return the scale with which two rows have a product of `INNER_PRODUCT` on average.
+
+    Parameters
+    ----------
+    mean_row : ndarray of shape (n_columns,)
+        Mean of the rows divided by their sums.
+    """
+    length = float(np.sqrt((mean_row**2).sum()))
+    return float(np.sqrt(INNER_PRODUCT)) / length if length > 0 else 1.0
+
+
+def _not_zero(sums: np.ndarray) -> np.ndarray:
+    return np.where(sums > 0, sums, 1.0)

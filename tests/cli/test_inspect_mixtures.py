@@ -1,0 +1,35 @@
+"""``sdem inspect`` and ``sdem evaluate`` of mixtures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from sdem_dist import MixtureClassifier, MultinomialMixture, write_corpus
+from sdem_dist.cli import main
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "metric"),
+    [
+        (MultinomialMixture(2, n_init=2, n_epochs=2), ("MultinomialMixture, training em", "clusters"), "perplexity"),
+        (MixtureClassifier(2, n_epochs=3), ("MixtureClassifier, training multiplicative", "classes"), "accuracy"),
+        (
+            MixtureClassifier(2, training="sdem", components="multinomial", n_epochs=2),
+            ("MixtureClassifier, loss ncll", "classes"),
+            "accuracy",
+        ),
+    ],
+    ids=["clusters", "multiplicative", "sdem"],
+)
+def test_inspect_and_evaluate(model, said, metric, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    corpus = write_corpus(tmp_path / "c", rng.poisson(1.0 + 4.0 * (y[:, None] == np.arange(6) % 2)), y)
+    model.fit(corpus).save(tmp_path / "m")
+    shown = CliRunner().invoke(main, ["inspect", str(tmp_path / "m")])
+    assert shown.exit_code == 0, shown.output
+    assert all(words in shown.output for words in said)
+    scored = CliRunner().invoke(main, ["evaluate", str(tmp_path / "m"), str(tmp_path / "c")])
+    assert scored.exit_code == 0 and metric in scored.output

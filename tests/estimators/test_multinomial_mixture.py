@@ -1,0 +1,175 @@
+"""`MultinomialMixture`, as a user has it."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.metrics import adjusted_rand_score
+
+from sdem_dist import ModelError, MultinomialMixture, cluster_scores, load_model, open_corpus, write_corpus
+
+
+def documents(n=600, n_words=60, n_topics=4, seed=0):
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.2), n_topics)
+    y = rng.integers(0, n_topics, n)
+    return sp.csr_matrix(np.array([rng.multinomial(30, topics[k]) for k in y])), y
+
+
+X, Y = documents()
+KINDS = {
+    "k-means": {},
+    "examples": {"init": "examples"},
+    "online": {"training": "online", "batch_size": 100},
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {name: MultinomialMixture(4, n_init=5, n_epochs=20, **kind).fit(X) for name, kind in KINDS.items()}
+
+
+def bits(model):
+    return hashlib.sha256(b"".join(np.ascontiguousarray(v).tobytes() for v in model._state)).hexdigest()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_topics_are_found_and_files_keep_them(fitted, name, tmp_path):
+    model = fitted[name]
+    assert adjusted_rand_score(Y, model.labels_) > 0.95
+    assert (model.predict(X) == model.labels_).all()
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert (proba.argmax(axis=1) == model.labels_).all()
+    joint = X @ model.component_log_prob_.T + model.component_log_prior_
+    np.testing.assert_allclose(model.score_samples(X), logsumexp(joint, axis=1), rtol=1e-10)
+    assert model.history_[-1]["nll"] == pytest.approx(-model.score(X), rel=1e-10)
+    model.save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert bits(loaded) == bits(model) and loaded.lower_bound_ == model.lower_bound_
+    np.testing.assert_array_equal(loaded.predict_proba(X), proba)
+
+
+def test_scores_of_clusters():
+    scores = cluster_scores(["a", "a", "b", "b"], [0, 0, 0, 1])
+    assert scores["purity"] == 0.75
+    assert 0 < scores["nmi"] < 1 and 0 <= scores["ari"] < 1
+    assert cluster_scores([0, 0, 1], [5, 5, 2]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
+
+
+def test_em_never_lowers_its_objective():
+    bounds = [
+        MultinomialMixture(4, n_init=1, n_epochs=n, init="examples", random_state=3).fit(X).lower_bound_
+        for n in range(1, 15)
+    ]
+    assert (np.diff(bounds) >= -1e-9).all()
+    assert bounds[-1] > bounds[0]
+
+
+def test_restarts_are_chosen_by_their_objective():
+    settings = {"init": "examples", "n_init_epochs": 30, "n_epochs": 1}
+    several = MultinomialMixture(4, n_init=4, **settings).fit(X).lower_bound_
+    single = MultinomialMixture(4, n_init=1, **settings).fit(X).lower_bound_
+    assert several >= single
+
+
+def test_the_right_number_of_clusters_has_the_best_bic():
+    scores = {k: MultinomialMixture(k, n_init=3, n_epochs=15).fit(X).bic(X) for k in (2, 4, 8)}
+    assert min(scores, key=scores.get) == 4
+    model = MultinomialMixture(2, n_init=1, n_epochs=2).fit(X)
+    n_parameters = 1 + 2 * (X.shape[1] - 1)
+    assert model.bic(X) == pytest.approx(n_parameters * np.log(600) - 2 * model.score_samples(X).sum())
+
+
+def test_samples_come_from_the_clusters(fitted):
+    model = fitted["k-means"]
+    rows, clusters = model.sample(2000, random_state=0, length=200)
+    assert rows.shape == (2000, 60) and (rows.sum(axis=1) == 200).all()
+    assert (model.predict(rows) == clusters).mean() > 0.99
+    shares = np.bincount(clusters, minlength=4) / 2000
+    np.testing.assert_allclose(shares, np.exp(model.component_log_prior_), atol=0.05)
+
+
+def test_weights_are_copies():
+    weights = np.where(np.arange(600) < 100, 2.0, 1.0)
+    whole = MultinomialMixture(4, n_init=3).fit(sp.vstack([X, X[:100]]))
+    weighted = MultinomialMixture(4, n_init=3).fit(X, sample_weight=weights)
+    assert adjusted_rand_score(whole.labels_[:600], weighted.labels_) > 0.99
+    order = [np.flatnonzero(whole.labels_[:600] == k)[0] for k in range(4)]
+    np.testing.assert_allclose(
+        whole.component_log_prob_, weighted.component_log_prob_[weighted.labels_[order]], atol=0.05
+    )
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("clusters") / "c", documents(9000)[0], shard_documents=2000)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_the_same_bits_in_threads_and_after_a_checkpoint(corpus, kind, tmp_path, monkeypatch):
+    import sdem_dist.estimators.fitting as fitting
+
+    monkeypatch.setattr(fitting, "SMALL", 0)
+    settings = {"n_init": 2, "n_epochs": 3, "init_documents": 500, **kind}
+    one, two = (MultinomialMixture(4, n_jobs=n, **settings).fit(corpus) for n in (1, 2))
+    assert bits(one) == bits(two)
+    MultinomialMixture(4, **{**settings, "n_epochs": 2}).fit(corpus, checkpoint=tmp_path)
+    assert bits(MultinomialMixture(4, **settings).fit(corpus, checkpoint=tmp_path, resume=True)) == bits(one)
+    assert not hasattr(one, "labels_")
+    assert one.predict(corpus).shape == (9000,)
+
+
+def test_the_same_bits_on_a_cluster(corpus):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50) as c,
+        Client(c) as client,
+    ):
+        for kind in KINDS.values():
+            settings = {"n_init": 2, "n_epochs": 2, "init_documents": 500, **kind}
+            there = MultinomialMixture(4, **settings).fit(corpus, client=client)
+            here = MultinomialMixture(4, **settings).fit(corpus)
+            assert bits(there) == bits(here)
+            assert there.evaluate(corpus, client=client) == here.evaluate(corpus)
+
+
+def test_labels_of_a_corpus_play_no_part(corpus, tmp_path):
+    plain = write_corpus(tmp_path / "plain", X)
+    labelled = write_corpus(tmp_path / "labelled", X, Y)
+    assert open_corpus(tmp_path / "plain").header.classes == ()
+    a, b = (MultinomialMixture(4, n_init=1, n_epochs=3).fit(c) for c in (plain, labelled))
+    np.testing.assert_array_equal(a.component_log_prob_, b.component_log_prob_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"n_components": 0}, "n_components must be a positive integer"),
+        ({"n_components": 601}, "n_samples=600 should be >= n_components=601"),
+        ({"training": "magic"}, "training must be one of"),
+        ({"init": "labels"}, "init must be one of"),
+        ({"alpha": 0.0}, "alpha must be a positive number"),
+        ({"batch_size": 10}, "batch_size means nothing with training='em'"),
+        ({"n_init": 0}, "n_init must be a positive integer"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, said):
+    with pytest.raises(ValueError, match=said):
+        MultinomialMixture(**settings).fit(X)
+
+
+def test_other_files_are_refused(tmp_path, fitted):
+    from sdem_dist.storage.archive import read_archive, write_archive
+
+    fitted["k-means"].save(tmp_path / "m")
+    arrays, metadata = read_archive(tmp_path / "m", "sdem-model")
+    arrays["words"][0, 0] = np.nan
+    write_archive(tmp_path / "odd", "sdem-model", arrays, metadata)
+    with pytest.raises(ModelError, match="'words'"):
+        load_model(tmp_path / "odd")
