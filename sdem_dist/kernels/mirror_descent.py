@@ -150,3 +150,61 @@ def propagate(rows, columns, counts, alpha, ascending, thetas, steps, masses, sl
         add_rows_at(push, ascending[: counts.size], rows, back)
         for k in range(n_topics):
             slope[k] = error[k] / theta[k] * (1.0 - step * (alpha - 1.0) / theta[k]) - step * back[k]
+
+
+@jit
+def gather_topics(words, topics, totals, rows, columns):  # type: ignore[no-untyped-def]
+    """Copy ``topics[words] / totals`` into `rows`, and its transpose into `columns`."""
+    for v in range(words.size):
+        source, target = topics[words[v]], rows[v]
+        for k in range(totals.size):
+            target[k] = source[k] / totals[k]
+    for k in range(totals.size):
+        column = columns[k]
+        for v in range(words.size):
+            column[v] = rows[v, k]
+
+
+@jit
+def infer_documents(data, indices, indptr, topics, alpha, n_layers, step, search, out, likelihoods):  # type: ignore[no-untyped-def]
+    """Find the topic proportions of documents.
+
+    Parameters
+    ----------
+    data, indices, indptr : CSR arrays of the documents; `indices` are rows of `topics`
+    topics : ndarray of shape (n_words, n_topics), float64
+        Phi.
+    alpha : float
+    n_layers : int
+    step : float
+        T of a document, times its number of words.
+    search : bool
+    out : ndarray of shape (n_documents, n_topics), float64, overwritten
+        theta_L.
+    likelihoods : ndarray of shape (n_documents,), float64, overwritten
+        ln p(words | theta_L), without the multinomial coefficient (equation 9).
+    """
+    n_topics = topics.shape[1]
+    longest = 0
+    for d in range(indptr.size - 1):
+        longest = max(longest, indptr[d + 1] - indptr[d])
+    ascending = np.arange(max(longest, n_topics)).astype(np.uint32)
+    flat_rows, flat_columns = np.empty(longest * n_topics), np.empty(longest * n_topics)
+    flat_masses = np.empty((n_layers + 1) * longest)
+    thetas, steps, ones = np.empty((n_layers + 1, n_topics)), np.empty(n_layers), np.ones(n_topics)
+    for d in range(indptr.size - 1):
+        words, counts = indices[indptr[d] : indptr[d + 1]], data[indptr[d] : indptr[d + 1]]
+        n = words.size
+        rows = flat_rows[: n * n_topics].reshape(n, n_topics)
+        columns = flat_columns[: n * n_topics].reshape(n_topics, n)
+        masses = flat_masses[: (n_layers + 1) * n].reshape(n_layers + 1, n)
+        gather_topics(words, topics, ones, rows, columns)
+        length = 0.0
+        for v in range(n):
+            length += counts[v]
+        infer(
+            rows, columns, counts, alpha, step / length if length > 0.0 else 0.0, search and length > 0.0, ascending,
+            thetas, steps, masses,
+        )  # fmt: skip
+        out[d] = thetas[n_layers]
+        likelihoods[d] = -objective(counts, masses[n_layers], ones, 1.0)

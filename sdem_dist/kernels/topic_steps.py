@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.mirror_descent import FLOOR, infer, propagate
+from sdem_dist.kernels.mirror_descent import FLOOR, gather_topics, infer, propagate
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
 SOFTMAX, GAUSSIAN, NONE = 0, 1, 2
@@ -36,19 +36,6 @@ def _output_error(kind, output, theta, gamma, label, target, error):  # type: ig
         total += error[c]
     for c in range(error.size):
         error[c] = gamma * (error[c] / total - (1.0 if c == label else 0.0))
-
-
-@jit
-def gather_topics(words, topics, totals, rows, columns):  # type: ignore[no-untyped-def]
-    """Copy ``topics[words] / totals`` into `rows`, and its transpose into `columns`."""
-    for v in range(words.size):
-        source, target = topics[words[v]], rows[v]
-        for k in range(totals.size):
-            target[k] = source[k] / totals[k]
-    for k in range(totals.size):
-        column = columns[k]
-        for v in range(words.size):
-            column[v] = rows[v, k]
 
 
 @jit

@@ -21,6 +21,7 @@ from sdem_dist.kernels.rows import (
     scatter_add_rows,
 )
 from sdem_dist.learners import blocks
+from sdem_dist.learners.local_words import renumbered, visiting_order
 from sdem_dist.learners.protocol import Lane, LocalDocuments
 from sdem_dist.models import naive_bayes
 
@@ -148,10 +149,8 @@ class Sdem:
         """Renumber words compactly, in few bytes an entry, and fold class weights into document weights."""
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
-        number = np.zeros(documents.n_features, np.uint32)
-        mark_words(documents.indices, number)
-        words = number_words(number)
-        local = number[documents.indices].astype(np.uint16 if len(words) <= 1 << 16 else np.uint32, copy=False)
+        words, local = renumbered(documents)
+        local = local.astype(np.uint16 if len(words) <= 1 << 16 else np.uint32, copy=False)
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         if self.class_weight is not None:
             weights = weights * np.asarray(self.class_weight)[documents.labels]
@@ -171,7 +170,7 @@ class Sdem:
         assert documents.labels is not None
         assert documents.weights is not None
         weight = float(documents.weights.sum())
-        order = np.random.Generator(np.random.Philox(key=_key(self.seed, lane))).permutation(documents.n_documents)
+        order = visiting_order(self.seed, lane, documents.n_documents)
         class_counts = state.class_counts.copy()
         word_step = self.prior_scale * self.alpha / self.n_documents
         class_step = self.prior_scale * self.class_alpha / self.n_documents
@@ -372,8 +371,3 @@ class Sdem:
 
     def _initial_log_prior(self) -> np.ndarray:
         return np.zeros(self.n_classes) if self.log_prior is None else np.array(self.log_prior)
-
-
-def _key(seed: int, lane: Lane) -> np.ndarray:
-    """Return a 128-bit key of the counter-based generator: one stream per seed and place in the run."""
-    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], dtype=np.uint64)

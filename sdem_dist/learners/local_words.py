@@ -1,0 +1,23 @@
+"""What learners of words do with a lane before they learn: renumber its words, draw its order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.kernels.rows import mark_words, number_words
+from sdem_dist.learners.protocol import Lane
+
+
+def renumbered(documents: Documents) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words that occur, uint32, ascending, and the documents' indices as positions there, uint32."""
+    number = np.zeros(documents.n_features, np.uint32)
+    mark_words(documents.indices, number)
+    words = number_words(number)
+    return words, number[documents.indices]
+
+
+def visiting_order(seed: int, lane: Lane, n_documents: int) -> np.ndarray:
+    """Return a permutation of a lane's documents, one for each seed and place in the run."""
+    key = np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key)).permutation(n_documents)
