@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.categorical_nb import CategoricalNB
     from sdem_dist.estimators.gaussian_nb import GaussianNB
     from sdem_dist.estimators.gaussian_regressor import GaussianRegressor
+    from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation
     from sdem_dist.estimators.mixed_nb import MixedNB
     from sdem_dist.estimators.naive_bayes import MultinomialNB
     from sdem_dist.estimators.persistence import load_model
     from sdem_dist.estimators.poisson_nb import PoissonNB
+    from sdem_dist.estimators.supervised_lda import SupervisedLDAClassifier, SupervisedLDARegressor
     from sdem_dist.text.ingest import ingest
 
 __version__ = "0.1.0"
@@ -28,9 +30,12 @@ _HOME = {
     "CategoricalNB": "sdem_dist.estimators.categorical_nb",
     "GaussianNB": "sdem_dist.estimators.gaussian_nb",
     "GaussianRegressor": "sdem_dist.estimators.gaussian_regressor",
+    "LatentDirichletAllocation": "sdem_dist.estimators.latent_dirichlet_allocation",
     "MixedNB": "sdem_dist.estimators.mixed_nb",
     "MultinomialNB": "sdem_dist.estimators.naive_bayes",
     "PoissonNB": "sdem_dist.estimators.poisson_nb",
+    "SupervisedLDAClassifier": "sdem_dist.estimators.supervised_lda",
+    "SupervisedLDARegressor": "sdem_dist.estimators.supervised_lda",
     "load_model": "sdem_dist.estimators.persistence",
     "open_corpus": "sdem_dist.corpus",
     "write_corpus": "sdem_dist.corpus",
@@ -46,11 +51,14 @@ __all__ = [
     "GaussianNB",
     "GaussianRegressor",
     "IngestError",
+    "LatentDirichletAllocation",
     "MixedNB",
     "ModelError",
     "MultinomialNB",
     "PoissonNB",
     "SdemError",
+    "SupervisedLDAClassifier",
+    "SupervisedLDARegressor",
     "ingest",
     "load_model",
     "open_corpus",

@@ -34,7 +34,7 @@ def check_compatible(estimator: Any, source: Source) -> None:
             f"the vocabulary of {where} does not match the model's; "
             "ingest it with the vocabulary of the training corpus (sdem ingest --vocabulary-from)"
         )
-    if source.classes.tolist() != estimator.classes_.tolist():
+    if hasattr(estimator, "classes_") and source.classes.tolist() != estimator.classes_.tolist():
         raise CorpusError(
             f"the classes of {where} ({some(source.classes)}) are not the model's ({some(estimator.classes_)}); "
             "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"

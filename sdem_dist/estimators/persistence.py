@@ -23,6 +23,9 @@ _ESTIMATORS = {
     "CategoricalNB": "sdem_dist.estimators.categorical_nb",
     "PoissonNB": "sdem_dist.estimators.poisson_nb",
     "MixedNB": "sdem_dist.estimators.mixed_nb",
+    "SupervisedLDAClassifier": "sdem_dist.estimators.supervised_lda",
+    "SupervisedLDARegressor": "sdem_dist.estimators.supervised_lda",
+    "LatentDirichletAllocation": "sdem_dist.estimators.latent_dirichlet_allocation",
 }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sdem_dist import families, losses
 from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.supervised_lda import Inference
 
 KIND = "kind"
 _KNOWN: dict[str, type] = {
@@ -17,7 +18,7 @@ _KNOWN: dict[str, type] = {
     for cls in (
         *(getattr(families, name) for name in families.__all__ if name != "Family"),
         *(losses.Nll, losses.Ncll, losses.Hinge, losses.CostSensitiveHinge, losses.Blend),
-        *(Block, FeatureModel),
+        *(Block, FeatureModel, Inference),
     )
 }
 

@@ -26,6 +26,7 @@ def over_blocks(estimator: Any, X: Any, function: Callable[[Any], np.ndarray], n
         return function(X)
     rows = X.rechunk({1: -1})
     if n_columns is None:
-        return rows.map_blocks(function, dtype=estimator.classes_.dtype, drop_axis=1, meta=estimator.classes_[:0])
+        none = getattr(estimator, "classes_", np.empty(0))[:0]
+        return rows.map_blocks(function, dtype=none.dtype, drop_axis=1, meta=none)
     meta = np.empty((0, n_columns))
     return rows.map_blocks(function, dtype=np.float64, chunks=(rows.chunks[0], (n_columns,)), meta=meta)

@@ -117,6 +117,11 @@ class BpSlda:
     seed: int = 0
 
     @property
+    def n_classes(self) -> int:
+        """Return the number of outputs, which are classes in a classifier."""
+        return self.n_outputs
+
+    @property
     def cache_key(self) -> str:
         """Prepared documents depend on what is made of counts, weights and targets, and on whether all words are kept."""
         return f"topics {self.kind} {self.log_counts} {self._whole} {self.class_weight} {self.location} {self.scale}"
@@ -311,7 +316,7 @@ class BpSlda:
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return sums over all batches, see `metrics`."""
         parameters = self.parameters(state)
-        total = np.zeros(3)
+        total = np.zeros(1 + 3 * self.n_outputs if self.kind == "targets" else 3)
         for d, words in batches:
             theta, log_likelihood = self.inference.proportions(parameters.topics[words], d)
             assert d.weights is not None
@@ -321,26 +326,31 @@ class BpSlda:
     def _sums(self, scores: np.ndarray, log_likelihood: np.ndarray, d: Documents) -> np.ndarray:
         assert d.weights is not None
         if self.kind == "words":
-            return np.array([(d.weights * lengths(d)).sum(), -(d.weights * log_likelihood).sum(), 0.0])
+            return np.array([(d.weights * lengths(d)).sum(), -(d.weights * log_likelihood).sum(), d.weights.sum()])
         if self.kind == "classes":
             scores = self.gamma * scores
             loss = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), d.labels]
             right = scores.argmax(axis=1) == d.labels
             return np.array([d.weights.sum(), (d.weights * loss).sum(), (d.weights * right).sum()])
         assert d.targets is not None
-        squares = (((d.targets - scores) * np.asarray(self.scale)) ** 2).mean(axis=1)
-        return np.array([d.weights.sum(), (d.weights * squares).sum(), 0.0])
+        columns = (d.targets - scores) ** 2, d.targets, d.targets**2
+        return np.array([d.weights.sum(), *np.concatenate([(d.weights[:, None] * c).sum(axis=0) for c in columns])])
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return accuracy and mean loss; or mean squared error; or minus the log-likelihood a word at its document's theta."""
-        weight, loss, right = sums.tolist()
-        if weight == 0.0:
-            return {}
+        """Return what people read.
+
+        Of classes accuracy and the mean of ``-ln p(y | d)``; of targets the mean squared error and the predictive R2,
+        means over targets; of words ``-ln p(w | theta)`` a word, theta being that of the whole document.
+        """
+        weight = max(float(sums[0]), 1e-300)
+        if self.kind == "words":
+            return {"nll": float(sums[1]) / weight}
         if self.kind == "classes":
-            return {"accuracy": right / weight, "ncll": loss / weight}
-        if self.kind == "targets":
-            return {"mse": loss / weight}
-        return {"nll": loss / weight}
+            return {"accuracy": float(sums[2]) / weight, "ncll": float(sums[1]) / weight}
+        errors, totals, squares = sums[1:].reshape(3, -1)
+        spread = np.maximum(squares - totals**2 / weight, 1e-300)
+        mse = errors / weight * np.asarray(self.scale) ** 2
+        return {"mse": float(mse.mean()), "r2": float((1.0 - errors / spread).mean())}
 
 
 def _on_the_simplex(topics: np.ndarray) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Unsupervised LDA by mirror descent (BP-LDA)."""
