@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.plain import fields, plain, restored
@@ -115,7 +116,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
     settings = {k: restored(v, own) for k, v in metadata["learner"].items()}
     n_features = metadata["n_features"]
     learner, state = estimator._restore(arrays, settings, n_features)
-    if "classes" in metadata:
+    if is_classifier(estimator):
         classes, dtype = np.array(metadata["classes"]), np.dtype(metadata["classes_dtype"])
         if classes.shape != (learner.n_classes,):
             raise ValueError("classes do not match the arrays")
@@ -134,9 +135,9 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
         raise ValueError("array 'idf' has another size than the vocabulary")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata.get("damaged_shards", [])
+    estimator._learner, estimator._state, estimator._parameters = learner, state, learner.parameters(state)
     if "extra" in metadata:
         estimator._take_extra(metadata["extra"])
-    estimator._learner, estimator._state, estimator._parameters = learner, state, learner.parameters(state)
     return estimator
 
 

@@ -83,6 +83,11 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
     def _class_scores(self, X: Any) -> np.ndarray:
         return self._learner.gamma * outputs(self._parameters.output, self._proportions(X))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
 
 class SupervisedLDARegressor(RegressorMixin, TopicModel):
     """Topics that are learned to predict real numbers, one or several: BP-sLDA with Gaussian outputs.
@@ -146,7 +151,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         return np.asarray(location + scale * self._parameters.output)
 
     def predict(self, X: Any) -> Any:
-        """Return the targets, shape (n_samples,), or (n_samples, n_targets) where there are several.
+        """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns.
 
         Parameters
         ----------
@@ -154,14 +159,23 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             For a dask array the result is one too, computed block by block.
         """
         check_is_fitted(self)
-        n = self._learner.n_outputs
-        # A document's topics sum to 1, so that the targets' location can be each topic's.
-        return over_blocks(
-            self,
-            X,
-            lambda b: (found := outputs(self.coef_, self._proportions(b)))[:, 0] if n == 1 else found,
-            None if n == 1 else n,
-        )
+
+        def predicted(rows: Any) -> np.ndarray:
+            # A document's topics sum to 1, so that the targets' location can be each topic's.
+            found = outputs(self.coef_, self._proportions(rows))
+            return found[:, 0] if self._single else found
+
+        return over_blocks(self, X, predicted, None if self._single else self._learner.n_outputs)
+
+    def _extra(self) -> dict[str, Any]:
+        """Return what a model file holds beside arrays and settings."""
+        return {"single": self._single}
+
+    def _take_extra(self, extra: Any) -> None:
+        """Take back what `_extra` returned."""
+        self._single = bool(dict(extra)["single"])
+        if self._single and self._learner.n_outputs != 1:
+            raise ValueError("a single target does not match the outputs")
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
@@ -177,4 +191,5 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = False
         tags.target_tags.multi_output = True
+        tags.regressor_tags.poor_score = True
         return tags

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
 from sdem_dist.estimators.restoring import restore_topics
 from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.signatures import share_parameters
+from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.words import Words, WordSummary
 
 
@@ -34,9 +36,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         Of the Dirichlet prior of a topic's words, not below 1. Above 1 every batch moves every word.
     n_layers : int, default=10
         L, steps of mirror descent towards a document's topics.
-    inference_step : float or "auto", default="auto"
+    inference_step : float, default=1.0
         Length T of these steps, times the number of words of the document; with `line_search` that of the first trial.
-        "auto": 1, or .1 for alpha below 1.
     line_search : bool, default=False
         Find each step by line search (Algorithm 1).
     topic_rate : float
@@ -87,7 +88,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         alpha: float = 1.001,
         beta: float = 1.0,
         n_layers: int = 10,
-        inference_step: float | str = "auto",
+        inference_step: float = 1.0,
         line_search: bool = False,
         topic_rate: float = 0.1,
         n_epochs: int = 4,
@@ -134,7 +135,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         topic_settings.check(self)
         plan = topic_settings.plan(self, source.n_documents)
         once = Plan(plan.n_documents, 1, 1, plan.n_lanes, plan.seed)
-        counting = Words(source.n_features, source.corpus.header.n_targets)
+        counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
         summary = run_quietly(counting, once, source, options.client, self.n_jobs)
         learner = topic_settings.learner(self, source, plan.seed, **self._kind(source, summary))
         initial = learner.start(summary.frequencies)
@@ -153,9 +154,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
     def _documents(self, X: Any) -> Documents:
         """Return documents in memory as the model sees them."""
         documents = inputs.prediction_documents(self, X)
-        return Documents(
-            self._learner.entries(documents.data), documents.indices, documents.indptr, documents.n_features
-        )
+        return replace(documents, data=entries(documents.data, self._learner.log_counts))
 
     def _proportions(self, X: Any) -> np.ndarray:
         return np.asarray(self._learner.inference.proportions(self._parameters.topics, self._documents(X))[0])

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 LANES = 8
 LANE_DOCUMENTS = 2_500
 """Documents from which a lane learns something of its own."""
-CONCAVE_STEP = 0.1
-"""Steps for alpha below 1, where a longer one leaves all mass with one topic."""
 
 
 def check(estimator: Any) -> None:
@@ -39,7 +37,7 @@ def check(estimator: Any) -> None:
     for name in ("n_components", "n_layers", "batch_size"):
         if getattr(e, name) is None:
             raise ValueError(f"{name} must be a positive integer, got None")
-    for name in ("alpha", "gamma", "topic_rate", "output_rate"):
+    for name in ("alpha", "gamma", "inference_step", "topic_rate", "output_rate"):
         value = getattr(e, name, 1.0)
         if not (isinstance(value, Real) and 0 < float(value) < np.inf):
             raise ValueError(f"{name} must be a positive finite number, got {value!r}")
@@ -49,9 +47,6 @@ def check(estimator: Any) -> None:
         value = getattr(e, name)
         if not (isinstance(value, int | np.integer) and value >= 0):
             raise ValueError(f"{name} must be an integer that is not negative, got {value!r}")
-    step = e.inference_step
-    if step != "auto" and not (isinstance(step, Real) and 0 < float(step) < np.inf):
-        raise ValueError(f"inference_step must be 'auto' or a positive finite number, got {step!r}")
     if e.merge == "sum" and e.rounds_per_epoch is not None:
         raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
@@ -59,8 +54,7 @@ def check(estimator: Any) -> None:
 def inference(estimator: Any) -> Inference:
     """Return how topic proportions are found."""
     e = estimator
-    step = (1.0 if e.alpha >= 1 else CONCAVE_STEP) if e.inference_step == "auto" else e.inference_step
-    return Inference(float(e.alpha), int(e.n_layers), float(step), bool(e.line_search))
+    return Inference(float(e.alpha), int(e.n_layers), float(e.inference_step), bool(e.line_search))
 
 
 def plan(estimator: Any, n_documents: int) -> Plan:

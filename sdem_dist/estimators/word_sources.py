@@ -20,6 +20,8 @@ from sdem_dist.estimators.settings import seed_of
 def word_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: Any, *, reset: bool, targets: bool) -> Source:
     """Return documents as a source: to train on with `reset`, else to score with the fitted estimator.
 
+    With `reset` the estimator takes note of the features, as `validate_data` does, and of whether a target is `_single`.
+
     Parameters
     ----------
     targets : bool
@@ -30,7 +32,9 @@ def word_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: Any,
         if sample_weight is not None or (targets and y is not None):
             raise ValueError("a corpus brings its targets and has no sample weights: leave y and sample_weight at None")
         source = _of_corpus(estimator, X, targets)
-        if not reset:
+        if reset:
+            estimator._single = X.header.n_targets == 1
+        else:
             check_compatible(estimator, source)
         return source
     if client is not None:
@@ -45,6 +49,8 @@ def word_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: Any,
         X, y = validate_data(
             estimator, X, y, accept_sparse="csr", dtype="numeric", multi_output=True, y_numeric=True, reset=reset
         )
+        if reset:
+            estimator._single = y.ndim == 1  # as with scikit-learn, a column in is a column out
     else:
         X, y = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset), None
     X = inputs.non_negative_csr(estimator, X)

@@ -38,7 +38,7 @@ def _drawn(cumulated, at):  # type: ignore[no-untyped-def]
 
 
 @jit
-def left_to_right(data, indices, indptr, topics, alpha, n_particles, seeds, out):  # type: ignore[no-untyped-def]
+def left_to_right(data, indices, indptr, topics, alpha, n_particles, seed, out):  # type: ignore[no-untyped-def]
     """Estimate ln p(document) word by word, each given those before it.
 
     Parameters
@@ -49,18 +49,21 @@ def left_to_right(data, indices, indptr, topics, alpha, n_particles, seeds, out)
     alpha : float
         Of the symmetric Dirichlet prior.
     n_particles : int
-    seeds : ndarray of shape (n_documents,), uint64
-        Of the order of a document's words and of all draws for it.
+    seed : int
+        Of the order of a document's words and of all draws for it, with its words: not its neighbours.
     out : ndarray of shape (n_documents,), float64, overwritten
     """
     n_topics = topics.shape[1]
     mass = alpha * n_topics
     state, cumulated = np.empty(1, np.uint64), np.empty(n_topics)
     for d in range(out.size):
-        state[0] = seeds[d]
+        state[0] = np.uint64(seed)
         length = 0
         for j in range(indptr[d], indptr[d + 1]):
             length += int(data[j])
+            state[0] += np.uint64(indices[j])
+            _random(state)
+            state[0] ^= np.uint64(int(data[j])) * np.uint64(0xBF58476D1CE4E5B9)
         words, at = np.empty(length, np.int64), 0
         for j in range(indptr[d], indptr[d + 1]):
             for _ in range(int(data[j])):

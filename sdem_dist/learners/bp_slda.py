@@ -13,7 +13,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
 from sdem_dist.kernels.rows import mark_words, number_words
-from sdem_dist.learners.local_words import renumbered, visiting_order
+from sdem_dist.learners.local_words import entries, renumbered, visiting_order
 from sdem_dist.learners.protocol import Lane, LocalDocuments
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.supervised_lda import Inference, TopicParameters, outputs
@@ -177,13 +177,9 @@ class BpSlda:
             words, indices = np.arange(self.n_features, dtype=np.uint32), documents.indices.astype(np.uint32)
         else:
             words, indices = renumbered(documents)
-        data = self.entries(documents.data)
+        data = entries(documents.data, self.log_counts)
         made = replace(documents, data=data, indices=indices, n_features=len(words))
         return LocalDocuments(replace(made, labels=labels, targets=targets, weights=weights), words)
-
-    def entries(self, data: np.ndarray) -> np.ndarray:
-        """Return counts as the model sees them: float32, for which alone the kernels are compiled."""
-        return np.asarray(np.log1p(data.astype(np.float64)) if self.log_counts else data, np.float32)
 
     def map(self, state: TopicState, documents: LocalDocuments, lane: Lane) -> TopicStatistics:
         """Return what one lane adds to a round."""

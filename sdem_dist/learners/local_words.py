@@ -17,6 +17,11 @@ def renumbered(documents: Documents) -> tuple[np.ndarray, np.ndarray]:
     return words, number[documents.indices]
 
 
+def entries(data: np.ndarray, log_counts: bool) -> np.ndarray:
+    """Return counts, or ln(1 + x) of them, as float32: one dtype for kernels to be compiled for."""
+    return np.asarray(np.log1p(data.astype(np.float64)) if log_counts else data, np.float32)
+
+
 def visiting_order(seed: int, lane: Lane, n_documents: int) -> np.ndarray:
     """Return a permutation of a lane's documents, one for each seed and place in the run."""
     key = np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], dtype=np.uint64)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
+from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.protocol import Lane
 
 
@@ -32,10 +33,13 @@ class Words:
     Attributes
     ----------
     n_features, n_targets : int
+    log_counts : bool
+        Add up ln(1 + x) of the counts.
     """
 
     n_features: int
     n_targets: int = 0
+    log_counts: bool = False
 
     @property
     def cache_key(self) -> str:
@@ -53,7 +57,7 @@ class Words:
     def map(self, state: WordSummary, documents: Documents, lane: Lane) -> WordSummary:
         """Return the summary of one lane."""
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-        counts = documents.data * np.repeat(weights, np.diff(documents.indptr))
+        counts = entries(documents.data, self.log_counts) * np.repeat(weights, np.diff(documents.indptr))
         frequencies = np.bincount(documents.indices, counts, self.n_features)
         weight = float(weights.sum())
         targets = np.empty((len(weights), 0)) if documents.targets is None else documents.targets

@@ -14,8 +14,8 @@ def log_probability(
     """Return ln p(words of each document), topics and proportions summed out: the "left-to-right" estimator.
 
     Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3: of any LDA, however it was trained. One sweep of Gibbs
-    sampling a word leaves a bias on short documents where alpha is small. Its time grows with
-    the square of a document's length.
+    sampling a word leaves a bias on short documents where alpha is small. Its time grows with the square of a document's
+    length.
 
     Parameters
     ----------
@@ -41,9 +41,7 @@ def log_probability(
     """
     if (documents.data != np.floor(documents.data)).any():
         raise ValueError("the probability of documents is that of words, counted: their entries must be whole numbers")
-    bits = np.random.Philox(key=np.array([seed, 0], np.uint64))
-    seeds = np.random.Generator(bits).integers(0, 2**64, documents.n_documents, np.uint64)
     out = np.empty(documents.n_documents)
     arrays = documents.data, documents.indices, documents.indptr
-    left_to_right(*arrays, np.ascontiguousarray(topics, np.float64), float(alpha), int(n_particles), seeds, out)
+    left_to_right(*arrays, np.ascontiguousarray(topics, np.float64), float(alpha), int(n_particles), int(seed), out)
     return out
