@@ -40,17 +40,18 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         Length T of these steps, times the number of words of the document; with `line_search` that of the first trial.
     line_search : bool, default=False
         Find each step by line search (Algorithm 1).
-    topic_rate : float
+    topic_rate : float, default=0.1
         mu_0 of Algorithm 2; it falls linearly to 0 over the epochs.
-    n_epochs : int
+    n_epochs : int, default=4
         Passes over the documents.
     average_from : int, default=1
         The model is the mean of the parameters over all batches from this epoch on, counted from 0.
     merge : {"mean", "sum"}, default="mean"
         "mean": each lane runs Algorithm 2 over its documents, and the lanes' parameters are averaged. "sum": a round is
         one batch, whose gradients the lanes share out: Algorithm 2 itself.
-    batch_size : int, default=100
-        Documents of a step: inside a lane for "mean", of a round for "sum".
+    batch_size : int, default=None
+        Documents of a step: inside a lane for "mean", of a round for "sum". None: 100, shared out among the lanes, but 10
+        a lane at least.
     n_lanes : int, default=None
         Lanes of a round. None: a function of the number of documents, never of the cluster.
     rounds_per_epoch : int, default=None
@@ -94,7 +95,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         n_epochs: int = 4,
         average_from: int = 1,
         merge: str = "mean",
-        batch_size: int = 100,
+        batch_size: int | None = None,
         n_lanes: int | None = None,
         rounds_per_epoch: int | None = None,
         evaluate_every: int = 1,
@@ -137,7 +138,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         once = Plan(plan.n_documents, 1, 1, plan.n_lanes, plan.seed)
         counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
         summary = run_quietly(counting, once, source, options.client, self.n_jobs)
-        learner = topic_settings.learner(self, source, plan.seed, **self._kind(source, summary))
+        learner = topic_settings.learner(self, source, plan, **self._kind(source, summary))
         initial = learner.start(summary.frequencies)
         return learner, *fit_state(self, learner, plan, source, options, initial)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LANES = 8
 LANE_DOCUMENTS = 2_500
 """Documents from which a lane learns something of its own."""
+BATCH = 100
+"""Documents of a step, of all lanes together."""
+SMALLEST_BATCH = 10
 
 
 def check(estimator: Any) -> None:
@@ -34,7 +37,7 @@ def check(estimator: Any) -> None:
     positive_integers(
         e, "n_epochs", "n_components", "n_layers", "batch_size", "n_lanes", "rounds_per_epoch", "patience", "n_jobs"
     )
-    for name in ("n_components", "n_layers", "batch_size"):
+    for name in ("n_components", "n_layers"):
         if getattr(e, name) is None:
             raise ValueError(f"{name} must be a positive integer, got None")
     for name in ("alpha", "gamma", "inference_step", "topic_rate", "output_rate"):
@@ -62,14 +65,14 @@ def plan(estimator: Any, n_documents: int) -> Plan:
     e = estimator
     seed = seed_of(e.random_state)
     if e.merge == "sum":
-        batch = min(e.batch_size, n_documents)
+        batch = min(e.batch_size or BATCH, n_documents)
         lanes = e.n_lanes or -(-batch // SUM_TASK_DOCUMENTS)
         return Plan(n_documents, e.n_epochs, -(-n_documents // batch), lanes, seed)
     lanes = e.n_lanes or max(1, min(LANES, n_documents // LANE_DOCUMENTS))
     return Plan(n_documents, e.n_epochs, e.rounds_per_epoch or 1, lanes, seed)
 
 
-def learner(estimator: Any, source: Source, seed: int, **kind: Any) -> BpSlda:
+def learner(estimator: Any, source: Source, plan: Plan, **kind: Any) -> BpSlda:
     """Return the learner of an estimator for a training source; `kind` is what it learns."""
     e = estimator
     return BpSlda(
@@ -82,7 +85,7 @@ def learner(estimator: Any, source: Source, seed: int, **kind: Any) -> BpSlda:
         n_epochs=int(e.n_epochs),
         average_from=int(e.average_from),
         merge=e.merge,
-        batch_size=int(e.batch_size),
-        seed=seed,
+        batch_size=int(e.batch_size or max(BATCH // plan.n_lanes, SMALLEST_BATCH)),
+        seed=plan.seed,
         **kind,
     )

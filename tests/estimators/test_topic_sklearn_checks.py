@@ -18,14 +18,10 @@ SCORING = (
     "check_methods_sample_order_invariance",
     "check_methods_subset_invariance",
 )
-STOCHASTIC = "weights change the batches of a stochastic loss: equal on average, not in bits"
 
 
 def expected_failures(estimator) -> dict[str, str]:
-    failures = {
-        "check_sample_weight_equivalence_on_dense_data": STOCHASTIC,
-        "check_sample_weight_equivalence_on_sparse_data": STOCHASTIC,
-    }
+    failures = {}
     if isinstance(estimator, LatentDirichletAllocation):
         failures |= dict.fromkeys(SCORING, FRACTIONS)
     if isinstance(estimator, SupervisedLDAClassifier):
