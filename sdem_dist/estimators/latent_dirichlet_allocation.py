@@ -26,8 +26,14 @@ class LatentDirichletAllocation(TopicModel):
     gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
     ignored.
 
+    Lanes that are averaged (``merge="mean"``) cost likelihood here: their topics drift apart, since no label holds them.
+
     Parameters
     ----------
+    topic_rate : float, default=1.0
+    n_epochs : int, default=10
+    merge : {"mean", "sum"}, default="sum"
+    batch_size : int, default=500
     **shared
         See `sdem_dist.estimators.topic_model.TopicModel`.
 
@@ -38,8 +44,16 @@ class LatentDirichletAllocation(TopicModel):
 
     _monitor = "nll"
 
-    def __init__(self, **shared: Any) -> None:
-        super().__init__(**shared)
+    def __init__(
+        self,
+        *,
+        topic_rate: float = 1.0,
+        n_epochs: int = 10,
+        merge: str = "sum",
+        batch_size: int | None = 500,
+        **shared: Any,
+    ) -> None:
+        super().__init__(topic_rate=topic_rate, n_epochs=n_epochs, merge=merge, batch_size=batch_size, **shared)
 
     def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> inputs.Source:
         return word_source(self, X, y, sample_weight, client, reset=True, targets=False)

@@ -19,7 +19,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier, SupervisedLDARegressor
 
-STRENGTHS = {"C": np.logspace(-3, 1, 9), "alpha": np.logspace(0, 5, 11)}
+STRENGTHS = {"C": np.logspace(-3, 0, 7), "alpha": np.logspace(0, 5, 11)}
 
 
 def auc(model: Any, train: Reviews, test: Reviews) -> float:
@@ -121,7 +121,7 @@ def main() -> None:
         sweep(train, test, "n_components", (5, 10, 20, 50, 100))
     elif part == "layers":
         for k in (5, 20, 100):
-            sweep(train, test, "n_layers", (1, 2, 5, 10, 20), n_components=k)
+            sweep(train, test, "n_layers", (1, 5, 10, 20), n_components=k)
     elif part == "alpha":
         for alpha in (1.001, 0.5, 0.1):
             sweep(train, test, "n_components", (5, 20, 50), alpha=alpha)

@@ -75,7 +75,7 @@ def test_units_of_targets_play_no_part():
 
 
 def test_topics_are_found_again():
-    model = LatentDirichletAllocation(n_components=K, n_epochs=40, topic_rate=1.0, batch_size=20).fit(X[TRAIN])
+    model = LatentDirichletAllocation(n_components=K, n_epochs=40, batch_size=20).fit(X[TRAIN])
     peer = PeerLDA(K, max_iter=40, learning_method="online", random_state=0).fit(X[TRAIN])
     overlap = np.minimum(model.components_[:, None], TOPICS[None]).sum(axis=2).max(axis=0)
     assert overlap.min() > 0.8
@@ -127,7 +127,7 @@ def test_stored_documents_give_the_same_bits(tmp_path):
     for estimator, y in (
         (SupervisedLDAClassifier(**settings), labels),
         (SupervisedLDARegressor(**settings), read.targets),
-        (LatentDirichletAllocation(**settings), None),
+        (LatentDirichletAllocation(merge="mean", **settings), None),
     ):
         stored = clone(estimator).fit(corpus)
         assert stored.vocabulary_ == WORDS
