@@ -123,7 +123,9 @@ class MemoryCorpus:
         from sdem_dist.storage.checksum import crc32c
 
         documents = self._documents
-        named = {name: getattr(documents, name) for name in ("data", "indices", "indptr", "labels", "weights", "targets")}
+        named = {
+            name: getattr(documents, name) for name in ("data", "indices", "indptr", "labels", "weights", "targets")
+        }
         checksums = {name: crc32c(array) for name, array in named.items() if array is not None}
         n_classes = len(self._classes)
         counts = (

@@ -78,7 +78,9 @@ def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool
         expected["targets"] = (info.n_documents, header.n_targets), "float64"
     found = read_arrays(root, info, shard, expected, where, verify)
     documents = Documents(
-        *(found[name] for name in ("data", "indices", "indptr")),
+        found["data"],
+        found["indices"],
+        found["indptr"],
         header.n_features,
         labels=found.get("labels"),
         targets=found.get("targets"),

@@ -93,7 +93,8 @@ def restore_topics(
     learner = BpSlda(**settings)
     state = TopicState(*(_field(arrays[f]) for f in TopicState._fields))
     topics, output = (n_features, learner.n_topics), (learner.n_outputs, learner.n_topics)
-    expected = {"topics": topics, "mean_topics": topics, "output": output, "mean_output": output}
+    expected: dict[str, tuple[int, ...]] = {"topics": topics, "mean_topics": topics}
+    expected |= {"output": output, "mean_output": output}
     expected |= {"squares": topics[1:], **dict.fromkeys(("t", "seen", "n_averaged"), ())}
     for field, shape in expected.items():
         value = np.asarray(getattr(state, field))

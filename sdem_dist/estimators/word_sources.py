@@ -17,7 +17,9 @@ from sdem_dist.estimators.matching import check_compatible
 from sdem_dist.estimators.settings import seed_of
 
 
-def word_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: Any, *, reset: bool, targets: bool) -> Source:
+def word_source(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, client: Any, *, reset: bool, targets: bool
+) -> Source:
     """Return documents as a source: to train on with `reset`, else to score with the fitted estimator.
 
     With `reset` the estimator takes note of the features, as `validate_data` does, and of whether a target is `_single`.
@@ -69,9 +71,7 @@ def _of_corpus(estimator: Any, corpus: Corpus, targets: bool) -> Source:
     if header.layout != SPARSE:
         raise CorpusError(f"{corpus.path} holds {header.layout} documents, and {name} takes {SPARSE} ones")
     if targets and not header.n_targets:
-        raise CorpusError(
-            f"{corpus.path} has no targets, which {name} needs: write it with write_corpus(targets=)"
-        )
+        raise CorpusError(f"{corpus.path} has no targets, which {name} needs: write it with write_corpus(targets=)")
     return replace(
         _source(corpus, header.weighted, float(header.n_documents)),
         vocabulary_hash=header.vocabulary_hash,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +101,7 @@ class BpSlda:
     n_outputs: int
     kind: str
     n_documents: float
-    inference: Inference = Inference()
+    inference: Inference = field(default_factory=Inference)
     beta: float = 1.0
     gamma: float = 1.0
     topic_rate: float = 0.03

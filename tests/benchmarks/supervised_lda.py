@@ -59,7 +59,9 @@ def both(train: Reviews, test: Reviews, seeds: int = 2) -> None:
     """Print what is reached from raw counts and from their logarithms."""
     for name, a, b in (("raw", train, test), ("log1p", train.logs(), test.logs())):
         for task, measure in (("polarity AUC", auc), ("stars R2", r2)):
-            print(f"{task}, {name}: ours {ours(measure, a, b, seeds):.4f}, linear {linear(measure, a, b):.4f}", flush=True)
+            print(
+                f"{task}, {name}: ours {ours(measure, a, b, seeds):.4f}, linear {linear(measure, a, b):.4f}", flush=True
+            )
 
 
 def peers(train: Reviews, test: Reviews) -> None:
@@ -92,7 +94,10 @@ def sweep(train: Reviews, test: Reviews, name: str, values: Any, seeds: int = 1,
     """Print both measures over the values of one parameter."""
     for value in values:
         given = {name: value, **settings}
-        print(f"{given}: AUC {ours(auc, train, test, seeds, **given):.4f}, R2 {ours(r2, train, test, seeds, **given):.4f}", flush=True)
+        print(
+            f"{given}: AUC {ours(auc, train, test, seeds, **given):.4f}, R2 {ours(r2, train, test, seeds, **given):.4f}",
+            flush=True,
+        )
 
 
 def sparsity(train: Reviews, test: Reviews, alphas: Any) -> None:
@@ -101,7 +106,10 @@ def sparsity(train: Reviews, test: Reviews, alphas: Any) -> None:
         model = SupervisedLDARegressor(alpha=alpha, evaluate_every=0).fit(train.X, train.stars)
         theta = -np.sort(-model.transform(test.X), axis=1)
         needed = (theta.cumsum(axis=1) < 0.9).sum(axis=1) + 1
-        print(f"alpha {alpha}: {100 * needed.mean() / theta.shape[1]:.1f} % of the topics hold 90 % of the mass", flush=True)
+        print(
+            f"alpha {alpha}: {100 * needed.mean() / theta.shape[1]:.1f} % of the topics hold 90 % of the mass",
+            flush=True,
+        )
 
 
 def main() -> None:

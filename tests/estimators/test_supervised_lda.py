@@ -52,7 +52,7 @@ def test_classes_are_learned(merge):
     assert model.components_.shape == (6, V)
     np.testing.assert_allclose(model.components_.sum(axis=1), 1.0)
     assert not hasattr(model, "predict_joint_log_proba")
-    assert list(model.get_feature_names_out())[0] == "supervisedldaclassifier0"
+    assert next(iter(model.get_feature_names_out())) == "supervisedldaclassifier0"
 
 
 @pytest.mark.parametrize("merge", ["mean", "sum"])
@@ -164,9 +164,7 @@ def test_stopping_on_validation_keeps_the_best(tmp_path):
     assert model.n_iter_ < 60
     assert model.evaluate(X[TEST], Y[TEST])["ncll"] == pytest.approx(min(losses))
     model = SupervisedLDARegressor(patience=3, **SMALL).fit(X[TRAIN], R[TRAIN], validation=(X[TEST], R[TEST]))
-    assert min(h["validation_mse"] for h in model.history_) == pytest.approx(
-        model.evaluate(X[TEST], R[TEST])["mse"]
-    )
+    assert min(h["validation_mse"] for h in model.history_) == pytest.approx(model.evaluate(X[TEST], R[TEST])["mse"])
 
 
 @pytest.mark.parametrize(

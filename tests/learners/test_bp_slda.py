@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def lane(number: int, start: int, stop: int, epoch: int = 0) -> Lane:
 
 def run(made: BpSlda, state, borders, epoch=0):
     """One round over lanes between borders."""
-    spans = list(zip(borders, borders[1:], strict=False))
+    spans = list(pairwise(borders))
     parts = [made.map(state, made.prepare(documents(a, b)), lane(i, a, b, epoch)) for i, (a, b) in enumerate(spans)]
     return made.update(state, made.combine(parts)), parts
 
@@ -91,7 +92,9 @@ def test_the_sum_over_lanes_is_one_batch_of_the_sequential_algorithm(kind, beta)
     expected, _ = run(sequential, start, [0, 40])
     found, _ = run(summed, start, [0, 13, 14, 40])
     for field in found._fields:
-        np.testing.assert_allclose(getattr(found, field), getattr(expected, field), rtol=1e-9, atol=1e-11, err_msg=field)
+        np.testing.assert_allclose(
+            getattr(found, field), getattr(expected, field), rtol=1e-9, atol=1e-11, err_msg=field
+        )
 
 
 def test_weights_are_repetitions():

@@ -15,7 +15,10 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "classes, mean": ("SupervisedLDAClassifier", {"n_lanes": 5, "rounds_per_epoch": 2, "batch_size": 30}),
     "classes, sum": ("SupervisedLDAClassifier", {"merge": "sum", "n_lanes": 3, "batch_size": 700}),
     "targets, beta": ("SupervisedLDARegressor", {"n_lanes": 4, "beta": 1.01, "log_counts": True}),
-    "words, searched": ("LatentDirichletAllocation", {"n_lanes": 20, "merge": "mean", "line_search": True, "n_layers": 3}),
+    "words, searched": (
+        "LatentDirichletAllocation",
+        {"n_lanes": 20, "merge": "mean", "line_search": True, "n_layers": 3},
+    ),
 }
 
 
