@@ -29,9 +29,9 @@ def show_model(console: Console, path: Path) -> None:
     given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
     last = model.history_[-1] if model.history_ else {}
     facts = {
-        "model": f"{type(model).__name__}, loss {model.loss}",
+        "model": type(model).__name__ + (f", loss {model.loss}" if hasattr(model, "loss") else ""),
         "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k != "loss") or "defaults",
-        "classes": f"{len(model.classes_)}",
+        "classes": f"{len(getattr(model, 'classes_', ()))}",
         "features": f"{model.n_features_in_:,}{', with a vocabulary' if model.vocabulary_ else ''}",
         "raw text": "predicts on raw text" if model.vectorizer_ else "takes counts only",
         "epochs": f"{model.n_iter_}",
@@ -44,9 +44,12 @@ def show_model(console: Console, path: Path) -> None:
     for name, value in facts.items():
         table.add_row(name, Text(value))
     console.print(table)
+    what, said = "class", speaking_words(model)
+    if hasattr(model, "topics"):
+        what, said = "topic", dict(enumerate(model.topics()))
     words = Table(
-        title="The words that speak most for each class", box=box.SIMPLE, show_header=False, title_justify="left"
+        title=f"The words that speak most for each {what}", box=box.SIMPLE, show_header=False, title_justify="left"
     )
-    for name, spoken in speaking_words(model).items():
+    for name, spoken in said.items():
         words.add_row(Text(str(name)), Text(" ".join(spoken)))
     console.print(words)

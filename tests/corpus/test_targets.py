@@ -117,3 +117,22 @@ def test_in_memory():
     assert corpus.header.uid != MemoryCorpus(X, None, (), targets=R + 1, random_state=4).header.uid
     with pytest.raises(CorpusError, match="not finite"):
         MemoryCorpus(X, None, (), targets=np.full(N, np.inf))
+
+
+def test_inspected(corpus, tmp_path):
+    from click.testing import CliRunner
+
+    from sdem_dist import SupervisedLDARegressor
+    from sdem_dist.cli import main
+
+    shown = CliRunner().invoke(main, ["inspect", corpus.path])
+    assert shown.exit_code == 0, shown.output
+    assert "targets" in shown.output
+    SupervisedLDARegressor(n_components=3, n_epochs=1).fit(corpus).save(tmp_path / "m.model")
+    shown = CliRunner().invoke(main, ["inspect", str(tmp_path / "m.model")])
+    assert shown.exit_code == 0, shown.output
+    assert "SupervisedLDARegressor" in shown.output
+    assert "for each topic" in shown.output
+    shown = CliRunner().invoke(main, ["evaluate", str(tmp_path / "m.model"), corpus.path])
+    assert shown.exit_code == 0, shown.output
+    assert "mse" in shown.output
