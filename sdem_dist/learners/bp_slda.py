@@ -245,9 +245,10 @@ class BpSlda:
         words = number_words(number)
         tables = []
         for name in ("rows", "mean_rows"):
-            table = np.zeros((len(words) if getattr(parts[0], name).size else 0, self.n_topics))
+            columns = getattr(parts[0], name).shape[1]  # none where there is nothing to add up
+            table = np.zeros((len(words) if columns else 0, columns))
             for part in parts:
-                if table.size:
+                if columns:
                     table[number[part.words]] += getattr(part, name)
             tables.append(table)
         rest = (sum(column) for column in list(zip(*parts, strict=True))[3:])

@@ -121,6 +121,19 @@ def test_averages_begin_when_they_should():
     np.testing.assert_array_equal(made.parameters(state).topics, state.mean_topics)
 
 
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+def test_a_lane_without_words(merge):
+    made = learner("classes", merge=merge)
+    d = documents(0, 12)
+    empty = replace(d, data=d.data[:0], indices=d.indices[:0], indptr=np.zeros(13, np.int64))
+    start = made.start(COUNTS.sum(axis=0))
+    parts = [made.map(start, made.prepare(d_), lane(i, 0, 12)) for i, d_ in enumerate((empty, d))]
+    forwards, backwards = (made.update(start, made.combine(order)) for order in (parts, parts[::-1]))
+    assert not np.array_equal(forwards.topics, start.topics)
+    np.testing.assert_allclose(forwards.topics, backwards.topics, rtol=1e-12)
+    assert np.isfinite(made.evaluate(forwards, [made.prepare(empty)])).all()
+
+
 def test_what_is_left_when_a_round_has_no_weight():
     made, d = learner("classes"), documents(0, 5)
     nothing = replace(d, weights=np.zeros(5))
