@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.cluster_scores import cluster_scores
     from sdem_dist.estimators.gaussian_nb import GaussianNB
     from sdem_dist.estimators.gaussian_regressor import GaussianRegressor
+    from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation
     from sdem_dist.estimators.lda_classifier import LDAClassifier
     from sdem_dist.estimators.mixed_nb import MixedNB
     from sdem_dist.estimators.mixture_classifier import MixtureClassifier
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.naive_bayes import MultinomialNB
     from sdem_dist.estimators.persistence import load_model
     from sdem_dist.estimators.poisson_nb import PoissonNB
+    from sdem_dist.estimators.supervised_lda import SupervisedLDAClassifier, SupervisedLDARegressor
     from sdem_dist.text.ingest import ingest
 
 __version__ = "0.1.0"
@@ -33,12 +35,15 @@ _HOME = {
     "GaussianNB": "sdem_dist.estimators.gaussian_nb",
     "GaussianRegressor": "sdem_dist.estimators.gaussian_regressor",
     "LDAClassifier": "sdem_dist.estimators.lda_classifier",
+    "LatentDirichletAllocation": "sdem_dist.estimators.latent_dirichlet_allocation",
     "MixedNB": "sdem_dist.estimators.mixed_nb",
     "MixtureClassifier": "sdem_dist.estimators.mixture_classifier",
     "MultinomialMixture": "sdem_dist.estimators.multinomial_mixture",
     "MultinomialNB": "sdem_dist.estimators.naive_bayes",
     "PoissonNB": "sdem_dist.estimators.poisson_nb",
     "cluster_scores": "sdem_dist.estimators.cluster_scores",
+    "SupervisedLDAClassifier": "sdem_dist.estimators.supervised_lda",
+    "SupervisedLDARegressor": "sdem_dist.estimators.supervised_lda",
     "load_model": "sdem_dist.estimators.persistence",
     "open_corpus": "sdem_dist.corpus",
     "write_corpus": "sdem_dist.corpus",
@@ -57,6 +62,7 @@ __all__ = [
     "GaussianRegressor",
     "IngestError",
     "LDAClassifier",
+    "LatentDirichletAllocation",
     "MixedNB",
     "MixtureClassifier",
     "ModelError",
@@ -64,6 +70,8 @@ __all__ = [
     "MultinomialNB",
     "PoissonNB",
     "SdemError",
+    "SupervisedLDAClassifier",
+    "SupervisedLDARegressor",
     "TrainingError",
     "cluster_scores",
     "ingest",

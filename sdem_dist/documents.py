@@ -29,6 +29,8 @@ class Documents:
         Position of each document's class in the corpus's list of classes.
     weights : ndarray of shape (n_documents,), float64, or None
         Weight of each document; None means one each.
+    targets : ndarray of shape (n_documents, n_targets), float64, or None
+        Real numbers to be predicted, finite.
     """
 
     data: np.ndarray
@@ -37,6 +39,7 @@ class Documents:
     n_features: int
     labels: np.ndarray | None = None
     weights: np.ndarray | None = None
+    targets: np.ndarray | None = None
 
     @property
     def n_documents(self) -> int:
@@ -51,7 +54,7 @@ class Documents:
     @property
     def nbytes(self) -> int:
         """Bytes held by all arrays."""
-        arrays = (self.data, self.indices, self.indptr, self.labels, self.weights)
+        arrays = (self.data, self.indices, self.indptr, self.labels, self.weights, self.targets)
         return sum(a.nbytes for a in arrays if a is not None)
 
     def __getitem__(self, rows: slice) -> Documents:
@@ -67,6 +70,7 @@ class Documents:
             self.n_features,
             None if self.labels is None else self.labels[start:stop],
             None if self.weights is None else self.weights[start:stop],
+            None if self.targets is None else self.targets[start:stop],
         )
 
     def to_csr(self) -> sp.csr_matrix:
@@ -95,6 +99,7 @@ class Documents:
             parts[0].n_features,
             joined([p.labels for p in parts]),
             joined([p.weights for p in parts]),
+            joined([p.targets for p in parts]),
         )
 
 

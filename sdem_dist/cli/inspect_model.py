@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,15 +29,13 @@ def show_model(console: Console, path: Path) -> None:
     given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
     last = model.history_[-1] if model.history_ else {}
     trained = getattr(model, "training", None)  # mixtures have several trainings, and not all of them a loss
-    how = f"loss {model.loss}" if trained in (None, "sdem") else f"training {trained}"
+    how = f", training {trained}" if trained else ""
+    if hasattr(model, "loss") and trained in (None, "sdem"):
+        how = f", loss {model.loss}"
     facts = {
-        "model": f"{type(model).__name__}, {how}",
+        "model": type(model).__name__ + how,
         "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", "training")) or "defaults",
-        **(
-            {"classes": f"{len(model.classes_)}"}
-            if hasattr(model, "classes_")
-            else {"clusters": f"{model.n_components}"}
-        ),
+        **_parts(model),
         "features": f"{model.n_features_in_:,}{', with a vocabulary' if model.vocabulary_ else ''}",
         "raw text": "predicts on raw text" if model.vectorizer_ else "takes counts only",
         "epochs": f"{model.n_iter_}",
@@ -50,12 +48,28 @@ def show_model(console: Console, path: Path) -> None:
     for name, value in facts.items():
         table.add_row(name, Text(value))
     console.print(table)
+    what, said = "class" if hasattr(model, "classes_") else "cluster", speaking_words(model)
+    if hasattr(model, "topics"):
+        what, said = "topic", _topics(model)
     words = Table(
-        title="The words that speak most for each class or cluster",
-        box=box.SIMPLE,
-        show_header=False,
-        title_justify="left",
+        title=f"The words that speak most for each {what}", box=box.SIMPLE, show_header=False, title_justify="left"
     )
-    for name, spoken in speaking_words(model).items():
+    for name, spoken in said.items():
         words.add_row(Text(str(name)), Text(" ".join(spoken)))
     console.print(words)
+
+
+def _topics(model: Any) -> dict[str, list[str]]:
+    """Return the words of each topic, of those of classes the ones that tell the class apart."""
+    if hasattr(model, "class_log_prior_"):
+        return {f"{t.label}, {t.number + 1}": t.telling for t in model.topics()}
+    return {str(i): words for i, words in enumerate(model.topics())}
+
+
+def _parts(model: Any) -> dict[str, str]:
+    """Return what a model tells apart."""
+    if hasattr(model, "classes_"):
+        return {"classes": f"{len(model.classes_)}"}
+    if hasattr(model, "topics"):
+        return {"topics": f"{model.n_components}"}
+    return {"clusters": f"{model.n_components}"}

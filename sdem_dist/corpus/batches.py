@@ -1,4 +1,4 @@
-"""Whatever a user holds documents in, as a stream of batches ``(X, y, ids)``."""
+"""Whatever a user holds documents in, as a stream of batches ``(X, y, ids, targets)``."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from sdem_dist.errors import CorpusError
 
 _BATCH_ENTRIES = 1 << 20
 
-Batch = tuple[Any, Any, Any]
+Batch = tuple[Any, Any, Any, Any]
 
 
-def batches(X: Any, y: Any, ids: Any) -> Iterator[Batch]:
+def batches(X: Any, y: Any, ids: Any, targets: Any = None) -> Iterator[Batch]:
     """Cut a matrix into batches of rows, or pass on the batches of an iterable.
 
     Parameters
     ----------
-    X : sparse matrix or array, ndarray, dask array, or iterable of (X, y) or (X, y, ids)
+    X : sparse matrix or array, ndarray, dask array, or iterable of (X, y), (X, y, ids) or (X, y, ids, targets)
     y : array-like of length n_documents, or None
         Must be None if `X` is an iterable of batches, which carries its own.
     ids : sequence of length n_documents, or None
+        Likewise.
+    targets : array-like of shape (n_documents,) or (n_documents, n_targets), or None
         Likewise.
 
     Yields
@@ -32,27 +34,31 @@ def batches(X: Any, y: Any, ids: Any) -> Iterator[Batch]:
     X : sparse matrix or ndarray
     y : ndarray or None
     ids : sequence or None
+    targets : ndarray or None
     """
     if sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed"):
-        return _of_matrix(X, y, ids)
+        return _of_matrix(X, y, ids, targets)
     if not isinstance(X, Iterable):
         raise CorpusError(f"X is a {type(X).__name__}: give a matrix or an iterable of batches (X, y)")
-    if y is not None or ids is not None:
-        raise CorpusError("X is an iterable of batches, so labels and ids come with each batch, not as arguments")
+    if y is not None or ids is not None or targets is not None:
+        raise CorpusError(
+            "X is an iterable of batches, so labels, ids and targets come with each batch, not as arguments"
+        )
     return _of_iterable(X)
 
 
 def _of_iterable(X: Iterable[Any]) -> Iterator[Batch]:
     for number, batch in enumerate(X):
-        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
-            raise CorpusError(f"batch {number} of X is not a pair (X, y) or a triple (X, y, ids)")
-        yield batch[0], batch[1], batch[2] if len(batch) == 3 else None
+        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3, 4):
+            raise CorpusError(f"batch {number} of X is not a pair (X, y), a triple (X, y, ids) or (X, y, ids, targets)")
+        X_, y, ids, targets = (*batch, None, None)[:4]
+        yield X_, y, ids, targets
 
 
-def _of_matrix(X: Any, y: Any, ids: Any) -> Iterator[Batch]:
+def _of_matrix(X: Any, y: Any, ids: Any, targets: Any) -> Iterator[Batch]:
     if len(X.shape) != 2:
         raise CorpusError(f"X has {len(X.shape)} dimensions; a matrix of documents by features has two")
-    labels = None if y is None else np.asarray(y)
+    labels, numbers = (None if column is None else np.asarray(column) for column in (y, targets))
     position = 0
     for block in _row_blocks(X):
         stop = position + block.shape[0]
@@ -60,9 +66,10 @@ def _of_matrix(X: Any, y: Any, ids: Any) -> Iterator[Batch]:
             block,
             None if labels is None else labels[position:stop],
             None if ids is None else ids[position:stop],
+            None if numbers is None else numbers[position:stop],
         )
         position = stop
-    for name, values in (("y", labels), ("ids", ids)):
+    for name, values in (("y", labels), ("ids", ids), ("targets", numbers)):
         if values is not None and len(values) != position:
             raise CorpusError(f"X has {position} documents and {name} has {len(values)}")
 

@@ -14,6 +14,7 @@ from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.layout import ClassLabel, index_dtype
 from sdem_dist.corpus.rows import Rows
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
+from sdem_dist.corpus.targets import checked_targets
 from sdem_dist.errors import CorpusError
 
 
@@ -28,6 +29,7 @@ class Collected:
     class_counts: tuple[int, ...]
     weighted: bool
     dense: bool
+    n_targets: int
     positions: np.ndarray
     spill: Spill
 
@@ -54,7 +56,7 @@ def collect(
 
     Parameters
     ----------
-    source : iterable of (X, y, ids)
+    source : iterable of (X, y, ids, targets)
     folder : Path
         For intermediate files.
     memory_limit : int
@@ -74,8 +76,9 @@ def collect(
     counts = np.zeros(0, np.int64)
     n_documents = n_nonzeros = 0
     n_features: int | None = None
+    n_targets: int | None = None
     whole = True
-    for X, y, ids in source:
+    for X, y, ids, targets in source:
         data, indices, indptr, width = (dense_rows if dense else canonical_csr)(X, n_documents)
         if n_features is None:
             n_features = width
@@ -90,8 +93,17 @@ def collect(
         codes = encoder.encode(y, len(keys), n_documents)
         counts = _added(counts, np.bincount(codes[codes >= 0]))
         id_array, id_bytes = id_reader.read(ids, n_documents, stop)
+        table = np.empty((len(keys), 0))
+        if targets is not None and len(keys):
+            table = checked_targets(targets, len(keys), f"the batch from document {n_documents} on")
         if len(keys):
-            spill.add(Rows(keys, data, indices.astype(index_dtype(width)), indptr, codes, id_array, id_bytes))
+            n_targets = table.shape[1] if n_targets is None else n_targets
+            if table.shape[1] != n_targets:
+                raise CorpusError(
+                    f"the batch from document {n_documents} on has {table.shape[1]} targets, not {n_targets}"
+                )
+            indices = indices.astype(index_dtype(width))
+            spill.add(Rows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
         n_documents, n_nonzeros = stop, n_nonzeros + len(data)
     if n_features is None or n_documents == 0:
         raise CorpusError("there are no documents; a corpus has one or more")
@@ -109,6 +121,7 @@ def collect(
         tuple(final.tolist()),
         (not whole) if weighted is None else weighted,
         dense,
+        n_targets or 0,
         positions,
         spill,
     )

@@ -14,8 +14,8 @@ import numpy as np
 from sdem_dist.errors import CorpusError
 
 FORMAT = "sdem-corpus"
-FORMAT_VERSION = 2
-"""The highest that is read; sparse corpora are written as version 1, dense ones as 2."""
+FORMAT_VERSION = 3
+"""The highest that is read; sparse corpora are written as version 1, dense ones as 2, sparse ones with targets as 3."""
 SPARSE, DENSE = "sparse", "dense"
 MANIFEST = "sdem_corpus"
 SHARDS = "shards"
@@ -117,6 +117,8 @@ class Header:
         CRC-32C of the array ``idf``, None if there is none.
     layout : {"sparse", "dense"}
         Counts or weights as CSR matrices, or tables of real numbers.
+    n_targets : int
+        Real numbers that each document of a sparse corpus has to be predicted; 0: none.
     """
 
     n_documents: int
@@ -131,6 +133,7 @@ class Header:
     made_by: dict[str, Any] = field(default_factory=dict)
     idf_checksum: int | None = None
     layout: str = SPARSE
+    n_targets: int = 0
 
     @cached_property
     def shard_starts(self) -> np.ndarray:
@@ -145,8 +148,10 @@ class Header:
 
     def _content(self) -> dict[str, Any]:
         layout = {"layout": DENSE} if self.layout == DENSE else {}
+        targets = {"n_targets": self.n_targets} if self.n_targets else {}
         return {
             **layout,
+            **targets,
             "n_documents": self.n_documents,
             "n_features": self.n_features,
             "n_nonzeros": self.n_nonzeros,
@@ -161,7 +166,8 @@ class Header:
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as JSON values."""
-        identity = {"format": FORMAT, "format_version": 2 if self.layout == DENSE else 1, "uid": self.uid}
+        version = 3 if self.n_targets else 2 if self.layout == DENSE else 1
+        identity = {"format": FORMAT, "format_version": version, "uid": self.uid}
         return {**identity, **self._content(), "made_by": self.made_by}
 
     @classmethod
@@ -195,6 +201,7 @@ class Header:
                 made_by=_instance(document["made_by"], dict),
                 idf_checksum=_instance(document["idf_checksum"], int, type(None)),
                 layout=layout,
+                n_targets=_positive(document["n_targets"]) if document["format_version"] == 3 else 0,
             )
         except KeyError as error:
             raise CorpusError(f"{where}: the manifest has no entry {error}: the corpus is damaged") from error
@@ -219,6 +226,7 @@ class Header:
             (len(self.class_counts) == len(self.classes), "class_counts and classes have different lengths"),
             (self._labels_add_up(), "class_counts do not sum to n_documents"),
             (len(set(self.classes)) == len(self.classes), "a class is named twice"),
+            (self.layout == SPARSE or not self.n_targets, "a dense corpus has no targets beside its columns"),
             (self.n_documents > 0 and self.n_features > 0, "there are no documents or no features"),
         )
         for holds, message in sums:
@@ -227,7 +235,7 @@ class Header:
 
 
 def _layout(document: Mapping[str, Any]) -> str:
-    if document["format_version"] == 1:
+    if document["format_version"] != 2:
         return SPARSE
     if document["layout"] != DENSE:
         raise ValueError(f"layout is {document['layout']!r}")
@@ -265,3 +273,9 @@ def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is not a number of things")
     return value
+
+
+def _positive(value: Any) -> int:
+    if _count(value) == 0:
+        raise ValueError(f"{value!r} is not positive")
+    return int(value)

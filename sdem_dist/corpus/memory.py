@@ -12,6 +12,7 @@ import numpy as np
 
 from sdem_dist.corpus.entries import FIT, LARGEST, unfit_row
 from sdem_dist.corpus.layout import ClassLabel, Header, ShardInfo, vocabulary_hash
+from sdem_dist.corpus.targets import checked_targets
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 
@@ -31,6 +32,8 @@ class MemoryCorpus:
         Empty if there are no labels.
     weights : ndarray of shape (n_documents,), optional
         Weight of each document.
+    targets : ndarray of shape (n_documents, n_targets), optional
+        Real numbers to be predicted.
     random_state : int, default 0
         Seed of the order of the documents.
     shuffle : bool, default True
@@ -54,6 +57,7 @@ class MemoryCorpus:
         classes: Sequence[ClassLabel],
         *,
         weights: Any = None,
+        targets: Any = None,
         random_state: int = 0,
         shuffle: bool = True,
     ) -> None:
@@ -81,8 +85,11 @@ class MemoryCorpus:
             raise CorpusError(f"the documents' weights are negative, not finite, or above {LARGEST:.3g}")
         if column is not None and self.order is not None:
             column = column[self.order]
-        data = _compact(rows.data)
-        self._documents = Documents(data, rows.indices, rows.indptr.astype(np.int64), n_features, labels, column)
+        if targets is not None:
+            targets = checked_targets(targets, n_documents, "the matrix")
+            targets = targets if self.order is None else targets[self.order]
+        data, indptr = _compact(rows.data), rows.indptr.astype(np.int64)
+        self._documents = Documents(data, rows.indices, indptr, n_features, labels, column, targets)
         self._classes = tuple(classes)
         from sdem_dist.corpus.shards import find_problem
 
@@ -116,7 +123,9 @@ class MemoryCorpus:
         from sdem_dist.storage.checksum import crc32c
 
         documents = self._documents
-        named = {name: getattr(documents, name) for name in ("data", "indices", "indptr", "labels", "weights")}
+        named = {
+            name: getattr(documents, name) for name in ("data", "indices", "indptr", "labels", "weights", "targets")
+        }
         checksums = {name: crc32c(array) for name, array in named.items() if array is not None}
         n_classes = len(self._classes)
         counts = (
@@ -134,6 +143,7 @@ class MemoryCorpus:
             shards=(shard,),
             vocabulary_hash=vocabulary_hash(documents.n_features, None),
             weighted=documents.data.dtype.kind == "f" and not _whole(documents.data),
+            n_targets=0 if documents.targets is None else documents.targets.shape[1],
         )
 
     def read(self, start: int, stop: int, *, verify: bool = True) -> Documents:

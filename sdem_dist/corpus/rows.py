@@ -21,6 +21,8 @@ class Rows:
     indices : ndarray of shape (n_nonzeros,), uint16 or uint32
     indptr : ndarray of shape (n_documents + 1,), int64
     labels : ndarray of shape (n_documents,), int32
+    targets : ndarray of shape (n_documents, n_targets), float64
+        No columns if there are none.
     ids : ndarray of int64
         The ids, of shape (n_documents,); or, with `id_bytes`, their offsets there, of shape (n_documents + 1,).
     id_bytes : ndarray of uint8, or None
@@ -32,6 +34,7 @@ class Rows:
     indices: np.ndarray
     indptr: np.ndarray
     labels: np.ndarray
+    targets: np.ndarray
     ids: np.ndarray
     id_bytes: np.ndarray | None = None
 
@@ -46,7 +49,7 @@ class Rows:
         return sum(a.nbytes for a in self._arrays())
 
     def _arrays(self) -> list[np.ndarray]:
-        arrays = [self.keys, self.data, self.indices, self.indptr, self.labels, self.ids]
+        arrays = [self.keys, self.data, self.indices, self.indptr, self.labels, self.targets, self.ids]
         return arrays if self.id_bytes is None else [*arrays, self.id_bytes]
 
     def take(self, order: np.ndarray) -> Rows:
@@ -59,7 +62,7 @@ class Rows:
             letters, ids = _gathered(ids, order)
             id_bytes = id_bytes[letters]
         data, indices = self.data[entries], self.indices[entries]
-        return Rows(self.keys[order], data, indices, indptr, self.labels[order], ids, id_bytes)
+        return Rows(self.keys[order], data, indices, indptr, self.labels[order], self.targets[order], ids, id_bytes)
 
     def slice(self, start: int, stop: int) -> Rows:
         """Return the documents from `start` up to `stop`, as views where possible."""
@@ -70,18 +73,21 @@ class Rows:
             ids, id_bytes = _sliced(self.ids, start, stop), self.id_bytes[self.ids[start] : self.ids[stop]]
         indptr = _sliced(self.indptr, start, stop)
         data, indices = self.data[first:last], self.indices[first:last]
-        return Rows(self.keys[start:stop], data, indices, indptr, self.labels[start:stop], ids, id_bytes)
+        labels, targets = self.labels[start:stop], self.targets[start:stop]
+        return Rows(self.keys[start:stop], data, indices, indptr, labels, targets, ids, id_bytes)
 
     def write(self, file: BinaryIO) -> Layout:
         """Append the arrays' raw bytes to `file`; return what `read` needs to find them again."""
         arrays = self._arrays()
-        file.writelines(np.ascontiguousarray(a).view(np.uint8).data for a in arrays)
-        return tuple((str(a.dtype), len(a)) for a in arrays)
+        file.writelines(np.ascontiguousarray(a).ravel().view(np.uint8).data for a in arrays)
+        return tuple((str(a.dtype), a.size) for a in arrays)
 
     @classmethod
     def read(cls, file: BinaryIO, layout: Layout) -> Rows:
         """Read what `write` wrote, from where `file` stands."""
-        return cls(*(np.frombuffer(file.read(np.dtype(kind).itemsize * n), kind) for kind, n in layout))
+        arrays = [np.frombuffer(file.read(np.dtype(kind).itemsize * n), kind) for kind, n in layout]
+        arrays[_TARGETS] = arrays[_TARGETS].reshape(len(arrays[0]), -1)
+        return cls(*arrays)
 
     @classmethod
     def concatenate(cls, parts: list[Rows]) -> Rows:
@@ -89,7 +95,8 @@ class Rows:
         if len(parts) == 1:
             return parts[0]
         joined = {
-            name: np.concatenate([getattr(p, name) for p in parts]) for name in ("keys", "data", "indices", "labels")
+            name: np.concatenate([getattr(p, name) for p in parts])
+            for name in ("keys", "data", "indices", "labels", "targets")
         }
         if joined["data"].dtype == np.float64 and all(
             p.data.dtype != np.float64 for p in parts
@@ -101,9 +108,11 @@ class Rows:
             ids, id_bytes = _joined_offsets([p.ids for p in parts]), np.concatenate(letters)
         else:
             ids, id_bytes = np.concatenate([p.ids for p in parts]), None
-        return cls(joined["keys"], joined["data"], joined["indices"], indptr, joined["labels"], ids, id_bytes)
+        labels, targets = joined["labels"], joined["targets"]
+        return cls(joined["keys"], joined["data"], joined["indices"], indptr, labels, targets, ids, id_bytes)
 
 
+_TARGETS = 5  # the place of the one table among the arrays
 Layout = tuple[tuple[str, int], ...]
 
 

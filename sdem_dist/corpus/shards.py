@@ -31,10 +31,12 @@ def write_shard(parent: Group, shard: int, rows: Rows, n_features: int, labelled
 
 
 def columns_of(rows: Rows, labelled: bool) -> dict[str, np.ndarray]:
-    """Return the labels and ids of a shard's documents as the arrays to store."""
+    """Return the labels, targets and ids of a shard's documents as the arrays to store."""
     contents = {}
     if labelled:
         contents["labels"] = rows.labels.astype(np.int32, copy=False)
+    if rows.targets.shape[1]:
+        contents["targets"] = rows.targets
     if rows.id_bytes is None:
         contents["ids"] = rows.ids
     else:
@@ -72,8 +74,17 @@ def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool
     }
     if header.classes:
         expected["labels"] = (info.n_documents,), "int32"
+    if header.n_targets:
+        expected["targets"] = (info.n_documents, header.n_targets), "float64"
     found = read_arrays(root, info, shard, expected, where, verify)
-    documents = Documents(found["data"], found["indices"], found["indptr"], header.n_features, found.get("labels"))
+    documents = Documents(
+        found["data"],
+        found["indices"],
+        found["indptr"],
+        header.n_features,
+        labels=found.get("labels"),
+        targets=found.get("targets"),
+    )
     if verify:
         problem = find_problem(documents, len(header.classes))
         if problem is not None:
@@ -159,6 +170,9 @@ def find_problem(documents: Documents, n_classes: int) -> str | None:
     if labels is not None and len(labels) and not (labels.min() >= 0 and labels.max() < n_classes):
         document = int(np.argmax((labels < 0) | (labels >= n_classes)))
         return f"array 'labels' holds values outside 0 to {n_classes - 1}, first for its document {document}"
+    if documents.targets is not None and not np.isfinite(documents.targets).all():
+        document = int((~np.isfinite(documents.targets)).any(axis=1).argmax())
+        return f"array 'targets' holds values that are not finite, first for its document {document}"
     return None
 
 

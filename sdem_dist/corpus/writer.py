@@ -46,6 +46,7 @@ def write_corpus(
     classes: Sequence[Any] | None = None,
     vocabulary: Sequence[str] | None = None,
     ids: Sequence[Any] | None = None,
+    targets: Any = None,
     idf: Any = None,
     vectorizer: dict[str, Any] | None = None,
     made_by: dict[str, Any] | None = None,
@@ -66,8 +67,8 @@ def write_corpus(
         Directory to create, or a URL that zarr can write, such as ``s3://bucket/corpus``. A directory appears under
         its name only when complete.
     X : sparse matrix, ndarray or dask array of shape (n_documents, n_features), or iterable of batches
-        Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)`` or a triple ``(X, y, ids)``, of
-        any length; the corpus does not depend on how the documents are cut into batches.
+        Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)``, a triple ``(X, y, ids)`` or
+        ``(X, y, ids, targets)``, of any length; the corpus does not depend on how the documents are cut into batches.
     y : array-like of shape (n_documents,), optional
         Labels: strings, integers, floats or booleans. Leave out for documents without labels, and with batches.
     classes : sequence, optional
@@ -76,6 +77,8 @@ def write_corpus(
         The words. Leave out for hashed words.
     ids : sequence of int or str, optional
         An id for each document. By default its position in `X`.
+    targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
+        Real numbers to be predicted, finite, for regression from sparse documents; labels may stand beside them.
     idf : array-like of shape (n_features,), optional
         Inverse document frequencies by which the weights were multiplied.
     vectorizer, made_by : dict, optional
@@ -114,10 +117,12 @@ def write_corpus(
         raise CorpusError(f"shard_documents is {shard_documents}; a shard holds one document or more")
     if unlabelled is not None and not dense:
         raise CorpusError("documents without labels beside others are for dense corpora: dense=True")
+    if dense and targets is not None:
+        raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
     vectorizer, made_by = _plain_json(vectorizer, "vectorizer"), _plain_json(made_by, "made_by")
     with _destination(path, overwrite) as (place, scratch):
         collected = collect(
-            batches(X, y, ids),
+            batches(X, y, ids, targets),
             scratch,
             MEMORY_LIMIT,
             classes,
@@ -144,6 +149,7 @@ def write_corpus(
             vectorizer=vectorizer,
             made_by=made_by or {},
             layout=DENSE if dense else SPARSE,
+            n_targets=collected.n_targets,
         )
         if words is not None:
             parent = arrays.add_group(group, VOCABULARY)

@@ -68,9 +68,9 @@ class EngineEstimator(BaseEstimator):
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
             What the model is of: counts or weights, or a table, perhaps with NaN, for the models of dense features. A corpus
-            brings its labels.
-        y : array-like of shape (n_samples,), default=None
-            Class labels; None with a corpus.
+            brings its labels or targets.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Class labels, or targets of a regressor; None with a corpus.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the documents in memory.
         client : distributed.Client, default=None

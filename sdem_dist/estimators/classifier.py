@@ -14,12 +14,12 @@ from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.scoring import over_blocks
 
 
-class SdemClassifier(ClassifierMixin, EngineEstimator):
+class EngineClassifier(ClassifierMixin, EngineEstimator):
     """Base of the classifiers; they say how documents are scored."""
 
     @abstractmethod
-    def _joint_log_proba(self, X: Any) -> np.ndarray:
-        """Return ln p(y, d) of documents in memory."""
+    def _class_scores(self, X: Any) -> np.ndarray:
+        """Return ln p(y | d) of documents in memory, up to a constant of each document."""
 
     def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> inputs.Source:
         return inputs.training_source(self, X, y, sample_weight, client)
@@ -36,35 +36,30 @@ class SdemClassifier(ClassifierMixin, EngineEstimator):
         super()._describe(source)
         self.classes_ = source.classes
 
-    def predict_joint_log_proba(self, X: Any) -> Any:
-        """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return ln p(y | d), shape (n_samples, n_classes).
 
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             For a dask array the result is one too, computed block by block.
         """
-        check_is_fitted(self)
-        return over_blocks(self, X, self._joint_log_proba, n_columns=len(self.classes_))
-
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return ln p(y | d), shape (n_samples, n_classes)."""
         from scipy.special import log_softmax
 
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: log_softmax(self._joint_log_proba(b), axis=1), len(self.classes_))
+        return over_blocks(self, X, lambda b: log_softmax(self._class_scores(b), axis=1), len(self.classes_))
 
     def predict_proba(self, X: Any) -> Any:
         """Return p(y | d), shape (n_samples, n_classes)."""
         from scipy.special import softmax
 
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), len(self.classes_))
+        return over_blocks(self, X, lambda b: softmax(self._class_scores(b), axis=1), len(self.classes_))
 
     def predict(self, X: Any) -> Any:
         """Return the most probable class of each document, shape (n_samples,)."""
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self.classes_[self._joint_log_proba(b).argmax(axis=1)], None)
+        return over_blocks(self, X, lambda b: self.classes_[self._class_scores(b).argmax(axis=1)], None)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels."""
@@ -75,3 +70,25 @@ class SdemClassifier(ClassifierMixin, EngineEstimator):
                 raise ValueError("a corpus has no sample weights: leave sample_weight at None")
             return self.evaluate(X, y)["accuracy"]
         return float(super().score(X, y, sample_weight))
+
+
+class SdemClassifier(EngineClassifier):
+    """Base of the classifiers that are joint distributions of classes and documents."""
+
+    @abstractmethod
+    def _joint_log_proba(self, X: Any) -> np.ndarray:
+        """Return ln p(y, d) of documents in memory."""
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        return self._joint_log_proba(X)
+
+    def predict_joint_log_proba(self, X: Any) -> Any:
+        """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
+            For a dask array the result is one too, computed block by block.
+        """
+        check_is_fitted(self)
+        return over_blocks(self, X, self._joint_log_proba, n_columns=len(self.classes_))

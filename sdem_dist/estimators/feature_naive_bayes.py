@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sdem_dist.estimators import feature_settings, inputs
 from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
 from sdem_dist.estimators.restoring import restore_features
+from sdem_dist.estimators.signatures import share_parameters
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.models.features import Block, FeatureModel
 
@@ -124,9 +124,7 @@ class FeatureNB(SdemClassifier):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Give a subclass's ``**shared`` their names, for scikit-learn and for people."""
         super().__init_subclass__(**kwargs)
-        shared = [p for p in signature(FeatureNB.__init__).parameters.values() if p.name != "self"]
-        own = [p for p in signature(cls.__init__).parameters.values() if p.kind != p.VAR_KEYWORD]
-        cls.__init__.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
+        share_parameters(cls, FeatureNB)
 
     @abstractmethod
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:

@@ -46,14 +46,15 @@ def is_dask_array(X: Any) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
-def _refuse_path(X: Any) -> None:
+def refuse_path(X: Any) -> None:
+    """Raise ValueError for the path of a corpus."""
     if isinstance(X, str | Path):
         raise ValueError(f"{X!s} is a path: open it with sdem_dist.open_corpus and pass what that returns")
 
 
 def training_source(estimator: Any, X: Any, y: Any, sample_weight: Any, client: Any) -> Source:
     """Return what `fit` trains on."""
-    _refuse_path(X)
+    refuse_path(X)
     if isinstance(X, Corpus):
         if y is not None or sample_weight is not None:
             raise ValueError("a corpus brings its labels and has no sample weights: leave y and sample_weight at None")
@@ -82,7 +83,7 @@ def partial_source(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: 
 
 def evaluation_source(estimator: Any, X: Any, y: Any, client: Any) -> Source:
     """Return documents to score with a fitted estimator; their classes must be its own."""
-    _refuse_path(X)
+    refuse_path(X)
     if isinstance(X, Corpus):
         if y is not None:
             raise ValueError("a corpus brings its labels: leave y at None")
@@ -97,7 +98,7 @@ def evaluation_source(estimator: Any, X: Any, y: Any, client: Any) -> Source:
 
 def unlabelled_source(estimator: Any, X: Any, sample_weight: Any, client: Any, *, reset: bool) -> Source:
     """Return documents whose labels, if they have any, play no part; with `reset` to train on, else to score."""
-    _refuse_path(X)
+    refuse_path(X)
     if isinstance(X, Corpus):
         if sample_weight is not None:
             raise ValueError("a corpus has no sample weights: leave sample_weight at None")
@@ -215,7 +216,7 @@ def prediction_documents(estimator: Any, X: Any) -> Any:
     ValueError
         They are a corpus, a path or raw text, or unfit numbers.
     """
-    _refuse_path(X)
+    refuse_path(X)
     if isinstance(X, Corpus):
         rows = "to_csr()" if estimator._sparse else "values"
         raise ValueError(

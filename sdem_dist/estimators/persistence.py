@@ -27,6 +27,9 @@ _ESTIMATORS = {
     "LDAClassifier": "sdem_dist.estimators.lda_classifier",
     "MixtureClassifier": "sdem_dist.estimators.mixture_classifier",
     "MultinomialMixture": "sdem_dist.estimators.multinomial_mixture",
+    "SupervisedLDAClassifier": "sdem_dist.estimators.supervised_lda",
+    "SupervisedLDARegressor": "sdem_dist.estimators.supervised_lda",
+    "LatentDirichletAllocation": "sdem_dist.estimators.latent_dirichlet_allocation",
 }
 
 
@@ -145,9 +148,9 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
         raise ValueError("array 'idf' has another size than the vocabulary")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata.get("damaged_shards", [])
+    estimator._learner, estimator._state, estimator._parameters = learner, state, learner.parameters(state)
     if "extra" in metadata:
         estimator._take_extra(metadata["extra"])
-    estimator._learner, estimator._state, estimator._parameters = learner, state, learner.parameters(state)
     return estimator
 
 

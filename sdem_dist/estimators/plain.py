@@ -12,6 +12,7 @@ from sdem_dist import families, losses
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.lda import Inference
 from sdem_dist.models.nonnegative_rows import RowTransform
+from sdem_dist.models.supervised_lda import MirrorDescent
 
 KIND = "kind"
 _KNOWN: dict[str, type] = {
@@ -19,7 +20,7 @@ _KNOWN: dict[str, type] = {
     for cls in (
         *(getattr(families, name) for name in families.__all__ if name != "Family"),
         *(losses.Nll, losses.Ncll, losses.Hinge, losses.CostSensitiveHinge, losses.Blend),
-        *(Block, FeatureModel, Inference, RowTransform),
+        *(Block, FeatureModel, Inference, MirrorDescent, RowTransform),
     )
 }
 

@@ -25,7 +25,7 @@ def restore_multinomial(
         An array has another shape than the settings say, or holds what no model does.
     """
     learner = (kind or (HiddenClassSdem if "unlabelled_weight" in settings else Sdem))(**settings)
-    state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
+    state = SdemState(*(as_field(arrays[f]) for f in SdemState._fields))
     _check_counts(learner, state, learner.n_classes)
     if learner.n_features != n_features:
         raise ValueError("the number of features does not match the arrays")
@@ -44,7 +44,7 @@ def restore_features(
         An array has another shape than the settings say, or holds what no model does.
     """
     learner = kind(**settings)
-    state = FeatureState(*(_field(arrays[f]) for f in FeatureState._fields))
+    state = FeatureState(*(as_field(arrays[f]) for f in FeatureState._fields))
     columns = sorted(c for block in learner.model.blocks for c in block.columns)
     if columns != list(range(n_features)):
         raise ValueError("the columns of the blocks are not those of the table")
@@ -78,7 +78,7 @@ def restore_lda(
         An array has another shape than the settings say, or holds what no model does.
     """
     learner = LdaSdem(**settings)
-    state = SdemState(*(_field(arrays[f]) for f in SdemState._fields))
+    state = SdemState(*(as_field(arrays[f]) for f in SdemState._fields))
     _check_counts(learner, state, learner.n_topics * learner.n_classes)
     if learner.n_features != n_features:
         raise ValueError("the number of features does not match the arrays")
@@ -109,5 +109,6 @@ def _check_prior(learner: Sdem | LdaSdem | FeatureSdem) -> None:
         raise ValueError("the class prior does not match the classes")
 
 
-def _field(value: np.ndarray) -> Any:
+def as_field(value: np.ndarray) -> Any:
+    """Return an array as a field of a state: numbers as floats."""
     return float(value) if value.ndim == 0 else value

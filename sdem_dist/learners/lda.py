@@ -12,6 +12,7 @@ from sdem_dist.evaluation import evaluation_sums
 from sdem_dist.kernels import lda as kernel
 from sdem_dist.kernels.randomness import document_keys, log_normal
 from sdem_dist.learners import blocks
+from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane, LocalDocuments
 from sdem_dist.learners.word_counts import KERNEL_LOSS, SdemState, SdemStatistics, WordCountSdem
 from sdem_dist.models import lda
@@ -83,7 +84,7 @@ class LdaSdem(WordCountSdem):
             documents.indptr,
             documents.labels,
             documents.weights,
-            self.order_of(lane, documents.n_documents),
+            visiting_order(self.seed, lane, documents.n_documents),
             document_keys(self.seed, lane.epoch, lane.start, lane.stop),
             words,
             state.totals.copy(),

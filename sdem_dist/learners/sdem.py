@@ -12,6 +12,7 @@ from sdem_dist.evaluation import evaluation_sums
 from sdem_dist.kernels.multinomial import run_documents
 from sdem_dist.kernels.rows import gather_rows
 from sdem_dist.learners import blocks
+from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane, LocalDocuments
 from sdem_dist.learners.word_counts import KERNEL_LOSS, SdemState, SdemStatistics, WordCountSdem
 from sdem_dist.models import naive_bayes
@@ -66,7 +67,7 @@ class Sdem(WordCountSdem):
         assert documents.labels is not None
         assert documents.weights is not None
         weight = float(documents.weights.sum())
-        order = self.order_of(lane, documents.n_documents)
+        order = visiting_order(self.seed, lane, documents.n_documents)
         class_counts = state.class_counts.copy()
         word_step = self.prior_scale * self.alpha / self.n_documents
         class_step = self.prior_scale * self.class_alpha / self.n_documents

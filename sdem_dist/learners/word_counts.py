@@ -14,6 +14,7 @@ from sdem_dist.evaluation import finish
 from sdem_dist.kernels import losses as kernel_losses
 from sdem_dist.kernels.rows import average_rows, mark_words, number_words, scatter_add_rows
 from sdem_dist.learners import blocks
+from sdem_dist.learners.local_words import renumbered
 from sdem_dist.learners.protocol import Lane, LocalDocuments
 
 KERNEL_LOSS = {"nll": kernel_losses.NLL, "ncll": kernel_losses.NCLL, "hinge": kernel_losses.HINGE}
@@ -121,10 +122,8 @@ class WordCountSdem:
         """Renumber words compactly, in few bytes an entry, and fold class weights into document weights."""
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
-        number = np.zeros(documents.n_features, np.uint32)
-        mark_words(documents.indices, number)
-        words = number_words(number)
-        local = number[documents.indices].astype(np.uint16 if len(words) <= 1 << 16 else np.uint32, copy=False)
+        words, local = renumbered(documents)
+        local = local.astype(np.uint16 if len(words) <= 1 << 16 else np.uint32, copy=False)
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         if self.class_weight is not None:
             weights = weights * np.asarray(self.class_weight)[documents.labels]
@@ -149,10 +148,6 @@ class WordCountSdem:
     @abstractmethod
     def _expected_statistics(self, state: SdemState, local: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return the sum over documents of class weights times expected statistics, all at the broadcast theta."""
-
-    def order_of(self, lane: Lane, n_documents: int) -> np.ndarray:
-        """Return the order in which a lane visits its documents."""
-        return np.random.Generator(np.random.Philox(key=lane_key(self.seed, lane))).permutation(n_documents)
 
     def combine(self, parts: Sequence[SdemStatistics]) -> SdemStatistics:
         """Add sets of lanes, word by word, from first to last."""
@@ -271,8 +266,3 @@ class WordCountSdem:
     def initial_log_prior(self) -> np.ndarray:
         """Return what a lane starts with as ln p(y): the fixed one, or room for the learned one."""
         return np.zeros(self.n_classes) if self.log_prior is None else np.array(self.log_prior)
-
-
-def lane_key(seed: int, lane: Lane) -> np.ndarray:
-    """Return a 128-bit key of the counter-based generator: one stream per seed and place in the run."""
-    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], dtype=np.uint64)

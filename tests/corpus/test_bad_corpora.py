@@ -110,7 +110,7 @@ def edit_manifest(path: Path, **entries) -> None:
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"format_version": 3}, "made by a newer format"),
+        ({"format_version": 4}, "made by a newer format"),
         ({"format_version": None}, "format_version is None"),
         ({"format": "other"}, "not a corpus"),
         ({"n_documents": N + 1}, "inconsistent: its shards hold 60 documents"),

@@ -25,11 +25,13 @@ def rows(keys, names=None) -> Rows:
     if names:
         words = [str(k).encode() for k in keys.tolist()]
         ids, id_bytes = np.cumsum([0, *map(len, words)]), np.frombuffer(b"".join(words), np.uint8)
-    return Rows(keys, data, data.astype(np.uint16), indptr, (keys % np.uint64(7)).astype(np.int32), ids, id_bytes)
+    targets = np.outer(keys, [0.5, 1.0]) if names else np.empty((len(keys), 0))
+    labels = (keys % np.uint64(7)).astype(np.int32)
+    return Rows(keys, data, data.astype(np.uint16), indptr, labels, targets, ids, id_bytes)
 
 
 def assert_same(found: Rows, expected: Rows) -> None:
-    for name in ("keys", "data", "indices", "indptr", "labels", "ids", "id_bytes"):
+    for name in ("keys", "data", "indices", "indptr", "labels", "targets", "ids", "id_bytes"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.engine.plan import Plan, cut
+from sdem_dist.learners.local_words import lane_key
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.word_counts import lane_key
 
 plans = st.builds(
     Plan, st.integers(1, 500), st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**63 - 1)

@@ -1,0 +1,96 @@
+"""Supervised topic models of film reviews: figures 3 and 4 of Chen et al. (2015), on IMDB.
+
+AUC of the polarity and predictive R2 of the stars over the number of topics, beside linear models on the same words; R2
+over the layers of inference; how many topics hold 90 % of a review; the likelihood of held-out words for several alpha.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import r2_score, roc_auc_score
+
+from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier, SupervisedLDARegressor
+
+ALPHAS = (1.001, 0.5, 0.1)
+
+
+def read(path: Path, most: int | None) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return texts, polarity and stars; with `most` about so many of them, evenly spread."""
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        rows = [line.rstrip("\n").split("\t", 3) for line in lines]
+    rows = rows[:: max(1, len(rows) // most) if most else 1]
+    polarity, stars, _, texts = zip(*rows, strict=True)
+    return [t.replace("<br />", " ") for t in texts], np.array(polarity) == "pos", np.array(stars, float)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpora", type=Path, default=os.environ.get("SDEM_CORPORA"), help="folder above imdb/")
+    parser.add_argument("--out", type=Path, default=Path("examples-out"), help="folder for the figure")
+    parser.add_argument("--quick", action="store_true", help="some 500 reviews and few settings")
+    options = parser.parse_args()
+    if options.corpora is None:
+        parser.error("name the folder of the corpora with --corpora, or in the environment variable SDEM_CORPORA")
+    options.out.mkdir(parents=True, exist_ok=True)
+    most = 500 if options.quick else None
+    texts, y, stars = read(options.corpora / "imdb/imdb-train.tsv.xz", most)
+    test_texts, y_test, stars_test = read(options.corpora / "imdb/imdb-test.tsv.xz", most)
+    vectorizer = CountVectorizer(max_features=5000)
+    X, X_test = vectorizer.fit_transform(texts), vectorizer.transform(test_texts)
+    figure = Figure(figsize=(14, 7), layout="constrained")
+    panels = figure.subplots(2, 3).ravel()
+
+    def line(panel: int, title: str, x: tuple, values: list[float], label: str) -> None:
+        panels[panel].plot(x, values, marker="o", label=label)
+        panels[panel].set(title=title)
+        print(f"{title}, {label}: {dict(zip(x, np.round(values, 4).tolist(), strict=True))}", flush=True)
+
+    def auc(model: SupervisedLDAClassifier | LogisticRegression) -> float:
+        return roc_auc_score(y_test, model.fit(X, y).predict_proba(X_test)[:, 1])
+
+    def r2(model: SupervisedLDARegressor | Ridge) -> float:
+        return r2_score(stars_test, model.fit(X, stars).predict(X_test))
+
+    topics = (5, 20) if options.quick else (5, 10, 20, 50, 100)
+    line(0, "AUC over topics", topics, [auc(SupervisedLDAClassifier(n_components=k)) for k in topics], "BP-sLDA")
+    flat = auc(LogisticRegression(C=0.03, solver="liblinear"))
+    line(0, "AUC over topics", topics, [flat] * len(topics), "logistic regression")
+    line(1, "R2 over topics", topics, [r2(SupervisedLDARegressor(n_components=k)) for k in topics], "BP-sLDA")
+    flat = r2(Ridge(1000.0, solver="sparse_cg"))
+    line(1, "R2 over topics", topics, [flat] * len(topics), "ridge regression")
+    layers = (1, 10) if options.quick else (1, 2, 5, 10, 20)
+    for k in topics[:1] if options.quick else (5, 20, 50):
+        found = [r2(SupervisedLDARegressor(n_components=k, n_layers=n)) for n in layers]
+        line(2, "R2 over layers", layers, found, f"{k} topics")
+    short = X_test[np.flatnonzero(np.asarray(X_test.sum(axis=1)).ravel() <= 200)[: 10 if options.quick else 100]]
+    for alpha in ALPHAS[:1] if options.quick else ALPHAS:
+        shares, likelihoods = [], []
+        for k in topics:
+            theta = SupervisedLDARegressor(n_components=k, alpha=alpha).fit(X, stars).transform(X_test)
+            largest = -np.sort(-theta, axis=1)
+            shares.append(100 * ((largest.cumsum(axis=1) < 0.9).sum(axis=1) + 1).mean() / k)
+            likelihoods.append(LatentDirichletAllocation(n_components=k, alpha=alpha).fit(X).score(short))
+        line(3, "% of topics that hold 90 % of a review", topics, shares, f"alpha {alpha}")
+        line(4, "log-likelihood of a held-out word, BP-LDA", topics, likelihoods, f"alpha {alpha}")
+    for panel in panels[:5]:
+        panel.legend()
+        panel.grid(alpha=0.3)
+    panels[5].axis("off")
+    model = SupervisedLDARegressor().fit(X, stars)
+    names = vectorizer.get_feature_names_out()
+    model.vocabulary_ = names.tolist()
+    for k in np.argsort(model.coef_[0])[[0, -1]]:
+        print(f"topic of {model.coef_[0][k]:.1f} stars: {' '.join(model.topics(8)[k])}")
+    figure.savefig(options.out / "supervised-topics.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

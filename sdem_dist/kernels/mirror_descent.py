@@ -1,0 +1,210 @@
+"""Topic proportions of a document by mirror descent, and back-propagation through it (Chen et al. 2015)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.rows import add_rows_at
+
+FLOOR = 1e-12
+"""Neither a topic's share nor a word's probability falls below it."""
+SHRINKAGE = 0.5
+"""eta of Algorithm 1."""
+TRIALS = 40
+"""Steps that a line search tries before it stays where it is."""
+
+
+@jit_inline
+def _descend(theta, pull, step, new):  # type: ignore[no-untyped-def]
+    """Take one step of mirror descent from `theta` (equation 12); `pull` is minus the gradient."""
+    top, total = pull[0], 0.0
+    for k in range(pull.size):
+        top = max(top, pull[k])
+    for k in range(pull.size):
+        new[k] = theta[k] * np.exp(step * (pull[k] - top))
+        total += new[k]
+    for k in range(pull.size):
+        new[k] = max(new[k] / total, FLOOR)
+
+
+@jit_inline
+def _mixed(theta, columns, ascending, mass):  # type: ignore[no-untyped-def]
+    """``mass = Phi theta``, for the words of the document."""
+    for v in range(mass.size):
+        mass[v] = 0.0
+    add_rows_at(theta, ascending[: theta.size], columns, mass)
+
+
+@jit
+def objective(counts, mass, theta, alpha):  # type: ignore[no-untyped-def]
+    """Return f of equation 10 from ``mass = Phi theta``."""
+    total = 0.0
+    for v in range(counts.size):
+        total -= counts[v] * np.log(mass[v])
+    for k in range(theta.size):
+        total -= (alpha - 1.0) * np.log(theta[k])
+    return total
+
+
+@jit_inline
+def _model_gap(theta, new, pull, step):  # type: ignore[no-untyped-def]
+    """Return by how much the model that a step minimises is below f(theta) at its end: the bound of the line search."""
+    slope, divergence = 0.0, 0.0
+    for k in range(theta.size):
+        slope -= pull[k] * (new[k] - theta[k])
+        divergence += new[k] * np.log(new[k] / theta[k]) - new[k] + theta[k]
+    return slope + divergence / step
+
+
+@jit
+def infer(rows, columns, counts, alpha, step, search, ascending, thetas, steps, masses):  # type: ignore[no-untyped-def]
+    """Find a document's topic proportions, layer by layer (Algorithm 1).
+
+    Parameters
+    ----------
+    rows, columns : ndarray of shape (n_words, n_topics) and its transpose, both C-contiguous, float64
+        Phi of the document's words.
+    counts : ndarray of shape (n_words,)
+    alpha : float
+    step : float
+        T, the step of every layer; with `search` that from which the search starts.
+    search : bool
+        Find each layer's step by line search; a layer that finds none stays where it is, with step 0.
+    ascending : ndarray of uint32, 0, 1, 2, ..., as many as words or topics at least
+    thetas : ndarray of shape (n_layers + 1, n_topics), overwritten
+        theta_0 to theta_L.
+    steps : ndarray of shape (n_layers,), overwritten
+    masses : ndarray of shape (n_layers + 1, n_words), overwritten
+        Phi theta of every layer.
+    """
+    n_topics = thetas.shape[1]
+    ratios, pull = np.empty(counts.size), np.empty(n_topics)
+    thetas[0, :] = 1.0 / n_topics
+    _mixed(thetas[0], columns, ascending, masses[0])
+    value = objective(counts, masses[0], thetas[0], alpha) if search else 0.0
+    for layer in range(steps.size):
+        theta, new, mass = thetas[layer], thetas[layer + 1], masses[layer]
+        for v in range(counts.size):
+            ratios[v] = counts[v] / mass[v]
+        for k in range(n_topics):
+            pull[k] = (alpha - 1.0) / theta[k]
+        add_rows_at(ratios, ascending[: counts.size], rows, pull)
+        steps[layer] = step
+        if not search:
+            _descend(theta, pull, step, new)
+            _mixed(new, columns, ascending, masses[layer + 1])
+            continue
+        step /= SHRINKAGE
+        accepted = False
+        for _ in range(TRIALS):
+            _descend(theta, pull, step, new)
+            _mixed(new, columns, ascending, masses[layer + 1])
+            reached = objective(counts, masses[layer + 1], new, alpha)
+            # The bound is never above f(theta) but for rounding and floors, which must not let f rise either.
+            if reached <= value + min(_model_gap(theta, new, pull, step), 0.0):
+                accepted = True
+                break
+            step *= SHRINKAGE
+        steps[layer] = step if accepted else 0.0
+        if accepted:
+            value = reached
+        else:
+            new[:] = theta
+            masses[layer + 1, :] = mass
+
+
+@jit
+def propagate(rows, columns, counts, alpha, ascending, thetas, steps, masses, slope, table, factors):  # type: ignore[no-untyped-def]
+    """Propagate an error back through the layers (Algorithm 3), step sizes held fast.
+
+    Parameters
+    ----------
+    rows, columns, counts, alpha, ascending, thetas, steps, masses
+        As `infer` took and left them.
+    slope : ndarray of shape (n_topics,), overwritten
+        Gradient of the loss by theta_L.
+    table : ndarray of shape (2 * n_layers, n_topics), overwritten
+    factors : ndarray of shape (n_words, 2 * n_layers), overwritten
+        ``factors @ table`` is the gradient of the loss by Phi's rows of the document's words: of every layer
+        ``T (x / Phi theta) g'`` and ``-T (Phi g x / (Phi theta)^2) theta'``, where ``g = theta * xi`` of Algorithm 3.
+    """
+    n_layers, n_topics = steps.size, slope.size
+    push, back = np.empty(counts.size), np.empty(n_topics)
+    for layer in range(n_layers - 1, -1, -1):
+        theta, new, mass, step = thetas[layer], thetas[layer + 1], masses[layer], steps[layer]
+        error = table[layer]
+        mean = 0.0
+        for k in range(n_topics):
+            mean += new[k] * slope[k]
+        for k in range(n_topics):  # what the floor holds does not move
+            error[k] = new[k] * (slope[k] - mean) if new[k] > FLOOR else 0.0
+            table[n_layers + layer, k] = theta[k]
+            back[k] = 0.0
+        _mixed(error, columns, ascending, push)
+        for v in range(counts.size):
+            ratio = counts[v] / mass[v]
+            push[v] *= ratio / mass[v]
+            factors[v, layer] = step * ratio
+            factors[v, n_layers + layer] = -step * push[v]
+        add_rows_at(push, ascending[: counts.size], rows, back)
+        for k in range(n_topics):
+            slope[k] = error[k] / theta[k] * (1.0 - step * (alpha - 1.0) / theta[k]) - step * back[k]
+
+
+@jit
+def gather_topics(words, topics, totals, rows, columns):  # type: ignore[no-untyped-def]
+    """Copy ``topics[words] / totals`` into `rows`, and its transpose into `columns`."""
+    for v in range(words.size):
+        source, target = topics[words[v]], rows[v]
+        for k in range(totals.size):
+            target[k] = source[k] / totals[k]
+    for k in range(totals.size):
+        column = columns[k]
+        for v in range(words.size):
+            column[v] = rows[v, k]
+
+
+@jit
+def infer_documents(data, indices, indptr, topics, alpha, n_layers, step, search, out, likelihoods):  # type: ignore[no-untyped-def]
+    """Find the topic proportions of documents.
+
+    Parameters
+    ----------
+    data, indices, indptr : CSR arrays of the documents; `indices` are rows of `topics`
+    topics : ndarray of shape (n_words, n_topics), float64
+        Phi.
+    alpha : float
+    n_layers : int
+    step : float
+        T of a document, times its number of words.
+    search : bool
+    out : ndarray of shape (n_documents, n_topics), float64, overwritten
+        theta_L.
+    likelihoods : ndarray of shape (n_documents,), float64, overwritten
+        ln p(words | theta_L), without the multinomial coefficient (equation 9).
+    """
+    n_topics = topics.shape[1]
+    longest = 0
+    for d in range(indptr.size - 1):
+        longest = max(longest, indptr[d + 1] - indptr[d])
+    ascending = np.arange(max(longest, n_topics)).astype(np.uint32)
+    flat_rows, flat_columns = np.empty(longest * n_topics), np.empty(longest * n_topics)
+    flat_masses = np.empty((n_layers + 1) * longest)
+    thetas, steps, ones = np.empty((n_layers + 1, n_topics)), np.empty(n_layers), np.ones(n_topics)
+    for d in range(indptr.size - 1):
+        words, counts = indices[indptr[d] : indptr[d + 1]], data[indptr[d] : indptr[d + 1]]
+        n = words.size
+        rows = flat_rows[: n * n_topics].reshape(n, n_topics)
+        columns = flat_columns[: n * n_topics].reshape(n_topics, n)
+        masses = flat_masses[: (n_layers + 1) * n].reshape(n_layers + 1, n)
+        gather_topics(words, topics, ones, rows, columns)
+        length = 0.0
+        for v in range(n):
+            length += counts[v]
+        infer(
+            rows, columns, counts, alpha, step / length if length > 0.0 else 0.0, search and length > 0.0, ascending,
+            thetas, steps, masses,
+        )  # fmt: skip
+        out[d] = thetas[n_layers]
+        likelihoods[d] = -objective(counts, masses[n_layers], ones, 1.0)

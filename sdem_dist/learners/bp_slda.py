@@ -1,0 +1,356 @@
+"""Supervised and unsupervised LDA by mirror-descent back-propagation (BP-sLDA, BP-LDA), as the engine wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sdem_dist.documents import Documents
+from sdem_dist.kernels import topic_steps
+from sdem_dist.kernels.mirror_descent import FLOOR
+from sdem_dist.kernels.rows import mark_words, number_words
+from sdem_dist.learners.local_words import entries, renumbered, visiting_order
+from sdem_dist.learners.protocol import Lane, LocalDocuments
+from sdem_dist.models.naive_bayes import lengths
+from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
+
+_KIND = {"classes": topic_steps.SOFTMAX, "targets": topic_steps.GAUSSIAN, "words": topic_steps.NONE}
+
+
+class TopicState(NamedTuple):
+    """Parameters after some batches, and their running means."""
+
+    topics: np.ndarray
+    """Phi, shape (n_features, n_topics), float64: columns on the simplex."""
+    output: np.ndarray
+    """U, shape (n_outputs, n_topics)."""
+    squares: np.ndarray
+    """Sum over batches of the squared norm of the gradient of each column of Phi, shape (n_topics,)."""
+    t: float
+    """Batches, those of lanes side by side counted once."""
+    seen: float
+    """Documents, by weight."""
+    mean_topics: np.ndarray
+    """Running mean of Phi over batches; zeros before it begins."""
+    mean_output: np.ndarray
+    n_averaged: float
+    """Batches averaged."""
+
+
+class TopicStatistics(NamedTuple):
+    """Sums over lanes, by weight: what became of the parameters (merge "mean"), or gradients (merge "sum")."""
+
+    words: np.ndarray
+    """The words met by any lane: shape (n_words,), uint32, ascending."""
+    rows: np.ndarray
+    """Shape (n_words, n_topics). "mean": Phi less what the lane would have made of a word it did not meet. "sum": gradients."""
+    mean_rows: np.ndarray
+    """The same for the sum of Phi over batches; shape (0, 0) where it is not averaged."""
+    kept: np.ndarray
+    """What is left of a word that a lane did not meet: shape (n_topics,)."""
+    mean_kept: np.ndarray
+    output: np.ndarray
+    mean_output: np.ndarray
+    squares: np.ndarray
+    t: float
+    n_averaged: float
+    weight: float
+    """Documents."""
+
+
+@dataclass(frozen=True)
+class BpSlda:
+    """Settings and pure functions of BP-sLDA and BP-LDA.
+
+    Attributes
+    ----------
+    n_features, n_topics, n_outputs : int
+    kind : {"classes", "targets", "words"}
+        What is learned: a class (softmax), real numbers (Gaussian), or the words themselves (BP-LDA, no outputs).
+    n_documents : float
+        D, the documents of the training corpus by weight.
+    inference : MirrorDescent
+    beta : float
+        Of the Dirichlet prior of the topics.
+    gamma : float
+        Factor inside the softmax; for targets the precision of their noise.
+    topic_rate, output_rate : float
+        mu_0 and mu_u of Algorithm 2; both fall linearly to 0.
+    n_epochs : int
+        Where they are 0.
+    average_from : int
+        Epoch, from 0, with which the running mean begins.
+    merge : {"mean", "sum"}
+    batch_size : int
+        Documents of a batch inside a lane ("mean" only).
+    log_counts : bool
+        Take ln(1 + x) of every count.
+    class_weight : tuple of float or None
+        Multiplies the weights of the documents of each class.
+    location, scale : tuple of float
+        Targets are learned less their location, in units of their scale.
+    seed : int
+    """
+
+    n_features: int
+    n_topics: int
+    n_outputs: int
+    kind: str
+    n_documents: float
+    inference: MirrorDescent = field(default_factory=MirrorDescent)
+    beta: float = 1.0
+    gamma: float = 1.0
+    topic_rate: float = 0.03
+    output_rate: float = 3.0
+    n_epochs: int = 4
+    average_from: int = 1
+    merge: str = "mean"
+    batch_size: int = 100
+    log_counts: bool = False
+    class_weight: tuple[float, ...] | None = None
+    location: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+    seed: int = 0
+
+    @property
+    def n_classes(self) -> int:
+        """Return the number of outputs, which are classes in a classifier."""
+        return self.n_outputs
+
+    @property
+    def cache_key(self) -> str:
+        """Prepared documents depend on what is made of counts, weights and targets, and on whether all words are kept."""
+        return f"topics {self.kind} {self.log_counts} {self._whole} {self.class_weight} {self.location} {self.scale}"
+
+    @property
+    def _whole(self) -> bool:
+        """Whether every batch moves all words: the prior does unless beta is 1."""
+        return self.beta != 1.0
+
+    def init(self) -> TopicState:
+        """Return a start from even word frequencies, see `start`."""
+        return self.start(np.ones(self.n_features))
+
+    def start(self, frequencies: np.ndarray) -> TopicState:
+        """Return the state before the first document, its symmetry broken once for all lanes.
+
+        Parameters
+        ----------
+        frequencies : ndarray of shape (n_features,)
+            How often each word occurs in the corpus; topics are that times exp(.1 normal), U is normal.
+        """
+        bits = np.random.Philox(key=np.array([self.seed, 0], np.uint64), counter=1 << 65)
+        rng = np.random.Generator(bits)
+        noise = np.exp(0.1 * rng.standard_normal((self.n_features, self.n_topics)))
+        share = frequencies[:, None] / max(float(frequencies.sum()), FLOOR)
+        shape = self.n_outputs, self.n_topics
+        return TopicState(
+            topics=_on_the_simplex(share * noise),
+            output=rng.standard_normal(shape),
+            squares=np.zeros(self.n_topics),
+            t=0.0,
+            seen=0.0,
+            mean_topics=np.zeros_like(noise),  # from the start: memory is checked once
+            mean_output=np.zeros(shape),
+            n_averaged=0.0,
+        )
+
+    def prepare(self, documents: Documents) -> LocalDocuments:
+        """Renumber words compactly, take logarithms, standardise targets, fold class weights into weights."""
+        weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+        labels, targets = np.zeros(0, np.int32), np.zeros((1, 0))
+        if self.kind == "classes":
+            if documents.labels is None:
+                raise ValueError("documents without labels cannot be prepared for training or evaluation")
+            labels = documents.labels
+            if self.class_weight is not None:
+                weights = weights * np.asarray(self.class_weight)[labels]
+        elif self.kind == "targets":
+            if documents.targets is None:
+                raise ValueError("documents without targets cannot be prepared for training or evaluation")
+            targets = (documents.targets - np.asarray(self.location)) / np.asarray(self.scale)
+        if self._whole:
+            words, indices = np.arange(self.n_features, dtype=np.uint32), documents.indices.astype(np.uint32)
+        else:
+            words, indices = renumbered(documents)
+        data = entries(documents.data, self.log_counts)
+        made = replace(documents, data=data, indices=indices, n_features=len(words))
+        return LocalDocuments(replace(made, labels=labels, targets=targets, weights=weights), words)
+
+    def map(self, state: TopicState, documents: LocalDocuments, lane: Lane) -> TopicStatistics:
+        """Return what one lane adds to a round."""
+        return self._run_lane(state, documents, lane) if self.merge == "mean" else self._gradients(state, documents)
+
+    def _run_lane(self, state: TopicState, local: LocalDocuments, lane: Lane) -> TopicStatistics:
+        """Run Algorithm 2 over the lane's batches from the broadcast state; return where it ends, times its weight."""
+        documents, inference = local.documents, self.inference
+        assert documents.weights is not None
+        weight = float(documents.weights.sum())
+        before = state.topics[local.words]
+        topics, output, squares = before.copy(), state.output.copy(), state.squares.copy()
+        averaging = lane.epoch >= self.average_from
+        sums = np.zeros_like(topics) if averaging else np.empty((0, 0))
+        output_sums = np.zeros_like(output)
+        kept, kept_sums, n_batches = topic_steps.run_batches(
+            documents.data, documents.indices, documents.indptr, documents.labels, documents.targets,
+            documents.weights, visiting_order(self.seed, lane, documents.n_documents), self.batch_size,
+            _KIND[self.kind], topics, np.maximum(1.0 - before.sum(axis=0), 0.0), output, inference.alpha, self.gamma,
+            inference.n_layers, inference.step, inference.search, (self.beta - 1.0) / self.n_documents, squares,
+            state.t, self.n_features, self.topic_rate, self.output_rate, state.seen,
+            lane.round_documents / max(documents.n_documents, 1), self.n_epochs * self.n_documents, averaging, sums,
+            output_sums,
+        )  # fmt: skip
+        return TopicStatistics(
+            words=local.words,
+            rows=weight * (topics - before * kept),
+            mean_rows=weight * (sums - before * kept_sums) if averaging else sums,
+            kept=weight * kept,
+            mean_kept=weight * kept_sums,
+            output=weight * output,
+            mean_output=weight * output_sums,
+            squares=weight * squares,
+            t=weight * (state.t + n_batches),
+            n_averaged=weight * n_batches * averaging,
+            weight=weight,
+        )
+
+    def _gradients(self, state: TopicState, local: LocalDocuments) -> TopicStatistics:
+        """Return the sum of the documents' gradients, all at the broadcast state."""
+        documents, inference = local.documents, self.inference
+        assert documents.weights is not None
+        rows, output = np.zeros((len(local.words), self.n_topics)), np.zeros_like(state.output)
+        none = np.zeros(self.n_topics)
+        topic_steps.add_gradients(
+            documents.data, documents.indices, documents.indptr, documents.labels, documents.targets,
+            documents.weights, np.arange(documents.n_documents), _KIND[self.kind], state.topics[local.words],
+            np.ones(self.n_topics), state.output, inference.alpha, self.gamma, inference.n_layers, inference.step,
+            inference.search, rows, output,
+        )  # fmt: skip
+        weight = float(documents.weights.sum())
+        return TopicStatistics(
+            local.words, rows, np.empty((0, 0)), none, none, output, np.zeros_like(output), none, 0.0, 0.0, weight
+        )
+
+    def combine(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
+        """Add sets of lanes, word by word, from first to last."""
+        if len(parts) == 1:
+            return parts[0]
+        number = np.zeros(self.n_features, np.uint32)
+        for part in parts:
+            mark_words(part.words, number)
+        words = number_words(number)
+        tables = []
+        for name in ("rows", "mean_rows"):
+            columns = getattr(parts[0], name).shape[1]  # none where there is nothing to add up
+            table = np.zeros((len(words) if columns else 0, columns))
+            for part in parts:
+                if columns:
+                    table[number[part.words]] += getattr(part, name)
+            tables.append(table)
+        rest = (sum(column) for column in list(zip(*parts, strict=True))[3:])
+        return TopicStatistics(words, *tables, *rest)  # type: ignore[arg-type]
+
+    def update(self, state: TopicState, statistics: TopicStatistics) -> TopicState:
+        """Merge the lanes of a round into the next parameters."""
+        if statistics.weight == 0.0:
+            return state
+        return self._mean(state, statistics) if self.merge == "mean" else self._step(state, statistics)
+
+    def _mean(self, state: TopicState, s: TopicStatistics) -> TopicState:
+        """Average the lanes' parameters, sums of squares, batches and sums over batches, by their documents."""
+        topics = state.topics * (s.kept / s.weight)
+        topics[s.words] += s.rows / s.weight
+        mean_topics, mean_output, n = state.mean_topics, state.mean_output, s.n_averaged / s.weight
+        total = state.n_averaged + n
+        if n:
+            sums = state.topics * (s.mean_kept / s.weight)
+            sums[s.words] += s.mean_rows / s.weight
+            mean_topics = (state.n_averaged * mean_topics + sums) / total
+            mean_output = (state.n_averaged * mean_output + s.mean_output / s.weight) / total
+        return TopicState(
+            topics=_on_the_simplex(topics),
+            output=s.output / s.weight,
+            squares=s.squares / s.weight,
+            t=s.t / s.weight,
+            seen=state.seen + s.weight,
+            mean_topics=mean_topics,
+            mean_output=mean_output,
+            n_averaged=total,
+        )
+
+    def _step(self, state: TopicState, s: TopicStatistics) -> TopicState:
+        """Take the one step of a batch (Algorithm 2, lines 6 to 12)."""
+        topics, squares, t = state.topics.copy(), state.squares.copy(), state.t + 1.0
+        remaining = max(1.0 - (state.seen + 0.5 * s.weight) / (self.n_epochs * self.n_documents), 0.0)
+        gradient, words = s.rows.copy(), np.arange(len(s.words))
+        rows, totals = topics[s.words], np.ones(self.n_topics)
+        prior = (self.beta - 1.0) / self.n_documents
+        topic_steps.step_topics(
+            rows, totals, words, gradient, s.weight, prior, squares, t, self.n_features, self.topic_rate * remaining
+        )
+        topics[s.words] = rows
+        topics = _on_the_simplex(topics)
+        output = state.output - self.output_rate * remaining / s.weight * s.output
+        new = state._replace(topics=topics, output=output, squares=squares, t=t, seen=state.seen + s.weight)
+        if state.seen < self.average_from * self.n_documents:
+            return new
+        n = state.n_averaged + 1.0
+        mean_topics, mean_output = (
+            mean + (value - mean) / n for mean, value in ((state.mean_topics, topics), (state.mean_output, output))
+        )
+        return new._replace(mean_topics=mean_topics, mean_output=mean_output, n_averaged=n)
+
+    def parameters(self, state: TopicState) -> TopicParameters:
+        """Return the running means, or the last parameters before there are any."""
+        if state.n_averaged:
+            return TopicParameters(state.mean_topics, state.mean_output)
+        return TopicParameters(state.topics, state.output)
+
+    def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
+        """Return sums over all batches, see `metrics`."""
+        parameters = self.parameters(state)
+        total = np.zeros(1 + 3 * self.n_outputs if self.kind == "targets" else 3)
+        for d, words in batches:
+            theta, log_likelihood = self.inference.proportions(parameters.topics[words], d)
+            assert d.weights is not None
+            total += self._sums(outputs(parameters.output, theta), log_likelihood, d)
+        return total
+
+    def _sums(self, scores: np.ndarray, log_likelihood: np.ndarray, d: Documents) -> np.ndarray:
+        assert d.weights is not None
+        if self.kind == "words":
+            return np.array([(d.weights * lengths(d)).sum(), -(d.weights * log_likelihood).sum(), d.weights.sum()])
+        if self.kind == "classes":
+            scores = self.gamma * scores
+            loss = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), d.labels]
+            right = scores.argmax(axis=1) == d.labels
+            return np.array([d.weights.sum(), (d.weights * loss).sum(), (d.weights * right).sum()])
+        assert d.targets is not None
+        columns = (d.targets - scores) ** 2, d.targets, d.targets**2
+        return np.array([d.weights.sum(), *np.concatenate([(d.weights[:, None] * c).sum(axis=0) for c in columns])])
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return what people read.
+
+        Of classes accuracy and the mean of ``-ln p(y | d)``; of targets the mean squared error and the predictive R2,
+        means over targets; of words ``-ln p(w | theta)`` a word, theta being that of the whole document.
+        """
+        weight = max(float(sums[0]), 1e-300)
+        if self.kind == "words":
+            return {"nll": float(sums[1]) / weight}
+        if self.kind == "classes":
+            return {"accuracy": float(sums[2]) / weight, "ncll": float(sums[1]) / weight}
+        errors, totals, squares = sums[1:].reshape(3, -1)
+        spread = np.maximum(squares - totals**2 / weight, 1e-300)
+        mse = errors / weight * np.asarray(self.scale) ** 2
+        return {"mse": float(mse.mean()), "r2": float((1.0 - errors / spread).mean())}
+
+
+def _on_the_simplex(topics: np.ndarray) -> np.ndarray:
+    """Return topics with no probability under the floor, each column summing to 1."""
+    kept = np.maximum(topics, FLOOR)
+    return np.asarray(kept / kept.sum(axis=0))

@@ -1,0 +1,32 @@
+"""What learners of words do with a lane before they learn: renumber its words, draw its order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.kernels.rows import mark_words, number_words
+from sdem_dist.learners.protocol import Lane
+
+
+def renumbered(documents: Documents) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words that occur, uint32, ascending, and the documents' indices as positions there, uint32."""
+    number = np.zeros(documents.n_features, np.uint32)
+    mark_words(documents.indices, number)
+    words = number_words(number)
+    return words, number[documents.indices]
+
+
+def entries(data: np.ndarray, log_counts: bool) -> np.ndarray:
+    """Return counts, or ln(1 + x) of them, as float32: one dtype for kernels to be compiled for."""
+    return np.asarray(np.log1p(data.astype(np.float64)) if log_counts else data, np.float32)
+
+
+def visiting_order(seed: int, lane: Lane, n_documents: int) -> np.ndarray:
+    """Return a permutation of a lane's documents, one for each seed and place in the run."""
+    return np.random.Generator(np.random.Philox(key=lane_key(seed, lane))).permutation(n_documents)
+
+
+def lane_key(seed: int, lane: Lane) -> np.ndarray:
+    """Return a 128-bit key of the counter-based generator: one stream per seed and place in the run."""
+    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], dtype=np.uint64)

@@ -1,0 +1,88 @@
+"""One pass over documents that counts how often each word occurs, and how the targets spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.learners.local_words import entries
+from sdem_dist.learners.protocol import Lane
+
+
+class WordSummary(NamedTuple):
+    """What documents hold, each by its weight."""
+
+    frequencies: np.ndarray
+    """How often each word occurs, shape (n_features,), float64."""
+    weight: float
+    """Documents."""
+    mean: np.ndarray
+    """Of each target, shape (n_targets,), float64."""
+    squares: np.ndarray
+    """Sum of squared deviations of each target from its mean."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """The learner of `WordSummary`.
+
+    Attributes
+    ----------
+    n_features, n_targets : int
+    log_counts : bool
+        Add up ln(1 + x) of the counts.
+    """
+
+    n_features: int
+    n_targets: int = 0
+    log_counts: bool = False
+
+    @property
+    def cache_key(self) -> str:
+        """Documents are taken as they are."""
+        return "words as they are"
+
+    def init(self) -> WordSummary:
+        """Return the summary of nothing."""
+        return WordSummary(np.zeros(self.n_features), 0.0, np.zeros(self.n_targets), np.zeros(self.n_targets))
+
+    def prepare(self, documents: Documents) -> Documents:
+        """Return the documents."""
+        return documents
+
+    def map(self, state: WordSummary, documents: Documents, lane: Lane) -> WordSummary:
+        """Return the summary of one lane."""
+        weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+        counts = entries(documents.data, self.log_counts) * np.repeat(weights, np.diff(documents.indptr))
+        frequencies = np.bincount(documents.indices, counts, self.n_features)
+        weight = float(weights.sum())
+        targets = np.empty((len(weights), 0)) if documents.targets is None else documents.targets
+        targets = targets[:, : self.n_targets]
+        mean = (weights[:, None] * targets).sum(axis=0) / (weight or 1.0)
+        return WordSummary(frequencies, weight, mean, (weights[:, None] * (targets - mean) ** 2).sum(axis=0))
+
+    def combine(self, parts: Sequence[WordSummary]) -> WordSummary:
+        """Join summaries, without the cancellation of sums of squares (Chan, Golub and LeVeque 1983)."""
+        whole = parts[0]
+        for part in parts[1:]:
+            weight = whole.weight + part.weight
+            shift, share = part.mean - whole.mean, part.weight / (weight or 1.0)
+            squares = whole.squares + part.squares + shift**2 * whole.weight * share
+            whole = WordSummary(whole.frequencies + part.frequencies, weight, whole.mean + shift * share, squares)
+        return whole
+
+    def update(self, state: WordSummary, statistics: WordSummary) -> WordSummary:
+        """Join what was seen before and now."""
+        return self.combine([state, statistics])
+
+    def evaluate(self, state: WordSummary, batches: Iterable[Documents]) -> np.ndarray:
+        """Return nothing to evaluate."""
+        return np.zeros(0)
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return nothing."""
+        return {}

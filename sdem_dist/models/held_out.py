@@ -1,0 +1,47 @@
+"""How probable documents are that a topic model has not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.kernels.left_to_right import left_to_right
+
+
+def log_probability(
+    topics: np.ndarray, documents: Documents, alpha: float, n_particles: int = 10, seed: int = 0
+) -> np.ndarray:
+    """Return ln p(words of each document), topics and proportions summed out: the "left-to-right" estimator.
+
+    Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3: of any LDA, however it was trained. One sweep of Gibbs
+    sampling a word leaves a bias on short documents where alpha is small. Its time grows with the square of a document's
+    length.
+
+    Parameters
+    ----------
+    topics : ndarray of shape (n_features, n_topics), float64
+        p(word | topic).
+    documents : Documents
+        Counts, whole numbers.
+    alpha : float
+        Of the symmetric Dirichlet prior of a document's topics.
+    n_particles : int
+        More make the estimate less noisy.
+    seed : int
+
+    Returns
+    -------
+    ndarray of shape (n_documents,), float64
+        Of the sequence of words: without the multinomial coefficient.
+
+    Raises
+    ------
+    ValueError
+        An entry is not a whole number.
+    """
+    if (documents.data != np.floor(documents.data)).any():
+        raise ValueError("the probability of documents is that of words, counted: their entries must be whole numbers")
+    out = np.empty(documents.n_documents)
+    arrays = documents.data, documents.indices, documents.indptr
+    left_to_right(*arrays, np.ascontiguousarray(topics, np.float64), float(alpha), int(n_particles), int(seed), out)
+    return out

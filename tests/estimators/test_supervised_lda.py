@@ -1,0 +1,240 @@
+"""Supervised and unsupervised LDA as estimators: what they learn, from memory and from disk, and what they keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.decomposition import LatentDirichletAllocation as PeerLDA
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sdem_dist import (
+    CorpusError,
+    LatentDirichletAllocation,
+    ModelError,
+    SupervisedLDAClassifier,
+    SupervisedLDARegressor,
+    load_model,
+    write_corpus,
+)
+from sdem_dist.models.held_out import log_probability
+
+N, V, K = 900, 60, 4
+RNG = np.random.default_rng(2)
+TOPICS = RNG.dirichlet(np.full(V, 0.1), K)
+THETA = RNG.dirichlet(np.full(K, 0.3), N)
+X = sp.csr_matrix(np.array([RNG.multinomial(RNG.integers(20, 60), theta @ TOPICS) for theta in THETA]))
+Y = np.array(["a", "b", "c"])[(THETA @ np.eye(4)[:, :3] + [0.0, 0.0, 0.1]).argmax(axis=1)]
+R = np.column_stack([THETA @ [1.0, 5.0, -3.0, 0.0] + 7, 100 * THETA[:, 0]])
+TRAIN, TEST = slice(0, 700), slice(700, N)
+SMALL = {"n_components": 6, "n_epochs": 6}
+WORDS = [f"word{i}" for i in range(V)]
+
+
+def same(a, b) -> bool:
+    return all(np.asarray(v).tobytes() == np.asarray(w).tobytes() for v, w in zip(a._state, b._state, strict=True))
+
+
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+def test_classes_are_learned(merge):
+    model = SupervisedLDAClassifier(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], Y[TRAIN])
+    peer = LogisticRegression(max_iter=1000).fit(X[TRAIN], Y[TRAIN])
+    assert model.score(X[TEST], Y[TEST]) > 0.8
+    assert model.score(X[TEST], Y[TEST]) > peer.score(X[TEST], Y[TEST]) - 0.05
+    assert model.history_[-1]["ncll"] < model.history_[0]["ncll"]
+    theta = model.transform(X[TEST])
+    np.testing.assert_allclose(theta.sum(axis=1), 1.0, atol=1e-9)
+    scores = theta @ model.coef_.T
+    np.testing.assert_allclose(model.predict_log_proba(X[TEST]), scores - np.log(np.exp(scores).sum(axis=1))[:, None])
+    assert model.components_.shape == (6, V)
+    np.testing.assert_allclose(model.components_.sum(axis=1), 1.0)
+    assert not hasattr(model, "predict_joint_log_proba")
+    assert next(iter(model.get_feature_names_out())) == "supervisedldaclassifier0"
+
+
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+def test_several_targets_are_learned(merge):
+    model = SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN])
+    assert model.predict(X[TEST]).shape == (200, 2)
+    assert model.score(X[TEST], R[TEST]) > 0.8
+    assert model.evaluate(X[TEST], R[TEST])["r2"] == pytest.approx(model.score(X[TEST], R[TEST]))
+    mse = ((model.predict(X[TEST]) - R[TEST]) ** 2).mean()
+    assert model.evaluate(X[TEST], R[TEST])["mse"] == pytest.approx(mse)
+    one = SupervisedLDARegressor(merge=merge, batch_size=20, **SMALL).fit(X[TRAIN], R[TRAIN, 0])
+    assert one.predict(X[TEST]).shape == (200,)
+    assert one.score(X[TEST], R[TEST, 0]) > 0.8
+
+
+def test_units_of_targets_play_no_part():
+    a = SupervisedLDARegressor(**SMALL).fit(X, R[:, 0])
+    b = SupervisedLDARegressor(**SMALL).fit(X, 1024.0 * R[:, 0] - 4096.0)
+    np.testing.assert_allclose(b.predict(X), 1024.0 * a.predict(X) - 4096.0, rtol=1e-6)
+
+
+def test_topics_are_found_again():
+    model = LatentDirichletAllocation(n_components=K, n_epochs=40, batch_size=20).fit(X[TRAIN])
+    peer = PeerLDA(K, max_iter=40, learning_method="online", random_state=0).fit(X[TRAIN])
+    overlap = np.minimum(model.components_[:, None], TOPICS[None]).sum(axis=2).max(axis=0)
+    assert overlap.min() > 0.8
+    ours = model.score(X[TEST][:60])
+    documents = model._documents(X[TEST][:60])
+    topics = (peer.components_ / peer.components_.sum(axis=1)[:, None]).T
+    theirs = log_probability(topics, documents, model.alpha).sum() / X[TEST][:60].sum()
+    assert ours > theirs * 1.02  # both are negative
+    assert model.perplexity(X[TEST][:60]) == pytest.approx(np.exp(-ours))
+    assert model.history_[-1]["nll"] < model.history_[0]["nll"]
+    scores = model.score_samples(X[:9])
+    np.testing.assert_array_equal(model.score_samples(X[:9][::-1])[::-1], scores)  # a document's alone decide
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.1])
+def test_smaller_alpha_gives_sparser_topics(alpha):
+    settings = {**SMALL, "topic_rate": 0.3, "batch_size": 20}
+    few, many = (
+        np.sort(LatentDirichletAllocation(alpha=a, **settings).fit(X).transform(X), axis=1)[:, -2:].sum(axis=1).mean()
+        for a in (alpha, 3.0)
+    )
+    assert few > many + 0.1
+
+
+def test_line_search_and_beta():
+    model = SupervisedLDAClassifier(line_search=True, n_layers=3, beta=1.01, batch_size=20, **SMALL)
+    assert model.fit(X[TRAIN], Y[TRAIN]).score(X[TEST], Y[TEST]) > 0.75
+
+
+def test_logarithms_of_counts():
+    inside = SupervisedLDAClassifier(log_counts=True, **SMALL).fit(X, Y)
+    outside = make_pipeline(FunctionTransformer(np.log1p), SupervisedLDAClassifier(**SMALL)).fit(X.astype(float), Y)
+    np.testing.assert_allclose(inside.predict_proba(X), outside.predict_proba(X.astype(float)), rtol=1e-3)
+
+
+def test_weights_of_classes_move_the_predictions():
+    plain, heavy = (
+        SupervisedLDAClassifier(class_weight=w, **SMALL).fit(X, Y).predict_proba(X)[:, 0].mean()
+        for w in (None, {"a": 5.0})
+    )
+    assert heavy > plain + 0.05
+
+
+def test_stored_documents_give_the_same_bits(tmp_path):
+    settings = {**SMALL, "n_lanes": 3, "rounds_per_epoch": 2, "random_state": 5}
+    corpus = write_corpus(tmp_path / "c.zarr", X, Y, targets=R, vocabulary=WORDS, shard_documents=300)
+    read = corpus.read(0, N)
+    rows, labels = read.to_csr(), np.array(corpus.header.classes)[read.labels]
+    for estimator, y in (
+        (SupervisedLDAClassifier(**settings), labels),
+        (SupervisedLDARegressor(**settings), read.targets),
+        (LatentDirichletAllocation(merge="mean", **settings), None),
+    ):
+        stored = clone(estimator).fit(corpus)
+        assert stored.vocabulary_ == WORDS
+        assert stored.topics(3)[0][0] in WORDS
+        again = clone(estimator).fit(corpus)
+        assert same(stored, again)
+        if y is not None:
+            assert stored.score(corpus) == pytest.approx(stored.score(rows, y))
+        else:
+            assert stored.score(corpus, n_particles=2) == pytest.approx(stored.score(rows, n_particles=2))
+
+
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+def test_a_resumed_run_has_the_same_bits(tmp_path, merge):
+    class Cut(Exception):
+        pass
+
+    def cut(event):
+        if type(event).__name__ == "CheckpointWritten" and event.epoch == 2:
+            raise Cut
+
+    settings = {**SMALL, "merge": merge, "n_lanes": 3, "batch_size": 90}
+    whole = SupervisedLDARegressor(**settings).fit(X, R)
+    with pytest.raises(Cut):
+        SupervisedLDARegressor(**settings).fit(X, R, checkpoint=tmp_path / "run", callbacks=[cut])
+    resumed = SupervisedLDARegressor(**settings).fit(X, R, checkpoint=tmp_path / "run", resume=True)
+    assert same(whole, resumed)
+
+
+def test_stopping_on_validation_keeps_the_best(tmp_path):
+    model = SupervisedLDAClassifier(n_components=6, n_epochs=60, topic_rate=0.5, batch_size=5, patience=2)
+    model.fit(X[:80], Y[:80], validation=(X[TEST], Y[TEST]))
+    losses = [h["validation_ncll"] for h in model.history_]
+    assert model.n_iter_ < 60
+    assert model.evaluate(X[TEST], Y[TEST])["ncll"] == pytest.approx(min(losses))
+    model = SupervisedLDARegressor(patience=3, **SMALL).fit(X[TRAIN], R[TRAIN], validation=(X[TEST], R[TEST]))
+    assert min(h["validation_mse"] for h in model.history_) == pytest.approx(model.evaluate(X[TEST], R[TEST])["mse"])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y"),
+    [
+        (SupervisedLDAClassifier(**SMALL, class_weight="balanced", log_counts=True), Y),
+        (SupervisedLDARegressor(**SMALL, alpha=0.7), R),
+        (LatentDirichletAllocation(**SMALL, line_search=True), None),
+    ],
+)
+def test_saved_and_loaded(tmp_path, estimator, y):
+    model = clone(estimator).fit(X, y)
+    model.save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert loaded.get_params() == model.get_params()
+    assert same(loaded, model)
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    if y is not None:
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        assert loaded.evaluate(X, y) == model.evaluate(X, y)
+
+
+def test_an_unfit_model_file_is_refused(tmp_path):
+    model = SupervisedLDAClassifier(**SMALL).fit(X, Y)
+    model._state = model._state._replace(mean_topics=model._state.mean_topics * 2)
+    model.save(tmp_path / "m")
+    with pytest.raises(ModelError, match="simplex"):
+        load_model(tmp_path / "m")
+
+
+def test_dask_arrays_are_predicted_block_by_block():
+    import dask.array as da
+
+    rows = da.from_array(X.toarray(), chunks=(250, V))
+    model = SupervisedLDARegressor(**SMALL).fit(X, R[:, 0])
+    np.testing.assert_array_equal(model.predict(rows).compute(), model.predict(X))
+    np.testing.assert_array_equal(model.transform(rows).compute(), model.transform(X))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"alpha": 0.0}, "alpha must be a positive"),
+        ({"beta": 0.9}, "beta must be"),
+        ({"merge": "max"}, "merge must be"),
+        ({"inference_step": 0}, "inference_step must be"),
+        ({"n_layers": None}, "n_layers must be"),
+        ({"average_from": -1}, "average_from must be"),
+        ({"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, said):
+    with pytest.raises(ValueError, match=said):
+        SupervisedLDAClassifier(**settings).fit(X, Y)
+
+
+def test_what_cannot_be_learned_from(tmp_path):
+    plain = write_corpus(tmp_path / "a.zarr", X)
+    dense = write_corpus(tmp_path / "b.zarr", X.toarray(), dense=True)
+    with pytest.raises(CorpusError, match="has no targets, which SupervisedLDARegressor needs"):
+        SupervisedLDARegressor().fit(plain)
+    with pytest.raises(CorpusError, match="has no labels"):
+        SupervisedLDAClassifier().fit(plain)
+    with pytest.raises(CorpusError, match="holds dense documents, and LatentDirichletAllocation takes sparse"):
+        LatentDirichletAllocation().fit(dense)
+    with pytest.raises(ValueError, match="write one with"):
+        LatentDirichletAllocation().fit(X, client="somewhere")
+    with pytest.raises(ValueError, match="is a path"):
+        LatentDirichletAllocation().fit(str(tmp_path / "a.zarr"))
+    with pytest.raises(ValueError, match="leave y and sample_weight"):
+        SupervisedLDARegressor().fit(plain, R)
+    with pytest.raises(ValueError, match="whole numbers"):
+        LatentDirichletAllocation(n_epochs=1).fit(X).score(X * 0.5)

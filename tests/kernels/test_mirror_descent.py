@@ -1,0 +1,228 @@
+"""Mirror descent, and back-propagation through it, against finite differences and plain transcriptions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdem_dist.kernels.mirror_descent import FLOOR, infer, objective
+from sdem_dist.kernels.topic_steps import GAUSSIAN, NONE, SOFTMAX, add_gradients, run_batches, step_topics
+
+ASCENDING = np.arange(64).astype(np.uint32)
+
+
+def problem(seed: int, n_topics: int = 4, n_words: int = 9, n_documents: int = 3, n_outputs: int = 3):
+    """Return Phi, U, counts as a dense table, labels and targets."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.7), n_topics).T + 1e-4
+    topics /= topics.sum(axis=0)
+    counts = rng.poisson(1.5, (n_documents, n_words)).astype(np.float64)
+    counts[:, 0] += 1
+    labels, targets = rng.integers(0, n_outputs, n_documents), rng.normal(size=(n_documents, n_outputs))
+    return topics, rng.normal(size=(n_outputs, n_topics)), counts, labels.astype(np.int32), targets
+
+
+def csr(counts: np.ndarray):
+    """Return data, indices, indptr."""
+    rows, columns = np.nonzero(counts)
+    indptr = np.searchsorted(rows, np.arange(len(counts) + 1)).astype(np.int64)
+    return counts[rows, columns], columns.astype(np.uint32), indptr
+
+
+def inferred(topics, counts, alpha, step, search, n_layers):
+    """Return theta_0 to theta_L and the steps of one document, by the kernel."""
+    words = np.flatnonzero(counts)
+    rows = np.ascontiguousarray(topics[words])
+    thetas, steps = np.empty((n_layers + 1, topics.shape[1])), np.empty(n_layers)
+    masses = np.empty((n_layers + 1, len(words)))
+    infer(rows, np.ascontiguousarray(rows.T), counts[words], alpha, step, search, ASCENDING, thetas, steps, masses)
+    np.testing.assert_allclose(masses, thetas @ rows.T, rtol=1e-12)
+    return thetas, steps
+
+
+def forward(topics, counts, alpha, steps):
+    """Equation 12 with given steps, and the floor."""
+    theta = np.full(topics.shape[1], 1 / topics.shape[1])
+    for step in steps:
+        pull = topics.T @ (counts / (topics @ theta)) + (alpha - 1) / theta
+        p = theta * np.exp(step * (pull - pull.max()))
+        theta = np.maximum(p / p.sum(), FLOOR)
+    return theta
+
+
+def loss(kind, topics, output, counts, label, target, alpha, gamma, steps):
+    theta = forward(topics, counts, alpha, steps)
+    if kind == SOFTMAX:
+        scores = gamma * output @ theta
+        return np.log(np.exp(scores).sum()) - scores[label]
+    return 0.5 * gamma * ((target - output @ theta) ** 2).sum()
+
+
+def gradients(kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, search):
+    by_topics, by_output = np.zeros_like(topics), np.zeros_like(output)
+    n = len(counts)
+    add_gradients(
+        *csr(counts), labels, targets, np.ones(n), np.arange(n), kind, topics, np.ones(topics.shape[1]), output, alpha,
+        gamma, n_layers, step, search, by_topics, by_output,
+    )  # fmt: skip
+    return by_topics, by_output
+
+
+def differences(function, table, width=1e-6):
+    """Return central differences of a function of a table."""
+    found = np.empty_like(table)
+    for at in np.ndindex(table.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = table.copy()
+            moved[at] += sign * width
+            ends.append(function(moved))
+        found[at] = (ends[0] - ends[1]) / (2 * width)
+    return found
+
+
+@pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN])
+@pytest.mark.parametrize(
+    ("alpha", "step", "search"),
+    [(1.001, 1.0, False), (1.5, 1.0, True), (0.5, 0.1, False), (0.7, 1.0, True), (1.0, 2.0, True)],
+)
+@pytest.mark.parametrize("n_layers", [1, 3, 10])
+def test_gradients_are_those_of_finite_differences(kind, alpha, step, search, n_layers):
+    topics, output, counts, labels, targets = problem(n_layers)
+    gamma = 1.3
+    by_topics, by_output = gradients(
+        kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, search
+    )
+    frozen = [inferred(topics, x, alpha, step / x.sum(), search, n_layers)[1] for x in counts]
+
+    def total(topics, output):
+        return sum(
+            loss(kind, topics, output, x, y, r, alpha, gamma, steps)
+            for x, y, r, steps in zip(counts, labels, targets, frozen, strict=True)
+        )
+
+    np.testing.assert_allclose(by_output, differences(lambda u: total(topics, u), output), rtol=1e-5, atol=1e-7)
+    expected = differences(lambda phi: total(phi, output), topics)
+    np.testing.assert_allclose(by_topics, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_the_gradient_without_outputs_holds_theta_fast():
+    topics, output, counts, labels, targets = problem(7)
+    by_topics, _ = gradients(NONE, topics, output[:0], counts, labels, targets, 1.001, 1.0, 10, 1.0, False)
+    thetas = [inferred(topics, x, 1.001, 1 / x.sum(), False, 10)[0][-1] for x in counts]
+    expected = differences(
+        lambda phi: -sum(x @ np.log(phi @ theta) for x, theta in zip(counts, thetas, strict=True)), topics
+    )
+    np.testing.assert_allclose(by_topics, expected, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    alpha=st.floats(0.01, 20.0),
+    n_topics=st.integers(1, 8),
+    scale=st.floats(1e-3, 1e4),
+    step=st.floats(1e-4, 1e4),
+)
+def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, step):
+    topics, _, counts, _, _ = problem(seed, n_topics)
+    counts *= scale
+    thetas, steps = inferred(topics, counts[0], alpha, step / counts[0].sum(), True, 8)
+    words = np.flatnonzero(counts[0])
+    values = [objective(counts[0][words], topics[words] @ theta, theta, alpha) for theta in thetas]
+    assert (np.diff(values) <= 1e-12 * np.abs(values[:-1]).max()).all()
+    for before, after, taken in zip(thetas, thetas[1:], steps, strict=False):
+        assert taken > 0 or np.array_equal(before, after)
+    np.testing.assert_allclose(thetas.sum(axis=1), 1.0, atol=1e-9)
+    assert thetas.min() >= FLOOR
+
+
+def test_a_document_without_words_has_even_topics():
+    topics, output, counts, labels, targets = problem(1)
+    counts[1] = 0
+    by_topics, by_output = gradients(SOFTMAX, topics, output, counts[1:2], labels, targets, 1.001, 1.0, 5, 1.0, False)
+    assert not by_topics.any()
+    assert np.isfinite(by_output).all() and by_output.any()
+
+
+@given(seed=st.integers(0, 10_000), prior=st.sampled_from([0.0, 1e-4]), rate=st.floats(1e-3, 50.0))
+@settings(max_examples=25)
+def test_columns_stay_on_the_simplex(seed, prior, rate):
+    topics = problem(seed)[0]
+    rng = np.random.default_rng(seed)
+    totals, squares = np.ones(topics.shape[1]), np.zeros(topics.shape[1])
+    for t in range(1, 6):
+        touched = np.arange(len(topics)) if prior else np.flatnonzero(rng.random(len(topics)) < 0.5)
+        gradient = np.zeros_like(topics)
+        gradient[touched] = 10 ** rng.uniform(-9, 9) * rng.normal(size=(len(touched), topics.shape[1]))
+        step_topics(topics, totals, touched, gradient, 2.0, prior, squares, t, len(topics), rate)
+        assert not gradient.any()
+    np.testing.assert_allclose(topics.sum(axis=0), totals, rtol=1e-12)
+    assert (topics >= 0.9 * FLOOR * totals.min()).all()
+
+
+def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rates, n_layers):
+    """Algorithm 2 over dense tables; return the parameters after every batch."""
+    squares, seen, found = np.zeros(topics.shape[1]), 0.0, []
+    for t, batch in enumerate(batches, start=1):
+        by_topics, by_output = gradients(
+            kind, topics, output, counts[batch], labels[batch], targets[batch], 1.001, 1.0, n_layers, 1.0, False
+        )
+        by_topics = by_topics / len(batch) - prior / topics
+        remaining = 1 - (seen + len(batch) / 2) / len(counts)
+        seen += len(batch)
+        squares += (by_topics**2).sum(axis=0)
+        rate = rates[0] * remaining / np.sqrt(squares / (t * len(topics)))
+        topics = topics * np.exp(np.clip(-rate * by_topics, -1, 1))
+        topics = topics / topics.sum(axis=0)
+        output = output - rates[1] * remaining * by_output / len(batch)
+        found.append((topics, output))
+    return squares, found
+
+
+@pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN, NONE])
+@pytest.mark.parametrize("prior", [0.0, 1e-5])
+def test_a_lane_is_algorithm_2(kind, prior):
+    topics, output, counts, labels, targets = problem(3, n_documents=11)
+    output = output[: 0 if kind == NONE else 3]
+    counts[:, 5:] *= np.random.default_rng(0).random((11, 4)) < 0.4
+    batches = np.array_split(np.arange(11), [4, 8])
+    squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5)
+    n_local = 9 if prior else 8  # the last word is another lane's
+    counts[:, n_local:] = 0
+    squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5)
+    local, own_output, own_squares = topics[:n_local].copy(), output.copy(), np.zeros(4)
+    sums, output_sums = np.zeros_like(local), np.zeros_like(output)
+    kept, kept_sums, n = run_batches(
+        *csr(counts), labels, targets, np.ones(11), np.arange(11), 4, kind, local, topics[n_local:].sum(axis=0),
+        own_output, 1.001, 1.0, 5, 1.0, False, prior, own_squares, 0.0, 9, 0.3, 0.7, 0.0, 1.0, 11.0, True, sums,
+        output_sums,
+    )  # fmt: skip
+    assert n == 3
+    np.testing.assert_allclose(np.vstack([local, topics[n_local:] * kept]), expected[-1][0], rtol=1e-9)
+    np.testing.assert_allclose(own_output, expected[-1][1], rtol=1e-9)
+    np.testing.assert_allclose(own_squares, squares, rtol=1e-9)
+    whole = np.vstack([sums, topics[n_local:] * kept_sums])
+    np.testing.assert_allclose(whole, np.sum([phi for phi, _ in expected], axis=0), rtol=1e-9)
+    np.testing.assert_allclose(output_sums, np.sum([u for _, u in expected], axis=0), rtol=1e-9, atol=1e-15)
+
+
+def test_automatic_differentiation_agrees():
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    jnp = jax.numpy
+    topics, output, counts, labels, targets = problem(5)
+    by_topics, by_output = gradients(SOFTMAX, topics, output, counts, labels, targets, 1.001, 1.0, 10, 1.0, False)
+
+    def total(phi, u):
+        theta = jnp.full((len(counts), topics.shape[1]), 1 / topics.shape[1])
+        for _ in range(10):
+            p = theta * jnp.exp((counts / (theta @ phi.T) @ phi + 0.001 / theta) / counts.sum(axis=1, keepdims=True))
+            theta = p / p.sum(axis=1, keepdims=True)
+        return -jax.nn.log_softmax(theta @ u.T)[jnp.arange(len(counts)), labels].sum()
+
+    expected = jax.grad(total, argnums=(0, 1))(topics, output)
+    np.testing.assert_allclose(by_topics, expected[0], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(by_output, expected[1], rtol=1e-8, atol=1e-10)

@@ -1,0 +1,48 @@
+"""The left-to-right estimator against sums over all topics of all words."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import gammaln
+
+from sdem_dist.documents import Documents
+from sdem_dist.models.held_out import log_probability
+
+TOPICS = np.array([[0.7, 0.1, 0.2], [0.2, 0.1, 0.5], [0.1, 0.8, 0.3]])
+
+
+def exact(counts, alpha):
+    """Return ln of the sum over z of p(words, z)."""
+    words = np.repeat(np.arange(3), counts)
+    total = 0.0
+    for z in product(range(3), repeat=len(words)):
+        n = np.bincount(z, minlength=3)
+        prior = gammaln(n + alpha).sum() - 3 * gammaln(alpha) + gammaln(3 * alpha) - gammaln(len(words) + 3 * alpha)
+        total += np.exp(prior) * TOPICS[words, list(z)].prod()
+    return np.log(total)
+
+
+def of(table) -> Documents:
+    csr = sp.csr_array(np.asarray(table))
+    return Documents(csr.data, csr.indices, csr.indptr.astype(np.int64), csr.shape[1])
+
+
+@pytest.mark.parametrize("alpha", [1.0, 5.0])
+def test_it_is_the_sum_over_topics(alpha):
+    tables = [[3, 1, 2], [0, 5, 1], [1, 0, 0], [0, 0, 0]]
+    found = np.mean([log_probability(TOPICS, of(tables), alpha, 200, seed) for seed in range(5)], axis=0)
+    np.testing.assert_allclose(found, [exact(t, alpha) for t in tables], atol=0.02)
+
+
+def test_the_seed_alone_decides():
+    a, b, c = (log_probability(TOPICS, of([[4, 4, 4]]), 0.5, 3, seed) for seed in (0, 0, 1))
+    assert a == b != c
+
+
+def test_weights_are_not_words():
+    with pytest.raises(ValueError, match="whole numbers"):
+        log_probability(TOPICS, of([[0.5, 1.0, 0.0]]), 1.0)
