@@ -31,7 +31,7 @@ Examples:
 """
 
 SECTIONS = {
-    "Reading": ("form", "label", "text", "labels_file", "first_column", "encoding", "on_error"),
+    "Reading": ("form", "label", "text", "labels_file", "targets", "first_column", "encoding", "on_error"),
     "From text to words": ("analyzer", "token_pattern", "ngrams", "stem", "stop_words", "strip_accents", "keep_case"),
     "Which words": ("min_df", "max_df", "max_features", "hashing", "vocabulary_from"),
     "Weights": ("binary", "weighting", "norm"),
@@ -103,6 +103,7 @@ class SectionedCommand(click.Command):
     metavar="CORPUS",
     help="For test sets: settings, words, idf and classes of another corpus. Documents keep their order.",
 )
+@click.option("--targets", is_flag=True, help="The labels are numbers to be predicted, such as ratings.")
 @click.option("--binary", is_flag=True, help="Count a word once a document.")
 @click.option(
     "--weighting",
@@ -153,6 +154,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
                 held_out=fraction,
                 held_out_path=beside if fraction else None,
                 vocabulary_from=reference,
+                targets=options["targets"],
                 on_error=options["on_error"],
                 n_jobs=options["jobs"],
                 random_state=options["seed"],

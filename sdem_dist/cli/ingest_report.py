@@ -43,10 +43,9 @@ def shown_progress() -> Iterator[Callable[[str, int, int | None], None]]:
 
 def show_report(report: IngestReport) -> None:
     """Say in a few lines what an ingest did."""
+    labelled = f"{len(report.classes)} classes" if report.classes else "targets"
     words = f"{report.n_features:,} features, {report.n_nonzeros:,} nonzeros"
-    click.echo(
-        f"{report.path}: {report.n_documents:,} documents, {len(report.classes)} classes, {words} ({report.seconds:.1f} s)"
-    )
+    click.echo(f"{report.path}: {report.n_documents:,} documents, {labelled}, {words} ({report.seconds:.1f} s)")
     if report.held_out_path is not None:
         click.echo(f"{report.held_out_path}: {report.n_held_out:,} documents held out")
     if report.n_empty == report.n_documents:

@@ -25,7 +25,7 @@ def predict(model: Path, texts: Path, text_column: int | None, no_proba: bool, e
     """Label TEXTS, one document a line (plain, .gz, .xz or .zst; - for standard input), with MODEL.
 
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
-    classes. Nothing is held in memory but a few blocks.
+    classes; a regressor's numbers alone, a mixture's clusters by number. Nothing is held in memory but a few blocks.
     """
     from sdem_dist.estimators.streaming import predict_lines
 

@@ -30,7 +30,7 @@ def predict_lines(
         A saved model that was trained on text.
     texts : iterable of str
     probabilities : bool
-        Add TAB ``class=probability`` for every class after the label.
+        Add TAB ``class=probability`` for every class or cluster after the label; regressors give numbers alone.
     n_jobs : int, optional
         Processes; None: all cores. Fewer texts than two blocks are done in this process.
     block : int
@@ -77,17 +77,26 @@ def _blocks(texts: Iterator[str], size: int) -> Iterator[list[str]]:
 
 @lru_cache(maxsize=1)
 def _model(path: str) -> Any:
-    return load_model(path)
+    model = load_model(path)
+    if not hasattr(model, "predict"):
+        raise ModelError(
+            f"{path} is a {type(model).__name__}, which predicts nothing: its transform(X) describes documents"
+        )
+    return model
 
 
 def _predict_block(model: str, texts: list[str], probabilities: bool) -> str:
     estimator = _model(model)
-    log_proba = estimator.predict_log_proba(estimator.vectorize(texts))
-    names = [str(c).replace("\t", " ").replace("\n", " ") for c in estimator.classes_]
-    best = log_proba.argmax(axis=1)
+    documents = estimator.vectorize(texts)
+    if not hasattr(estimator, "predict_proba"):
+        found = np.asarray(estimator.predict(documents), np.float64).reshape(len(texts), -1)
+        return "".join("\t".join(f"{value:.6g}" for value in row) + "\n" for row in found.tolist())
+    rows = estimator.predict_proba(documents)
+    classes = getattr(estimator, "classes_", range(rows.shape[1]))  # clusters have numbers
+    names = [str(c).replace("\t", " ").replace("\n", " ") for c in classes]
+    best = rows.argmax(axis=1)
     if not probabilities:
         return "".join(f"{names[k]}\n" for k in best)
-    rows = np.exp(log_proba)
     return "".join(
         names[k] + "".join(f"\t{name}={p:.6g}" for name, p in zip(names, row, strict=True)) + "\n"
         for k, row in zip(best, rows.tolist(), strict=True)

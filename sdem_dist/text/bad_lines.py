@@ -24,6 +24,8 @@ class LineGate:
         "raise" stops at the first bad line, "skip" leaves bad lines out and counts them.
     known_classes : frozenset of str, or None
         The only labels allowed; None allows any.
+    numeric : bool
+        Labels have to be finite numbers.
 
     Attributes
     ----------
@@ -35,6 +37,7 @@ class LineGate:
 
     on_error: Literal["raise", "skip"] = "raise"
     known_classes: frozenset[str] | None = None
+    numeric: bool = False
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
 
@@ -67,6 +70,9 @@ class LineGate:
         elif (problem := not_unicode(name)) is not None:
             self.refuse(path, line, f"the label has {problem}", unit)
             return None
+        elif self.numeric and not is_number(name):
+            self.refuse(path, line, f"the label {name!r} is not a finite number, which targets have to be", unit)
+            return None
         elif self.known_classes is not None and name not in self.known_classes:
             known = ", ".join(sorted(self.known_classes)[:10])
             more = ", ..." if len(self.known_classes) > 10 else ""
@@ -86,6 +92,14 @@ def label_name(raw: object) -> str | None:
     if isinstance(raw, int | float) and not math.isnan(raw):
         return str(raw)
     return None
+
+
+def is_number(text: str) -> bool:
+    """Say whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def not_unicode(text: str) -> str | None:

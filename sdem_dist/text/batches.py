@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from sdem_dist.text.weighting import weigh
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Batch = tuple["sp.csr_matrix", np.ndarray, np.ndarray]
+Batch = tuple["sp.csr_matrix", Any, np.ndarray, Any]
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class SecondPass:
     folder : Path
     n_blocks : int
     columns : Columns
-    classes : ndarray of object
-        The corpus's name of the class of every code that the first pass gave.
+    classes : ndarray of object, or of float64
+        The corpus's name of the class of every code that the first pass gave, or the target that it stands for.
     idf : ndarray of shape (n_features,), or None
     norm : float, or None
     whole : bool
@@ -82,7 +82,7 @@ class SecondPass:
         return self.idf is not None or self.norm is not None or not self.whole
 
     def batches(self, held_out: bool, wrote: Callable[[Batch], None]) -> Iterator[Batch]:
-        """Yield (matrix, class names, positions in the source) of the documents held out, or of the others."""
+        """Yield (matrix, class names, positions in the source, targets) of the documents held out, or of the others."""
         first = 0
         for number in range(self.n_blocks):
             block = load_block(block_path(self.folder, number))
@@ -97,7 +97,8 @@ class SecondPass:
                 counts = weigh(counts, self.idf, self.norm).astype(np.float32)
             else:
                 counts.data = counts.data.astype(np.int64)
-            batch = counts, self.classes[block.labels[rows]], ids
+            given = self.classes[block.labels[rows]]
+            batch = (counts, None, ids, given) if given.dtype.kind == "f" else (counts, given, ids, None)
             wrote(batch)
             yield batch
 

@@ -74,6 +74,7 @@ def ingest(
     held_out: float = 0.0,
     held_out_path: str | Path | None = None,
     vocabulary_from: str | Path | None = None,
+    targets: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
     n_jobs: int | None = None,
     block_documents: int = BLOCK_DOCUMENTS,
@@ -105,6 +106,9 @@ def ingest(
     vocabulary_from : str or Path, optional
         A corpus whose settings, vocabulary, idf and classes are taken; then `settings` is not given and documents keep
         the order of the source. For test sets. Features outside it are passed over, other labels are bad lines.
+    targets : bool, default False
+        Labels are real numbers to be predicted, see `write_corpus`; as they are where the corpus of
+        `vocabulary_from` has targets.
     on_error : {"raise", "skip"}
         Whether a bad line ends the ingest or is left out and counted.
     n_jobs : int, optional
@@ -136,14 +140,15 @@ def ingest(
     started = time.monotonic()
     files, reading, progress = [Path(s) for s in sources], reading or Reading(), progress or _silent
     _check_arguments(files, settings, held_out, held_out_path, vocabulary_from, block_documents)
-    targets = [str(p) for p in (path, held_out_path) if p is not None]
-    _check_targets(targets, overwrite)
+    destinations = [str(p) for p in (path, held_out_path) if p is not None]
+    _check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
     if vocabulary_from is None:
         plan = new_plan(settings or VectorizerSettings(), form, reading)
     else:
         plan = plan_from_corpus(vocabulary_from, form, reading)
-    gate = LineGate(on_error, plan.known_classes)
+    targets = targets or plan.targets
+    gate = LineGate(on_error, plan.known_classes, targets)
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
 
     with _temporary_folder(path) as folder:
@@ -160,7 +165,7 @@ def ingest(
             folder,
             tally.n_blocks,
             corpus_plan.columns,
-            corpus_plan.classes_of_codes(tally.classes),
+            np.array(list(tally.classes), np.float64) if targets else corpus_plan.classes_of_codes(tally.classes),
             corpus_plan.idf,
             plan.settings.norm,
             tally.whole,
@@ -175,7 +180,7 @@ def ingest(
             "random_state": random_state,
         }
         common: dict[str, Any] = {
-            "classes": corpus_plan.classes,
+            "classes": None if targets else corpus_plan.classes,
             "vocabulary": corpus_plan.vocabulary,
             "idf": corpus_plan.idf,
             "vectorizer": plan.settings.to_json(),
@@ -184,8 +189,8 @@ def ingest(
             "shard_documents": shard_documents,
             "overwrite": overwrite,
         }
-        _write_all(targets, second, report, made_by, common, plan.shuffle, tally, progress)
-    report.n_features, report.classes = corpus_plan.columns.n_features, list(corpus_plan.classes)
+        _write_all(destinations, second, report, made_by, common, plan.shuffle, tally, progress)
+    report.n_features, report.classes = corpus_plan.columns.n_features, [] if targets else list(corpus_plan.classes)
     report.n_held_out = tally.n_held_out
     report.n_skipped, report.skipped_examples = gate.skipped, gate.examples
     report.seconds = time.monotonic() - started
@@ -193,7 +198,7 @@ def ingest(
 
 
 def _write_all(
-    targets: list[str],
+    destinations: list[str],
     second: SecondPass,
     report: IngestReport,
     made_by: dict[str, Any],
@@ -205,7 +210,7 @@ def _write_all(
     """Write the corpus and that of held-out documents; neither appears, or replaces another, before both are written."""
     from sdem_dist.corpus import write_corpus
 
-    path, *held_out_path = targets
+    path, *held_out_path = destinations
     done = 0
 
     def wrote(batch: Batch) -> None:
@@ -271,13 +276,13 @@ def _check_arguments(
         raise ValueError(f"block_documents is 1 or more, not {block_documents!r}")
 
 
-def _check_targets(targets: list[str], overwrite: bool) -> None:
+def _check_destinations(destinations: list[str], overwrite: bool) -> None:
     """Notice now what would fail after an hour of counting."""
     from sdem_dist.corpus.writer import refuse_taken
 
-    if len({str(Path(t).absolute()) for t in targets}) < len(targets):
+    if len({str(Path(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
-    for target in targets:
+    for target in destinations:
         if "://" in target:
             continue
         refuse_taken(target, overwrite)

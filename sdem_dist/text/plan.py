@@ -79,9 +79,14 @@ class Plan:
         return self.reference is None
 
     @property
+    def targets(self) -> bool:
+        """Labels are numbers to be predicted, because they are in the corpus that this one follows."""
+        return self.reference is not None and self.reference.header.n_targets > 0
+
+    @property
     def known_classes(self) -> frozenset[str] | None:
         """The only labels allowed, None for any."""
-        if self.reference is None:
+        if self.reference is None or self.targets:
             return None
         return frozenset(str(label_name(name)) for name in self.reference.header.classes)
 
