@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.left_to_right import left_to_right
+from sdem_dist.kernels.left_to_right import estimate_documents
+from sdem_dist.kernels.randomness import mixed
 
 
 def log_probability(
@@ -13,9 +14,8 @@ def log_probability(
 ) -> np.ndarray:
     """Return ln p(words of each document), topics and proportions summed out: the "left-to-right" estimator.
 
-    Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3: of any LDA, however it was trained. One sweep of Gibbs
-    sampling a word leaves a bias on short documents where alpha is small. Its time grows with the square of a document's
-    length.
+    Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles drawn anew after each word, without which it is
+    biased: of any LDA, however it was trained. Its time grows with the square of a document's length.
 
     Parameters
     ----------
@@ -43,5 +43,6 @@ def log_probability(
         raise ValueError("the probability of documents is that of words, counted: their entries must be whole numbers")
     out = np.empty(documents.n_documents)
     arrays = documents.data, documents.indices, documents.indptr
-    left_to_right(*arrays, np.ascontiguousarray(topics, np.float64), float(alpha), int(n_particles), int(seed), out)
+    key = np.uint64(mixed(np.uint64(seed)))
+    estimate_documents(*arrays, np.ascontiguousarray(topics, np.float64), float(alpha), int(n_particles), key, out)
     return out
