@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.layout import DENSE
 from sdem_dist.engine.plan import Plan
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.feature_settings import LANES, SUM_LANE_DOCUMENTS
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
 from sdem_dist.estimators.inputs import Source
+from sdem_dist.estimators.restoring import restore_regression
 from sdem_dist.estimators.settings import positive_integers
 from sdem_dist.families import GaussianFull
 from sdem_dist.learners.columns import Columns
@@ -24,9 +26,10 @@ from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.joint_gaussian import target_given_features
 
 
-class GaussianRegressor(RegressorMixin, BaseEstimator):
+class GaussianRegressor(RegressorMixin, EngineEstimator):
     """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
 
+    In memory the target is `y`; a dense corpus without labels has it as its last column.
     The target may not be missing. Missing features are summed out in training too.
 
     Parameters
@@ -61,6 +64,8 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
 
     patience = None  # there are no validation rows
     _monitor = "ncll"
+    _sparse = False
+    _restore = staticmethod(restore_regression)
 
     def __init__(
         self,
@@ -81,36 +86,18 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> GaussianRegressor:
-        """Train on a table, or on a dense corpus without labels whose last column is the target.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or Corpus
-        y : array-like of shape (n_samples,), default=None
-            None with a corpus.
-        sample_weight : array-like of shape (n_samples,), default=None
-        client : distributed.Client, default=None
-            Train a corpus on this Dask cluster.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            Settings or values that the model has no place for.
-        """
+    def _train(self, source: Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         if self.loss not in ("ncll", "nll"):
             raise ValueError(f"loss must be 'ncll' or 'nll', got {self.loss!r}")
         positive_integers(self, "n_epochs", "n_lanes", "n_jobs")
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha must be a finite number that is not negative, got {self.alpha!r}")
         with threadpool_limits(1, user_api="blas"):  # the bits of inverses would depend on the number of its threads
-            return self._fit(self._source(X, y, sample_weight, client), client)
+            return self._stages(source, options)
 
-    def _fit(self, source: Source, client: Any) -> GaussianRegressor:
+    def _stages(self, source: Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
+        """Run the joint loss and, from where it ends, the conditional one; only the last stage is kept in checkpoints."""
+        client = options.client
         lanes = self.n_lanes or max(1, min(LANES, source.n_documents // SUM_LANE_DOCUMENTS))
         once, epochs = (Plan(source.n_documents, n, 1, lanes, 0) for n in (1, self.n_epochs))
         summary = run_quietly(Columns(source.n_features, weighted=True), once, source, client, self.n_jobs)
@@ -118,41 +105,74 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
         scale = np.where(summary.variance > 0, np.sqrt(summary.variance), 1.0)
         family = GaussianFull(source.n_features, max(float(self.alpha), 1e-9))  # what keeps the covariance regular
         columns = tuple(range(source.n_features))
-        block = Block(family, columns, tuple(summary.mean.tolist()), tuple(scale.tolist()))
-        model = FeatureModel((block,))
-        options = FitOptions(client=client)
-        state: Any = None
-        for loss in (Nll(), Ncll()) if self.loss == "ncll" else (Nll(),):
-            learner = GaussianRegression(model, 1, source.weight, loss, judged=True)
-            plan = epochs if gaps or isinstance(loss, Ncll) else once
-            initial = None if state is None else learner.restarted(state)
-            state, self.history_ = fit_state(self, learner, plan, source, options, initial)
-        self.n_iter_ = len(self.history_)
-        self._block, self._mu = block, learner.best(state)
-        mean, covariance = family.to_moments(self._mu)
-        slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
-        self.coef_ = slopes * scale[-1] / scale[:-1]
-        self.intercept_ = float(
-            summary.mean[-1] + scale[-1] * (mean[-1] - slopes @ mean[:-1]) - self.coef_ @ summary.mean[:-1]
-        )
-        self.variance_ = float((covariance[-1, -1] - slopes @ covariance[:-1, -1]) * scale[-1] ** 2)
-        return self
+        model = FeatureModel((Block(family, columns, tuple(summary.mean.tolist()), tuple(scale.tolist())),))
+        joint = GaussianRegression(model, 1, source.weight, Nll(), judged=True)
+        plan = epochs if gaps else once
+        if self.loss == "nll":
+            return joint, *fit_state(self, joint, plan, source, options)
+        state = run_quietly(joint, plan, source, client, self.n_jobs)
+        learner = GaussianRegression(model, 1, source.weight, Ncll(), judged=True)
+        return learner, *fit_state(self, learner, epochs, source, options, learner.restarted(state))
 
-    def _source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> Source:
+    def _describe(self, source: Source) -> None:
+        super()._describe(source)
+        self.n_features_in_ = source.n_features - 1  # the target is a column too
+
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and covariance of features and target, standardised."""
+        check_is_fitted(self)
+        return self._learner.family.to_moments(self._learner.best(self._state))
+
+    def _units(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what was taken off the columns and what they were divided by."""
+        block = self._learner.model.blocks[0]
+        return np.asarray(block.location), np.asarray(block.scale)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """What a unit of each feature adds, shape (n_features,)."""
+        (_, covariance), (_, scale) = self._moments(), self._units()
+        return np.asarray(np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1]) * scale[-1] / scale[:-1])
+
+    @property
+    def intercept_(self) -> float:
+        """The target where all features are 0."""
+        (mean, _), (location, scale) = self._moments(), self._units()
+        means = location + scale * mean
+        return float(means[-1] - self.coef_ @ means[:-1])
+
+    @property
+    def variance_(self) -> float:
+        """Variance of the target where all features are known."""
+        (_, covariance), (_, scale) = self._moments(), self._units()
+        slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
+        return float((covariance[-1, -1] - slopes @ covariance[:-1, -1]) * scale[-1] ** 2)
+
+    def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> Source:
+        return self._source(X, y, sample_weight, client, reset=True)
+
+    def _evaluation_source(self, X: Any, y: Any, client: Any) -> Source:
+        source = self._source(X, y, None, client, reset=False)
+        if source.n_features != self.n_features_in_ + 1:
+            raise ValueError(f"{X!r} has {source.n_features} columns, and the model {self.n_features_in_} and a target")
+        return source
+
+    def _source(self, X: Any, y: Any, sample_weight: Any, client: Any, *, reset: bool) -> Source:
         weights, n = None, 0
         corpus: Corpus | DenseMemoryCorpus
         if isinstance(X, Corpus):
             if y is not None or sample_weight is not None or X.header.layout != DENSE:
                 raise ValueError("a corpus must be dense and bring its target as the last column: leave y at None")
-            corpus, n = X, X.header.n_documents
-            self.n_features_in_ = X.header.n_features - 1
+            corpus, n, n_features = X, X.header.n_documents, X.header.n_features
         else:
             if client is not None:
                 raise ValueError("a Dask cluster trains from a corpus that its workers can read: write one first")
             if y is None:
                 raise ValueError("GaussianRegressor requires y to be passed, but the target y is None")
-            X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True)
-            n = len(X)
+            X, y = validate_data(
+                self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, reset=reset
+            )
+            n, n_features = len(X), X.shape[1] + 1
             if sample_weight is not None:
                 weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             table = np.concatenate([X, np.asarray(y, np.float64)[:, None]], axis=1)
@@ -161,7 +181,7 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
             corpus=corpus,
             classes=np.empty(0),
             class_counts=(),
-            n_features=self.n_features_in_ + 1,
+            n_features=n_features,
             n_documents=n,
             weight=float(n if weights is None else weights.sum()),
             identity=corpus.header.uid,
@@ -180,14 +200,11 @@ class GaussianRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
-        location, scale = np.asarray(self._block.location), np.asarray(self._block.scale)
-        family = GaussianFull(self.n_features_in_ + 1)
-        mean, variance = target_given_features(family, self._mu, (X - location[:-1]) / scale[:-1])
+        location, scale = self._units()
+        rows = (X - location[:-1]) / scale[:-1]
+        mean, variance = target_given_features(self._learner.family, self._learner.best(self._state), rows)
         means = location[-1] + scale[-1] * mean
         return (means, scale[-1] * np.sqrt(variance)) if return_std else means
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_mu")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

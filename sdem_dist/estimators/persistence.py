@@ -24,6 +24,7 @@ _ESTIMATORS = {
     "CategoricalNB": "sdem_dist.estimators.categorical_nb",
     "PoissonNB": "sdem_dist.estimators.poisson_nb",
     "MixedNB": "sdem_dist.estimators.mixed_nb",
+    "GaussianRegressor": "sdem_dist.estimators.gaussian_regressor",
     "LDAClassifier": "sdem_dist.estimators.lda_classifier",
     "MixtureClassifier": "sdem_dist.estimators.mixture_classifier",
     "MultinomialMixture": "sdem_dist.estimators.multinomial_mixture",

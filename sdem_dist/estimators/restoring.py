@@ -10,6 +10,7 @@ import numpy as np
 from sdem_dist.learners.features import FeatureSdem, FeatureState
 from sdem_dist.learners.hidden_class import HiddenClassSdem
 from sdem_dist.learners.lda import LdaSdem
+from sdem_dist.learners.regression import GaussianRegression
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.word_counts import SdemState
 
@@ -65,6 +66,13 @@ def restore_features(
         raise ValueError("array 'mu' is not inside S")
     _check_prior(learner)
     return learner, state
+
+
+def restore_regression(
+    arrays: Mapping[str, np.ndarray], settings: dict[str, Any], n_features: int
+) -> tuple[Any, FeatureState]:
+    """Return the learner and the state of a `GaussianRegressor`, whose table has the target as one more column."""
+    return restore_features(arrays, settings, n_features + 1, GaussianRegression)
 
 
 def restore_lda(

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sdem_dist import GaussianRegressor, write_corpus
+from sdem_dist import GaussianRegressor, load_model, write_corpus
 
 X, Y = load_diabetes(return_X_y=True)
 
@@ -84,3 +84,21 @@ def test_the_same_bits_on_dask(tmp_path):
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as client:
         spread = GaussianRegressor(n_epochs=3, n_lanes=3).fit(corpus, client=client)
     assert spread.coef_.tobytes() == alone.coef_.tobytes()
+
+
+def test_saved_resumed_and_evaluated(tmp_path):
+    gaps = np.where(np.random.default_rng(2).random(X.shape) < 0.1, np.nan, X)
+    corpus = write_corpus(tmp_path / "c.zarr", np.column_stack([gaps, Y]), dense=True)
+    whole = GaussianRegressor(n_epochs=6).fit(corpus)
+    GaussianRegressor(n_epochs=3).fit(corpus, checkpoint=tmp_path / "run", checkpoint_rounds=1)
+    resumed = GaussianRegressor(n_epochs=3).fit(corpus, checkpoint=tmp_path / "run", resume=True)
+    assert resumed.n_iter_ == 3
+    whole.save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(gaps), whole.predict(gaps))
+    assert (loaded.coef_ == whole.coef_).all()
+    assert loaded.evaluate(corpus) == whole.evaluate(corpus)
+    assert whole.evaluate(corpus)["ncll"] == pytest.approx(whole.history_[-1]["ncll"])
+    other = write_corpus(tmp_path / "d.zarr", gaps, dense=True)
+    with pytest.raises(ValueError, match="has 10 columns, and the model 10 and a target"):
+        whole.evaluate(other)
