@@ -31,6 +31,7 @@ class LatentDirichletAllocation(TopicModel):
     Parameters
     ----------
     topic_rate : float, default=1.0
+        None: 1.0 up to 25,000 documents, less for more.
     n_epochs : int, default=10
     merge : {"mean", "sum"}, default="sum"
     batch_size : int, default=500
@@ -43,11 +44,12 @@ class LatentDirichletAllocation(TopicModel):
     """
 
     _monitor = "nll"
+    _topic_rate = 1.0
 
     def __init__(
         self,
         *,
-        topic_rate: float = 1.0,
+        topic_rate: float | None = 1.0,
         n_epochs: int = 10,
         merge: str = "sum",
         batch_size: int | None = 500,

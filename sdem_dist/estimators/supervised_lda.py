@@ -100,7 +100,6 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error.
     output_rate : float, default=0.3
         mu_u of Algorithm 2, for U; it falls linearly to 0.
-    topic_rate : float, default=0.3
     log_counts : bool, default=False
         Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk.
     **shared
@@ -117,17 +116,17 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     """
 
     _monitor = "mse"
+    _topic_rate = 0.3
 
     def __init__(
         self,
         *,
         gamma: float = 1.0,
         output_rate: float = 0.3,
-        topic_rate: float = 0.3,
         log_counts: bool = False,
         **shared: Any,
     ) -> None:
-        super().__init__(topic_rate=topic_rate, **shared)
+        super().__init__(**shared)
         self.gamma = gamma
         self.output_rate = output_rate
         self.log_counts = log_counts

@@ -40,8 +40,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         Length T of these steps, times the number of words of the document; with `line_search` that of the first trial.
     line_search : bool, default=False
         Find each step by line search (Algorithm 1).
-    topic_rate : float, default=0.1
-        mu_0 of Algorithm 2; it falls linearly to 0 over the epochs.
+    topic_rate : float, default=None
+        mu_0 of Algorithm 2; it falls linearly to 0 over the epochs. None: 0.1 for classes, 0.3 for real targets, times
+        ``25_000 / n_samples`` where there are more, so that an epoch's steps together stay as long.
     n_epochs : int, default=4
         Passes over the documents.
     average_from : int, default=1
@@ -82,6 +83,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
     _sparse = True
     _restore = staticmethod(restore_topics)
 
+    _topic_rate = 0.1
+
     def __init__(
         self,
         *,
@@ -91,7 +94,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         n_layers: int = 10,
         inference_step: float = 1.0,
         line_search: bool = False,
-        topic_rate: float = 0.1,
+        topic_rate: float | None = None,
         n_epochs: int = 4,
         average_from: int = 1,
         merge: str = "mean",

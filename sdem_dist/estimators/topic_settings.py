@@ -21,6 +21,8 @@ LANE_DOCUMENTS = 2_500
 BATCH = 100
 """Documents of a step, of all lanes together."""
 SMALLEST_BATCH = 10
+MANY_DOCUMENTS = 25_000
+"""Documents from which the default rate of topics falls, as one over their number."""
 
 
 def check(estimator: Any) -> None:
@@ -42,6 +44,8 @@ def check(estimator: Any) -> None:
             raise ValueError(f"{name} must be a positive integer, got None")
     for name in ("alpha", "gamma", "inference_step", "topic_rate", "output_rate"):
         value = getattr(e, name, 1.0)
+        if name == "topic_rate" and value is None:
+            continue
         if not (isinstance(value, Real) and 0 < float(value) < np.inf):
             raise ValueError(f"{name} must be a positive finite number, got {value!r}")
     if not (isinstance(e.beta, Real) and 1 <= float(e.beta) < np.inf):
@@ -72,6 +76,12 @@ def plan(estimator: Any, n_documents: int) -> Plan:
     return Plan(n_documents, e.n_epochs, e.rounds_per_epoch or 1, lanes, seed)
 
 
+def _topic_rate(estimator: Any, n_documents: int) -> float:
+    if estimator.topic_rate is not None:
+        return float(estimator.topic_rate)
+    return float(estimator._topic_rate * min(1.0, MANY_DOCUMENTS / n_documents))
+
+
 def learner(estimator: Any, source: Source, plan: Plan, **kind: Any) -> BpSlda:
     """Return the learner of an estimator for a training source; `kind` is what it learns."""
     e = estimator
@@ -81,7 +91,7 @@ def learner(estimator: Any, source: Source, plan: Plan, **kind: Any) -> BpSlda:
         n_documents=source.weight,
         inference=inference(e),
         beta=float(e.beta),
-        topic_rate=float(e.topic_rate),
+        topic_rate=_topic_rate(e, source.n_documents),
         n_epochs=int(e.n_epochs),
         average_from=int(e.average_from),
         merge=e.merge,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -20,6 +22,7 @@ from sdem_dist import (
     load_model,
     write_corpus,
 )
+from sdem_dist.estimators import topic_settings
 from sdem_dist.models.held_out import log_probability
 
 N, V, K = 900, 60, 4
@@ -238,3 +241,19 @@ def test_what_cannot_be_learned_from(tmp_path):
         SupervisedLDARegressor().fit(plain, R)
     with pytest.raises(ValueError, match="whole numbers"):
         LatentDirichletAllocation(n_epochs=1).fit(X).score(X * 0.5)
+
+
+@pytest.mark.parametrize(("n_documents", "expected"), [(1_000, 0.3), (25_000, 0.3), (250_000, 0.03)])
+def test_the_default_rate_of_topics_falls_with_many_documents(n_documents, expected):
+    model = SupervisedLDARegressor()
+    source = SimpleNamespace(n_features=5, n_documents=n_documents, weight=float(n_documents))
+    made = topic_settings.learner(model, source, topic_settings.plan(model, n_documents), kind="targets", n_outputs=1)
+    assert made.topic_rate == pytest.approx(expected)
+    given = topic_settings.learner(
+        SupervisedLDARegressor(topic_rate=0.2),
+        source,
+        topic_settings.plan(model, n_documents),
+        kind="targets",
+        n_outputs=1,
+    )
+    assert given.topic_rate == 0.2
