@@ -96,6 +96,12 @@ PARAMETERS = {
 @click.option(
     "--log", type=click.Path(path_type=Path), metavar="FILE", help="Append events as JSON Lines; read by sdem log."
 )
+@click.option(
+    "--performance-report",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Write Dask's own report of tasks and workers.",
+)
 @click.option("--quiet", is_flag=True, help="No progress.")
 @where_options
 @cluster_options
@@ -112,11 +118,14 @@ def train(
         options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]
     ):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
+    if options["performance_report"] is not None and scheduler is None and workers is None and cluster is None:
+        raise click.UsageError("--performance-report is Dask's: it needs --workers, --scheduler or --cluster")
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
     from sdem_dist import SdemError, open_corpus
     from sdem_dist.cluster import job_script
+    from sdem_dist.cluster.client import reported
     from sdem_dist.engine.log import JsonLines
     from sdem_dist.estimators.persistence import check_destination
 
@@ -137,7 +146,10 @@ def train(
 
         warm_up()  # once here, so that the workers find the compiled kernels on disk
     try:
-        with client_of(scheduler, workers, cluster, options["lifetime"]) as client:
+        with (
+            client_of(scheduler, workers, cluster, options["lifetime"]) as client,
+            reported(client, options["performance_report"]),
+        ):
             estimator.fit(
                 documents,
                 client=client,

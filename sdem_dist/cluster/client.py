@@ -73,6 +73,31 @@ def connected(
         yield None
 
 
+@contextmanager
+def reported(client: Client | None, path: Path | None) -> Iterator[None]:
+    """Write Dask's report of what a client's cluster does meanwhile as an HTML page, if a path is given.
+
+    Raises
+    ------
+    ClusterError
+        `path` cannot be written, or bokeh is missing, which draws the page where the scheduler runs.
+    """
+    if client is None or path is None:
+        yield
+        return
+    from importlib.util import find_spec
+
+    from distributed import performance_report
+
+    if find_spec("bokeh") is None:
+        raise ClusterError("Dask's report needs bokeh, here and at the scheduler: pip install 'sdem_dist[report]'")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ClusterError(f"{path} cannot be written: it is a folder, or lies in one that does not exist")
+
+    with client.as_current(), performance_report(filename=str(path)):
+        yield
+
+
 def _client(scheduler: str, timeout: float) -> Client:
     from distributed import Client
 
