@@ -38,10 +38,7 @@ class LdaSdem(WordCountSdem):
 
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Renumber words compactly; where each occurrence has a topic, counts have to be whole."""
-        if self.inference.occurrences == "each" and documents.data.dtype.kind == "f":
-            odd = documents.data != np.rint(documents.data)
-            if odd.any():
-                raise ValueError(f"occurrences='each' needs whole counts, and an entry is {documents.data[odd][0]}")
+        lda.check_occurrences(documents, self.inference)
         return super().prepare(documents)
 
     def init(self) -> SdemState:

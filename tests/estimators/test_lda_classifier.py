@@ -97,6 +97,8 @@ def test_topics_are_named_and_drawn(tmp_path):
         ({"topic_word_prior": 0.0}, "topic_word_prior must be positive"),
         ({"doc_topic_prior": -1.0}, "doc_topic_prior must be a finite number"),
         ({"batch_size": 3}, "batch_size is of merge='sum'"),
+        ({"loss": "nll", "batch_size": 3}, "batch_size is of merge='sum'"),
+        ({"merge": "sum", "rounds_per_epoch": 3}, "batch_size sets the rounds"),
         ({"loss": "logistic"}, "loss must be one of"),
     ],
 )
@@ -108,8 +110,36 @@ def test_mistaken_settings_are_named(settings, message):
 
 def test_weights_are_no_whole_occurrences():
     X, y = random_counts()
+    model = LDAClassifier(inference="gibbs", occurrences="each", n_epochs=1)
     with pytest.raises(ValueError, match="needs whole counts"):
-        LDAClassifier(inference="gibbs", occurrences="each", n_epochs=1).fit(X * 0.5, y)
+        model.fit(X * 0.5, y)
+    model.fit(X, y)
+    for method in (model.predict, model.transform):
+        with pytest.raises(ValueError, match="needs whole counts"):
+            method(X * 0.5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"inference": "gibbs"}, {"inference": "gibbs", "occurrences": "each"}])
+def test_a_stored_zero_is_nothing(settings):
+    X, y = random_counts()
+    stored = X.copy()
+    stored.data[::5] = 0
+    bare = stored.copy()
+    bare.eliminate_zeros()
+    one, other = (LDAClassifier(n_epochs=2, **settings).fit(rows, y) for rows in (stored, bare))
+    assert stored.nnz == X.nnz  # what was passed stays as it was
+    np.testing.assert_array_equal(one.components_, other.components_)
+    np.testing.assert_array_equal(one.predict_joint_log_proba(stored), one.predict_joint_log_proba(bare))
+
+
+@pytest.mark.parametrize("batch_size", [None, 40])
+def test_nll_takes_a_step_for_every_batch(batch_size):
+    X, y = random_counts()
+    settings = {"loss": "nll", "merge": "sum", "n_epochs": 2, "evaluate_every": 0}
+    model = LDAClassifier(batch_size=batch_size, **settings).fit(X, y)
+    as_rounds = {None: 1, 40: 3}[batch_size]  # 120 documents
+    same = LDAClassifier(loss="nll", rounds_per_epoch=as_rounds, n_lanes=1, n_epochs=2, evaluate_every=0).fit(X, y)
+    np.testing.assert_allclose(model.components_, same.components_, rtol=1e-10)
 
 
 def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, monkeypatch):
