@@ -142,10 +142,19 @@ def test_nll_takes_a_step_for_every_batch(batch_size):
     np.testing.assert_allclose(model.components_, same.components_, rtol=1e-10)
 
 
-def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, monkeypatch):
+def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path):
+    from sdem_dist.storage.archive import read_archive, write_archive
+
     X, y = random_counts()
     model = LDAClassifier(n_epochs=1).fit(X, y)
     model._state = model._state._replace(words=model._state.words[:, :-1])
     model.save(tmp_path / "lda.model")
     with pytest.raises(ModelError, match="words"):
         load_model(tmp_path / "lda.model")
+    arrays, metadata = read_archive(tmp_path / "lda.model", "sdem-model")
+    arrays["words"] = np.ones((30, 6))
+    for inference in (3, {**metadata["learner"]["inference"], "method": "vb"}):
+        odd = {**metadata, "learner": {**metadata["learner"], "inference": inference}}
+        write_archive(tmp_path / "odd.model", "sdem-model", arrays, odd)
+        with pytest.raises(ModelError, match="inference is not one|vb"):
+            load_model(tmp_path / "odd.model")
