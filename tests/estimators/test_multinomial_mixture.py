@@ -145,6 +145,8 @@ def test_labels_of_a_corpus_play_no_part(corpus, tmp_path):
     assert open_corpus(tmp_path / "plain").header.classes == ()
     a, b = (MultinomialMixture(4, n_init=1, n_epochs=3).fit(c) for c in (plain, labelled))
     np.testing.assert_array_equal(a.component_log_prob_, b.component_log_prob_)
+    assert a.score(labelled) == pytest.approx(a.score(X), rel=1e-12)
+    assert a.bic(labelled) == pytest.approx(a.bic(X), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +157,8 @@ def test_labels_of_a_corpus_play_no_part(corpus, tmp_path):
         ({"training": "magic"}, "training must be one of"),
         ({"init": "labels"}, "init must be one of"),
         ({"alpha": 0.0}, "alpha must be a positive number"),
+        ({"alpha": "much"}, "alpha must be a positive number, got 'much'"),
+        ({"init_documents": 5}, "init_documents=5 is too few for k-means"),
         ({"batch_size": 10}, "batch_size means nothing with training='em'"),
         ({"n_init": 0}, "n_init must be a positive integer"),
     ],
