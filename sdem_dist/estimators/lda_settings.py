@@ -32,7 +32,7 @@ def check(estimator: Any) -> None:
         value = getattr(e, name)
         if not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"{name} must be an integer from {least} on, got {value!r}")
-    if e.burn_in >= e.n_sweeps:
+    if e.inference == "gibbs" and e.burn_in >= e.n_sweeps:
         raise ValueError(f"burn_in ({e.burn_in}) must leave some of the {e.n_sweeps} sweeps (n_sweeps)")
     if e.inference == "map" and e.occurrences != "shared" and e.n_particles == 0:
         raise ValueError("occurrences says how topics are sampled, and inference='map' does not: leave it at 'shared'")

@@ -33,6 +33,23 @@ def test_nll_finds_the_topics(inference):
     assert together.min() > 0.1 > mixed.max()
 
 
+def test_topics_of_a_class_that_has_lost_all_its_counts():
+    X, y = random_counts(n_documents=400, seed=3)
+    model = LDAClassifier(n_epochs=30, n_lanes=1, rounds_per_epoch=1)
+    model.fit(X, y, sample_weight=(y != 1).astype(float))
+    assert not model._state.totals.reshape(2, 3)[:, 1].any()
+    topics = model.topics(3)
+    np.testing.assert_allclose([sum(t.share for t in topics if t.label == k) for k in range(3)], 1.0)
+    p = np.einsum("kz,kzw->kw", np.array([t.share for t in topics]).reshape(3, 2), model.components_.reshape(3, 2, -1))
+    first = model.components_[0] * np.log(model.components_[0] / p[1:].mean(axis=0))
+    assert topics[0].telling == [f"#{w}" for w in np.argsort(-first, kind="stable")[:3]]
+
+
+def test_burn_in_is_of_sampling():
+    X, y = random_counts()
+    assert LDAClassifier(n_sweeps=2, n_epochs=1).fit(X, y).n_sweeps == 2  # fewer than the default burn_in
+
+
 def test_coherence_of_words_that_always_never_or_by_chance_meet():
     X = np.zeros((64, 6))
     X[:32, :2] = 1
