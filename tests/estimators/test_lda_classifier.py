@@ -136,6 +136,15 @@ def test_weights_are_no_whole_occurrences():
             method(X * 0.5)
 
 
+def test_weights_are_noticed_in_documents_that_another_model_has_prepared(tmp_path):
+    X, y = random_counts()
+    corpus = write_corpus(tmp_path / "c.zarr", X * 0.5, y)
+    settings = {"n_epochs": 1, "n_lanes": 4, "rounds_per_epoch": 1, "evaluate_every": 0}
+    LDAClassifier(**settings).fit(corpus)
+    with pytest.raises(ValueError, match="needs whole counts"):
+        LDAClassifier(inference="gibbs", occurrences="each", **settings).fit(corpus)
+
+
 @pytest.mark.parametrize("settings", [{}, {"inference": "gibbs"}, {"inference": "gibbs", "occurrences": "each"}])
 def test_a_stored_zero_is_nothing(settings):
     X, y = random_counts()
