@@ -307,6 +307,19 @@ def test_the_same_bits_in_threads_and_after_a_checkpoint(corpora, name, tmp_path
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [({"init": "em"}, {}), ({**SDEM, "n_em_epochs": 1}, {**SDEM, "n_em_epochs": 2})],
+    ids=["init", "n_em_epochs"],
+)
+def test_a_run_that_started_elsewhere_is_not_resumed(tmp_path, first, other):
+    MixtureClassifier(2, **{**first, "n_epochs": 2}).fit(X, Y, checkpoint=tmp_path)
+    with pytest.raises(ModelError, match="other settings"):
+        MixtureClassifier(2, **{**other, "n_epochs": 4}).fit(X, Y, checkpoint=tmp_path, resume=True)
+    free = {"n_epochs": 4, "n_jobs": 1, "evaluate_every": 0}
+    assert MixtureClassifier(2, **{**first, **free}).fit(X, Y, checkpoint=tmp_path, resume=True).n_iter_ == 4
+
+
 def test_the_same_bits_on_a_cluster(corpora):
     from distributed import Client, LocalCluster
 
