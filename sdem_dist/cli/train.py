@@ -181,7 +181,7 @@ def estimator_of(options: Mapping[str, Any]) -> Any:
     Raises
     ------
     click.UsageError
-        There is no such estimator, or it has no such parameter.
+        There is no such estimator, it has no such parameter, or one is given twice.
     """
     from sdem_dist.estimators.persistence import estimator_class, estimator_names
 
@@ -193,6 +193,8 @@ def estimator_of(options: Mapping[str, Any]) -> Any:
         name, equals, value = setting.partition("=")
         if not equals:
             raise click.UsageError(f"--set {setting}: write NAME=VALUE")
+        if name in chosen:
+            raise click.UsageError(f"--set {setting}: {name} is given twice")
         try:
             chosen[name] = json.loads(value)
         except ValueError:
@@ -201,4 +203,4 @@ def estimator_of(options: Mapping[str, Any]) -> Any:
     for name in chosen:
         if name not in known:
             raise click.UsageError(f"{options['estimator']} has no {name}; it has {', '.join(known)}")
-    return made.set_params(**chosen, verbose=not options["quiet"])
+    return made.set_params(**{"verbose": not options["quiet"], **chosen})

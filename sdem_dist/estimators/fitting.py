@@ -21,6 +21,7 @@ from sdem_dist.engine.scoring import evaluate, groups_of
 from sdem_dist.engine.tasks import Source, Timed
 from sdem_dist.engine.trainer import Monitoring, train
 from sdem_dist.estimators import inputs, settings
+from sdem_dist.estimators.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 SMALL = 100_000
 """Entries under which threads cost more than they save."""
+
+
+_FREE = ("n_epochs", "evaluate_every", "patience", "n_jobs", "random_state", "verbose")
+"""Parameters that do not decide where a run starts; the seed is the plan's and the learner's."""
 
 
 @contextmanager
@@ -91,7 +96,8 @@ def fit_state(
     if estimator.patience is not None:
         stopping = (estimator.patience, watch.every, held_out.identity)
     shape = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}  # a resumed run may go further
-    run = fingerprint(asdict(learner), shape, source.identity, stopping)
+    start = None if initial is None else {k: plain(v) for k, v in estimator.get_params(False).items() if k not in _FREE}
+    run = fingerprint(asdict(learner), shape, source.identity, stopping, start)
     checkpoints = Checkpoints(checkpoint, options.checkpoint_rounds, options.checkpoint_seconds) if checkpoint else None
     if checkpoints is not None and not resume:
         checkpoints.refuse_earlier_run()

@@ -183,7 +183,9 @@ def _accepted(estimator: Any) -> dict[str, Any]:
 
 
 def non_negative_csr(estimator: Any, X: Any) -> sp.csr_matrix:
-    """Return `X` as CSR with distinct ascending indices.
+    """Return `X` as CSR with distinct ascending indices and without stored zeros.
+
+    What is random depends on what a document holds, and a stored zero is nothing.
 
     Raises
     ------
@@ -196,9 +198,10 @@ def non_negative_csr(estimator: Any, X: Any) -> sp.csr_matrix:
         raise ValueError(
             f"{what} in data passed to {type(estimator).__name__} (input X): row {row[0]} (from 0) holds {row[1]}; {FIT}"
         )
-    if not X.has_canonical_format:
+    if not X.has_canonical_format or (X.data == 0).any():
         X = X.copy()
         X.sum_duplicates()
+        X.eliminate_zeros()
     return X
 
 

@@ -57,7 +57,7 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
     evaluate_every, patience, n_jobs, random_state, verbose
         As for `MultinomialNB`. Classes whose weight is not above `tolerance` are not updated.
     batch_size : int, default=None
-        Documents of a round for ``merge="sum"`` (None: 128).
+        Documents of a round for ``merge="sum"`` (None: 128), whatever the loss.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ def check(estimator: Any) -> None:
         value = getattr(e, name)
         if not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"{name} must be an integer from {least} on, got {value!r}")
-    if e.burn_in >= e.n_sweeps:
+    if e.inference == "gibbs" and e.burn_in >= e.n_sweeps:
         raise ValueError(f"burn_in ({e.burn_in}) must leave some of the {e.n_sweeps} sweeps (n_sweeps)")
     if e.inference == "map" and e.occurrences != "shared" and e.n_particles == 0:
         raise ValueError("occurrences says how topics are sampled, and inference='map' does not: leave it at 'shared'")
@@ -44,14 +44,16 @@ def check(estimator: Any) -> None:
         settings.not_negative(e, name)
         if value == 0:
             raise ValueError(f"{name} must be positive: the prior keeps probabilities off 0")
-    if e.merge == "mean" and e.loss != "nll" and e.batch_size is not None:
-        raise ValueError("batch_size is of merge='sum': lanes that are averaged take a step a document")
+    if e.merge == "mean" and e.batch_size is not None:
+        raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
 
 
 def plan(estimator: Any, n_documents: int, seed: int) -> Plan:
     """Return the plan of a run; NLL takes one step a round, of an eighth of the documents if nothing else is said."""
     e = estimator
-    if e.loss == "nll" and e.merge == "mean":
+    if e.merge == "sum":
+        return settings.summing_plan(e, n_documents, seed, min(e.batch_size or settings.SUM_BATCH, n_documents))
+    if e.loss == "nll":
         rounds = e.rounds_per_epoch or settings.default_rounds(n_documents)
         return Plan(n_documents, e.n_epochs, rounds, e.n_lanes or settings.default_lanes(n_documents, rounds), seed)
     return settings.plan(e, n_documents, seed)

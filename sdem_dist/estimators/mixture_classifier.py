@@ -64,8 +64,8 @@ class MixtureClassifier(SdemClassifier):
         Over-relaxation: exponents grow by a fifth a pass while the likelihood does not fall. On a fall the pass counts for
         nothing, and the plain update of the best point is taken ("multiplicative").
     dtype : {"float64", "float32"}, default="float64"
-        Of products and posteriors. float32 is about twice as fast and bounds a fall by its own, coarser rounding
-        ("multiplicative").
+        Of products and posteriors. float32 is about twice as fast and bounds a fall by its own, coarser rounding; it is for
+        tables ("multiplicative").
     loss : {"ncll", "hinge", "nll"}, default="ncll"
         For "sdem".
     n_em_epochs : int, default=10
@@ -185,6 +185,10 @@ class MixtureClassifier(SdemClassifier):
             self._sparse = X.header.layout == SPARSE if isinstance(X, Corpus) else sp.issparse(rows)
             if self._sparse and self.expand:
                 raise ValueError("expand multiplies columns of tables, and X is sparse: pass it dense")
+            if self._sparse and self.dtype != "float64":
+                raise ValueError(
+                    f"dtype={self.dtype!r} is for tables, and X is sparse: leave it at 'float64', or pass X dense"
+                )
         else:
             self._sparse = self.components == "multinomial"
         return super()._training_source(X, y, sample_weight, client)
@@ -264,7 +268,8 @@ class MixtureClassifier(SdemClassifier):
         transform = self._learner.transform
         if self._sparse:
             return np.asarray(self._learner.scores(self._parameters, transform.sparse(documents)))
-        rows = transform.dense(np.asarray(documents, self._learner.dtype))
+        # In C order as in training: sums along a row would round otherwise.
+        rows = transform.dense(np.ascontiguousarray(documents, self._learner.dtype))
         return np.asarray(self._learner.scores(self._parameters, rows))
 
     @available_if(_has_density)

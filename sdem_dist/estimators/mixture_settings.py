@@ -116,7 +116,7 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     elif isinstance(n_components, int | np.integer):
         numbers = [n_components] * len(classes)
     else:
-        numbers = list(n_components)
+        numbers = list(n_components) if np.iterable(n_components) else []
     right = len(numbers) == len(classes) and all(isinstance(n, int | np.integer) and n >= 1 for n in numbers)
     if not right:
         raise ValueError(f"n_components must be a positive integer, or one for each class, got {n_components!r}")

@@ -43,7 +43,7 @@ def weights_at_examples(
     source: Source, survey: SurveyResult, numbers: tuple[int, ...], owners: tuple[int, ...], transform: RowTransform
 ) -> MixtureWeights:
     """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6); no owners: shared components."""
-    positions = np.concatenate(examples_of(survey, numbers))
+    positions = np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
     theta = transform.dense(rows_at(source, positions))
     log_weights = np.zeros((len(source.classes), len(theta)))
     if owners:
@@ -94,7 +94,7 @@ def features_at_examples(
 
     A class of one component is the class.
     """
-    positions = examples_of(survey, numbers)
+    positions = examples_of(survey, numbers, source.classes.tolist())
     owners = np.repeat(np.arange(len(numbers)), numbers)
     rows = model.features(rows_at(source, np.concatenate(positions)))
     of_class = classes.mu[owners]
@@ -130,7 +130,7 @@ def counts_at_examples(
     owners = np.repeat(np.arange(len(numbers)), numbers)
     shares = 1.0 / np.asarray(numbers)[owners]
     start = words[:, owners] * shares
-    for j, position in enumerate(np.concatenate(examples_of(survey, numbers))):
+    for j, position in enumerate(np.concatenate(examples_of(survey, numbers, source.classes.tolist()))):
         row = rows_at(source, [position])[0]
         if numbers[owners[j]] > 1 and row.any():
             start[:, j] = 0.5 * (start[:, j] + start[:, j].sum() * row / row.sum())

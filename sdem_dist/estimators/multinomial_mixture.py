@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
                 raise ValueError(f"{name} must be a positive integer, got {value!r}")
         for name in ("batch_size", "patience", "n_jobs"):
             positive_integers_or_none(self, name)
-        if not 0 < self.alpha < np.inf:
+        if not (isinstance(self.alpha, Real) and 0 < float(self.alpha) < np.inf):
             raise ValueError(f"alpha must be a positive number, got {self.alpha!r}")
         if self.batch_size is not None and self.training == "em":
             raise ValueError("batch_size means nothing with training='em': leave it at None")
@@ -155,6 +156,11 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
             raise ValueError(f"evaluate_every must be an integer that is not negative, got {self.evaluate_every!r}")
         if source.n_documents < self.n_components:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
+        if self.init == "k-means" and self.init_documents < self.n_components:
+            raise ValueError(
+                f"init_documents={self.init_documents} is too few for k-means to find n_components={self.n_components} "
+                "clusters in: raise it"
+            )
 
     def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> inputs.Source:
         source = inputs.unlabelled_source(self, X, sample_weight, client, reset=True)
@@ -240,7 +246,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
         from scipy.special import softmax
 
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), int(self.n_components))
+        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self._learner.n_classes)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return ln p(d) of each document, without the multinomial coefficient, shape (n_samples,)."""
@@ -248,13 +254,17 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
         return marginal_log_likelihood(self._scores(X))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean of ln p(d)."""
+        """Return the mean of ln p(d) of documents in memory or of a corpus."""
+        if isinstance(X, Corpus):
+            return -self.evaluate(X)["nll"]
         return float(self.score_samples(X).mean())
 
     def bic(self, X: Any) -> float:
-        """Return the Bayesian information criterion on documents; the lower the better."""
-        n_parameters = self.n_components - 1 + self.n_components * (self.n_features_in_ - 1)
-        scores = self.score_samples(X)
+        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
+        check_is_fitted(self)
+        n_components = self._learner.n_classes
+        n_parameters = n_components - 1 + n_components * (self.n_features_in_ - 1)
+        scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
         return float(n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
 
     def sample(

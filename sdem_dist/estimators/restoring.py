@@ -13,6 +13,7 @@ from sdem_dist.learners.lda import LdaSdem
 from sdem_dist.learners.regression import GaussianRegression
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.word_counts import SdemState
+from sdem_dist.models.lda import Inference
 
 
 def restore_multinomial(
@@ -86,6 +87,9 @@ def restore_lda(
         An array has another shape than the settings say, or holds what no model does.
     """
     learner = LdaSdem(**settings)
+    if not isinstance(learner.inference, Inference):
+        raise ValueError("its inference is not one of topics")
+    _ = learner.inference.how  # fails where a name is unknown
     state = SdemState(*(as_field(arrays[f]) for f in SdemState._fields))
     _check_counts(learner, state, learner.n_topics * learner.n_classes)
     if learner.n_features != n_features:

@@ -49,8 +49,11 @@ def _restore_multiplicative(
         right = log_weights.shape == (learner.n_classes, learner.n_components) and (log_weights < np.inf).all()
         if not (right and np.isfinite(log_weights).any(axis=1).all()):
             raise ValueError(f"array '{prefix}log_weights' does not hold the weights of the components")
-    if any(v.dtype != np.float64 for v in values.values()) or values["path"].ndim != 1:
+    shapes = {name: v.shape for name, v in values.items() if not name.endswith(("theta", "log_weights", "path"))}
+    if any(v.dtype != np.float64 for v in values.values()) or values["path"].ndim != 1 or any(shapes.values()):
         raise ValueError("an array has another dtype or shape than a state's")
+    if learner.dtype not in ("float64", "float32") or not 0.0 < learner.eta < np.inf:
+        raise ValueError(f"the dtype {learner.dtype!r} or eta {learner.eta!r} is none that a training has")
     fields: list[Any] = [float(v) if v.ndim == 0 else v for v in values.values()]
     return learner, MultiplicativeState(*fields)
 

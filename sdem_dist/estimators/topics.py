@@ -31,7 +31,8 @@ def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
 
     n_classes, n_topics = len(estimator.classes_), estimator._learner.n_topics
     p = estimator.components_.reshape(n_classes, n_topics, -1)
-    totals = estimator._parameters.totals.reshape(n_topics, n_classes).T
+    totals = estimator._parameters.totals + estimator._parameters.gamma * p.shape[2]  # a class may have lost all counts
+    totals = totals.reshape(n_topics, n_classes).T
     shares = totals / totals.sum(axis=1, keepdims=True)
     of_class = np.einsum("kz,kzw->kw", shares, p)
     names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[2])]

@@ -140,9 +140,9 @@ def run_documents(
             continue
         stale = True
         for k in range(first, first + n_chosen):
-            factor = rho * weights[d] * step[k]
-            if abs(factor) <= tolerance:
+            if weights[d] * abs(step[k]) <= tolerance:
                 continue
+            factor = rho * weights[d] * step[k]
             if learn_prior:
                 class_counts[k] = max(class_counts[k] + factor, 0.0)
             for j in range(start, stop):

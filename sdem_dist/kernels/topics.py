@@ -191,7 +191,7 @@ def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta)
         total = 0.0
         for z in range(n_topics):
             total += q[j, z]
-        for z in range(n_topics):
+        for z in range(n_topics if total > 0.0 else 0):  # a word that is stored and does not occur keeps zeros
             q[j, z] /= total
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,12 +37,14 @@ class LdaSdem(WordCountSdem):
     inference: lda.Inference = field(default_factory=lda.Inference)
     noise: float = 0.1
 
+    @property
+    def cache_key(self) -> str:
+        """Prepared documents are checked where each occurrence has a topic."""
+        return f"{super().cache_key}{' whole' if self.inference.occurrences == 'each' else ''}"
+
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Renumber words compactly; where each occurrence has a topic, counts have to be whole."""
-        if self.inference.occurrences == "each" and documents.data.dtype.kind == "f":
-            odd = documents.data != np.rint(documents.data)
-            if odd.any():
-                raise ValueError(f"occurrences='each' needs whole counts, and an entry is {documents.data[odd][0]}")
+        lda.check_occurrences(documents, self.inference)
         return super().prepare(documents)
 
     def init(self) -> SdemState:
@@ -117,6 +119,8 @@ class LdaSdem(WordCountSdem):
         rows = np.zeros((len(local.words), self.n_topics * self.n_classes))
         class_counts = np.zeros(self.n_classes)
         parameters = self.parameters(state, local.words)
+        # NLL asks for no scores, and so for no particles.
+        how = replace(self.inference, n_particles=0 if self.loss == "nll" else self.inference.n_particles).how
         kernel.add_expected_statistics(
             documents.data,
             documents.indices,
@@ -131,7 +135,7 @@ class LdaSdem(WordCountSdem):
             self.n_features,
             KERNEL_LOSS[self.loss],
             self.tolerance,
-            self.inference.how,
+            how,
             rows,
             class_counts,
         )

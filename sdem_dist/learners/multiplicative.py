@@ -121,9 +121,17 @@ class Multiplicative:
         return MultiplicativeState(*weights, *weights, *weights, -np.inf, 1.0, 1.0, 0.0, np.empty(0))
 
     def prepare(self, documents: DenseDocuments | Documents) -> SortedDocuments:
-        """Sort labelled documents by class and transform them; class weights are folded into document weights."""
+        """Sort labelled documents by class and transform them; class weights are folded into document weights.
+
+        Raises
+        ------
+        ValueError
+            There are no labels, or a table has a value that is negative or missing.
+        """
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
+        if isinstance(documents, DenseDocuments) and not (documents.values >= 0).all():
+            raise ValueError("a value is negative or missing, and training='multiplicative' takes neither")
         order = np.argsort(documents.labels, kind="stable")
         order = order[documents.labels[order] >= 0]
         labels = documents.labels[order]

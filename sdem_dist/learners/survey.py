@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -125,18 +125,22 @@ class Survey:
         return {}
 
 
-def examples_of(survey: SurveyResult, n: Sequence[int]) -> list[np.ndarray]:
+def examples_of(survey: SurveyResult, n: Sequence[int], classes: Sequence[Any] = ()) -> list[np.ndarray]:
     """Return the positions of so many examples of each class, as ints; where documents are fewer, some come again.
 
     Raises
     ------
     ValueError
-        A class has no document.
+        A class has no document; the message names it as `classes` does.
     """
     found = []
     for k, (keys, positions, wanted) in enumerate(zip(survey.keys, survey.positions, n, strict=True)):
         there = positions[np.isfinite(keys)].astype(np.int64)
         if not len(there):
-            raise ValueError(f"class number {k} (from 0) has no training document to start a component at")
+            name = repr(classes[k]) if len(classes) else f"number {k} (from 0)"
+            raise ValueError(
+                f"class {name} has no training document of positive weight, and its components start at one: add documents "
+                "of the class, or leave it out of the classes"
+            )
         found.append(np.resize(there, wanted))
     return found

@@ -69,6 +69,14 @@ class LdaParameters(NamedTuple):
         return len(self.totals) // len(self.log_prior)
 
 
+def check_occurrences(documents: Documents, inference: Inference) -> None:
+    """Raise ValueError if each occurrence is to have a topic and counts are not whole."""
+    if inference.occurrences == "each" and documents.data.dtype.kind == "f":
+        odd = documents.data != np.rint(documents.data)
+        if odd.any():
+            raise ValueError(f"occurrences='each' needs whole counts, and an entry is {documents.data[odd][0]}")
+
+
 def log_word_probabilities(parameters: LdaParameters) -> np.ndarray:
     """Return ln p(word | topic, class), shape (n_classes, n_topics, n_words)."""
     p = parameters
@@ -96,7 +104,13 @@ def joint_scores(
     -------
     scores : ndarray of shape (n_documents, n_classes), float64
     proportions : ndarray of shape (n_documents, n_topics, n_classes), float64
+
+    Raises
+    ------
+    ValueError
+        Each occurrence is to have a topic, and an entry is no whole number.
     """
+    check_occurrences(documents, inference)
     p: Any = parameters
     scores = np.empty((documents.n_documents, len(p.log_prior)))
     thetas = np.empty((documents.n_documents, p.n_topics, len(p.log_prior)))

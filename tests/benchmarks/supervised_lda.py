@@ -72,7 +72,7 @@ def peers(train: Reviews, test: Reviews) -> None:
     a, b = (part._replace(X=lda.transform(part.X)) for part in (train, test))
     print(f"BP-LDA's topics, linear: AUC {linear(auc, a, b):.4f}, R2 {linear(r2, a, b):.4f}", flush=True)
     for name, measure, cls in (("AUC", auc, MLPClassifier), ("R2", r2, MLPRegressor)):
-        network = cls((20,), early_stopping=True, n_iter_no_change=3, max_iter=30, random_state=0)
+        network = cls(hidden_layer_sizes=(20,), early_stopping=True, n_iter_no_change=3, max_iter=30, random_state=0)
         best = tuned(measure, network, "alpha", (1e-3, 1e-1, 1.0), train)
         print(f"MLP with 20 hidden units, {name}: {measure(best, train, test):.4f}", flush=True)
 

@@ -15,6 +15,7 @@ import accuracy
 import choose_defaults
 import corpora
 import large
+import lda
 import speed
 
 
@@ -45,6 +46,22 @@ def test_defaults_are_chosen_on_held_out_thirds(split):
     weighted = corpora.tfidf(split, norm=3.0)
     assert np.allclose(np.sqrt(weighted.X.multiply(weighted.X).sum(axis=1)), 3.0)
     assert 0.6 < choose_defaults.cross_validated(weighted, one_fold=False, n_epochs=2) <= 1.0
+
+
+def test_classes_with_topics(split):
+    assert set(lda.ROWS) > {"NCLL-LDA", "NLL-LDA", "naive Bayes, NCLL", "LinearSVC"}
+    found = lda.accuracies(split, lda.ROWS["NCLL-LDA"], starts=2)
+    assert len(found) == 2 and min(found) > 0.6
+    assert lda.spread([0.5, 0.7]) == "0.6000 (0.5000 to 0.7000)"
+    for settings in lda.CANDIDATES.values():
+        assert 0.4 < lda.cross_validated(split, {**settings, "n_epochs": 2}, folds=2) <= 1.0
+    assert "3 classes, seconds an epoch" in lda.skipping(split, repeats=1, n_epochs=1)
+    assert all(rate > 0 for rate in lda.sampler(split, 3, repeats=1, sweeps=2).values())
+
+
+def test_the_supervised_peer_of_topics(split):
+    pytest.importorskip("tomotopy", reason="the peer is measured where it is installed")
+    assert 0.0 <= lda.slda(split, 0, n_topics=3, iterations=20) <= 1.0
 
 
 def test_large_corpora_are_perturbed_copies(tmp_path, monkeypatch):

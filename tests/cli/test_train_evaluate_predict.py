@@ -307,7 +307,8 @@ def test_predict_reads_standard_input_in_its_encoding(made):
 def test_other_estimators_are_trained_and_used(made, tmp_path):
     corpus, model = str(made / "docs.zarr"), tmp_path / "m"
     options = ("--estimator", "LDAClassifier", "--set", "n_topics=3", "--set", "inference=gibbs", "--epochs", "2")
-    assert "LDAClassifier, 2 epochs; training accuracy" in ok("train", corpus, str(model), *options, "--quiet")
+    shown = ok("train", corpus, str(model), *options, "--set", "verbose=false")
+    assert "LDAClassifier, 2 epochs; training accuracy" in shown
     loaded = load_model(model)
     assert (loaded.n_topics, loaded.inference, loaded.n_epochs, loaded.loss) == (3, "gibbs", 2, "ncll")
     assert "accuracy" in ok("evaluate", str(model), corpus)
@@ -320,6 +321,7 @@ def test_other_estimators_are_trained_and_used(made, tmp_path):
         (["--estimator", "Perceptron"], "choose one of MultinomialNB"),
         (["--set", "n_topics=3"], "MultinomialNB has no n_topics; it has"),
         (["--set", "loss"], "write NAME=VALUE"),
+        (["--loss", "hinge", "--set", "loss=ncll"], "loss is given twice"),
         (["--estimator", "LDAClassifier", "--alpha", "2"], "LDAClassifier has no alpha"),
     ],
 )

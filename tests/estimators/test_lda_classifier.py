@@ -33,6 +33,23 @@ def test_nll_finds_the_topics(inference):
     assert together.min() > 0.1 > mixed.max()
 
 
+def test_topics_of_a_class_that_has_lost_all_its_counts():
+    X, y = random_counts(n_documents=400, seed=3)
+    model = LDAClassifier(n_epochs=30, n_lanes=1, rounds_per_epoch=1)
+    model.fit(X, y, sample_weight=(y != 1).astype(float))
+    assert not model._state.totals.reshape(2, 3)[:, 1].any()
+    topics = model.topics(3)
+    np.testing.assert_allclose([sum(t.share for t in topics if t.label == k) for k in range(3)], 1.0)
+    p = np.einsum("kz,kzw->kw", np.array([t.share for t in topics]).reshape(3, 2), model.components_.reshape(3, 2, -1))
+    first = model.components_[0] * np.log(model.components_[0] / p[1:].mean(axis=0))
+    assert topics[0].telling == [f"#{w}" for w in np.argsort(-first, kind="stable")[:3]]
+
+
+def test_burn_in_is_of_sampling():
+    X, y = random_counts()
+    assert LDAClassifier(n_sweeps=2, n_epochs=1).fit(X, y).n_sweeps == 2  # fewer than the default burn_in
+
+
 def test_coherence_of_words_that_always_never_or_by_chance_meet():
     X = np.zeros((64, 6))
     X[:32, :2] = 1
@@ -97,6 +114,8 @@ def test_topics_are_named_and_drawn(tmp_path):
         ({"topic_word_prior": 0.0}, "topic_word_prior must be positive"),
         ({"doc_topic_prior": -1.0}, "doc_topic_prior must be a finite number"),
         ({"batch_size": 3}, "batch_size is of merge='sum'"),
+        ({"loss": "nll", "batch_size": 3}, "batch_size is of merge='sum'"),
+        ({"merge": "sum", "rounds_per_epoch": 3}, "batch_size sets the rounds"),
         ({"loss": "logistic"}, "loss must be one of"),
     ],
 )
@@ -108,14 +127,60 @@ def test_mistaken_settings_are_named(settings, message):
 
 def test_weights_are_no_whole_occurrences():
     X, y = random_counts()
+    model = LDAClassifier(inference="gibbs", occurrences="each", n_epochs=1)
     with pytest.raises(ValueError, match="needs whole counts"):
-        LDAClassifier(inference="gibbs", occurrences="each", n_epochs=1).fit(X * 0.5, y)
+        model.fit(X * 0.5, y)
+    model.fit(X, y)
+    for method in (model.predict, model.transform):
+        with pytest.raises(ValueError, match="needs whole counts"):
+            method(X * 0.5)
 
 
-def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, monkeypatch):
+def test_weights_are_noticed_in_documents_that_another_model_has_prepared(tmp_path):
+    X, y = random_counts()
+    corpus = write_corpus(tmp_path / "c.zarr", X * 0.5, y)
+    settings = {"n_epochs": 1, "n_lanes": 4, "rounds_per_epoch": 1, "evaluate_every": 0}
+    LDAClassifier(**settings).fit(corpus)
+    with pytest.raises(ValueError, match="needs whole counts"):
+        LDAClassifier(inference="gibbs", occurrences="each", **settings).fit(corpus)
+
+
+@pytest.mark.parametrize("settings", [{}, {"inference": "gibbs"}, {"inference": "gibbs", "occurrences": "each"}])
+def test_a_stored_zero_is_nothing(settings):
+    X, y = random_counts()
+    stored = X.copy()
+    stored.data[::5] = 0
+    bare = stored.copy()
+    bare.eliminate_zeros()
+    one, other = (LDAClassifier(n_epochs=2, **settings).fit(rows, y) for rows in (stored, bare))
+    assert stored.nnz == X.nnz  # what was passed stays as it was
+    np.testing.assert_array_equal(one.components_, other.components_)
+    np.testing.assert_array_equal(one.predict_joint_log_proba(stored), one.predict_joint_log_proba(bare))
+
+
+@pytest.mark.parametrize("batch_size", [None, 40])
+def test_nll_takes_a_step_for_every_batch(batch_size):
+    X, y = random_counts()
+    settings = {"loss": "nll", "merge": "sum", "n_epochs": 2, "evaluate_every": 0}
+    model = LDAClassifier(batch_size=batch_size, **settings).fit(X, y)
+    as_rounds = {None: 1, 40: 3}[batch_size]  # 120 documents
+    same = LDAClassifier(loss="nll", rounds_per_epoch=as_rounds, n_lanes=1, n_epochs=2, evaluate_every=0).fit(X, y)
+    np.testing.assert_allclose(model.components_, same.components_, rtol=1e-10)
+
+
+def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path):
+    from sdem_dist.storage.archive import read_archive, write_archive
+
     X, y = random_counts()
     model = LDAClassifier(n_epochs=1).fit(X, y)
     model._state = model._state._replace(words=model._state.words[:, :-1])
     model.save(tmp_path / "lda.model")
     with pytest.raises(ModelError, match="words"):
         load_model(tmp_path / "lda.model")
+    arrays, metadata = read_archive(tmp_path / "lda.model", "sdem-model")
+    arrays["words"] = np.ones((30, 6))
+    for inference in (3, {**metadata["learner"]["inference"], "method": "vb"}):
+        odd = {**metadata, "learner": {**metadata["learner"], "inference": inference}}
+        write_archive(tmp_path / "odd.model", "sdem-model", arrays, odd)
+        with pytest.raises(ModelError, match="inference is not one|vb"):
+            load_model(tmp_path / "odd.model")

@@ -154,6 +154,7 @@ def test_components_by_class():
         ({"training": "magic"}, "training must be one of"),
         ({"n_components": 0}, "n_components must be a positive integer"),
         ({"n_components": [1, 2]}, "or one for each class"),
+        ({"n_components": None}, "or one for each class"),
         ({"n_components": {"a": 1}}, "other classes than there are"),
         ({"loss": "hinge"}, "loss means nothing with training='multiplicative'"),
         ({"training": "em", "scaling": None}, "scaling means nothing with training='em'"),
@@ -175,6 +176,8 @@ def test_values_that_have_no_place(tmp_path):
         MixtureClassifier().fit(np.where(np.arange(len(X))[:, None] == 3, -1.0, X), Y)
     with pytest.raises(ValueError, match="expand multiplies columns of tables"):
         MixtureClassifier(expand=True).fit(sp.csr_matrix(X), Y)
+    with pytest.raises(ValueError, match="dtype='float32' is for tables"):
+        MixtureClassifier(dtype="float32").fit(sp.csr_matrix(X), Y)
     write_corpus(tmp_path / "c", np.where(X == 1, np.nan, X), Y, dense=True)
     from sdem_dist import open_corpus
 
@@ -199,6 +202,40 @@ def test_damaged_model_files_are_refused(fitted, tmp_path):
         write_archive(tmp_path / "odd", "sdem-model", arrays, metadata)
         with pytest.raises(ModelError, match="do not fit together"):
             load_model(tmp_path / "odd")
+    fitted["multiplicative"].save(tmp_path / "m")
+    arrays, metadata = read_archive(tmp_path / "m", "sdem-model")
+    for field, value in (("dtype", "int8"), ("eta", -1.0)):
+        odd = {**metadata, "learner": {**metadata["learner"], field: value}}
+        write_archive(tmp_path / "odd", "sdem-model", arrays, odd)
+        with pytest.raises(ModelError, match="dtype 'int8'|eta -1.0"):
+            load_model(tmp_path / "odd")
+    write_archive(tmp_path / "odd", "sdem-model", {**arrays, "factor": np.ones(2)}, metadata)
+    with pytest.raises(ModelError, match="another dtype or shape"):
+        load_model(tmp_path / "odd")
+
+
+@pytest.mark.parametrize("values", [-X, np.where(X == 1, np.nan, X)], ids=["negative", "missing"])
+def test_corpora_with_values_that_have_no_place_are_not_evaluated(fitted, values, tmp_path):
+    corpus = write_corpus(tmp_path / "c", values, Y, dense=True)
+    with pytest.raises(ValueError, match="negative or missing"):
+        fitted["multiplicative"].evaluate(corpus)
+    with pytest.raises(ValueError, match="negative or missing"):
+        MixtureClassifier(2, n_epochs=2).fit(X, Y, validation=corpus)
+
+
+@pytest.mark.parametrize("settings", [{}, EM, {**EM, "components": "multinomial"}])
+def test_a_class_without_weight_is_named(settings):
+    with pytest.raises(ValueError, match="class 'b' has no training document of positive weight"):
+        MixtureClassifier(2, n_epochs=2, **settings).fit(X, Y, sample_weight=(Y != "b").astype(float))
+
+
+def test_predictions_do_not_depend_on_the_layout_of_memory():
+    rng = np.random.default_rng(0)
+    wide, labels = rng.random((50, 300)), np.arange(50) % 3
+    model = MixtureClassifier(2, n_epochs=3).fit(wide, labels)
+    np.testing.assert_array_equal(
+        model.predict_joint_log_proba(np.asfortranarray(wide)), model.predict_joint_log_proba(wide)
+    )
 
 
 @pytest.mark.parametrize("settings", [{"n_epochs": 30}, {**EM, "n_epochs": 10}, {**EM, "components": "multinomial"}])
@@ -268,6 +305,19 @@ def test_the_same_bits_in_threads_and_after_a_checkpoint(corpora, name, tmp_path
     resumed = MixtureClassifier(2, evaluate_every=2, **settings).fit(corpora[dense], checkpoint=kept, resume=True)
     for a, b in zip(resumed._state, one._state, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [({"init": "em"}, {}), ({**SDEM, "n_em_epochs": 1}, {**SDEM, "n_em_epochs": 2})],
+    ids=["init", "n_em_epochs"],
+)
+def test_a_run_that_started_elsewhere_is_not_resumed(tmp_path, first, other):
+    MixtureClassifier(2, **{**first, "n_epochs": 2}).fit(X, Y, checkpoint=tmp_path)
+    with pytest.raises(ModelError, match="other settings"):
+        MixtureClassifier(2, **{**other, "n_epochs": 4}).fit(X, Y, checkpoint=tmp_path, resume=True)
+    free = {"n_epochs": 4, "n_jobs": 1, "evaluate_every": 0}
+    assert MixtureClassifier(2, **{**first, **free}).fit(X, Y, checkpoint=tmp_path, resume=True).n_iter_ == 4
 
 
 def test_the_same_bits_on_a_cluster(corpora):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
 from sdem_dist import ModelError, MultinomialMixture, cluster_scores, load_model, open_corpus, write_corpus
+from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.learners.protocol import Lane
 
 
 def documents(n=600, n_words=60, n_topics=4, seed=0):
@@ -72,9 +75,26 @@ def test_em_never_lowers_its_objective():
 
 def test_restarts_are_chosen_by_their_objective():
     settings = {"init": "examples", "n_init_epochs": 30, "n_epochs": 1}
-    several = MultinomialMixture(4, n_init=4, **settings).fit(X).lower_bound_
-    single = MultinomialMixture(4, n_init=1, **settings).fit(X).lower_bound_
-    assert several >= single
+    several = MultinomialMixture(8, n_init=4, **settings).fit(X).lower_bound_
+    # Start i of several is the only start of another seed.
+    each = [MultinomialMixture(8, n_init=1, random_state=i << 20, **settings).fit(X).lower_bound_ for i in range(4)]
+    assert max(each) > each[0] > min(each)
+    assert several == pytest.approx(max(each), rel=1e-12)
+
+
+def test_a_step_of_online_em_goes_some_way_to_the_maximum_of_its_documents():
+    model = MultinomialMixture(4, n_init=1, n_epochs=1).fit(X)
+    em, state = model._learner, model._state._replace(t=600.0)  # after one round of these
+    corpus = MemoryCorpus(X, None, (), shuffle=False)
+    for stop in (600, 300):
+        part = em.map(state, em.prepare(corpus.read(0, stop)), Lane(0, 0, 0, 0, stop, stop))
+        rho = (600 / stop + 2) ** -0.7
+        best = np.full(state.words.shape, em.alpha)
+        best[part.words] += 600 / stop * part.rows
+        after = replace(em, online=True).update(state, part)
+        np.testing.assert_allclose(after.words, (1 - rho) * state.words + rho * best, rtol=1e-12)
+        np.testing.assert_allclose(after.totals, after.words.sum(axis=0), rtol=1e-12)
+        assert after.t == 600 + stop
 
 
 def test_the_right_number_of_clusters_has_the_best_bic():
@@ -145,6 +165,8 @@ def test_labels_of_a_corpus_play_no_part(corpus, tmp_path):
     assert open_corpus(tmp_path / "plain").header.classes == ()
     a, b = (MultinomialMixture(4, n_init=1, n_epochs=3).fit(c) for c in (plain, labelled))
     np.testing.assert_array_equal(a.component_log_prob_, b.component_log_prob_)
+    assert a.score(labelled) == pytest.approx(a.score(X), rel=1e-12)
+    assert a.bic(labelled) == pytest.approx(a.bic(X), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +177,8 @@ def test_labels_of_a_corpus_play_no_part(corpus, tmp_path):
         ({"training": "magic"}, "training must be one of"),
         ({"init": "labels"}, "init must be one of"),
         ({"alpha": 0.0}, "alpha must be a positive number"),
+        ({"alpha": "much"}, "alpha must be a positive number, got 'much'"),
+        ({"init_documents": 5}, "init_documents=5 is too few for k-means"),
         ({"batch_size": 10}, "batch_size means nothing with training='em'"),
         ({"n_init": 0}, "n_init must be a positive integer"),
     ],

@@ -52,6 +52,17 @@ def test_the_printed_equation_18_samples_something_else():
     assert np.abs(q - expected).max() > 0.05
 
 
+def test_a_word_that_does_not_occur_draws_nothing():
+    beta, counts = short_document(0)
+    counts[2] = 0.0
+    q, theta = np.empty_like(beta), np.empty(3)
+    for positions in (np.arange(5), np.array([0, 1, 3, 4])):
+        topics.gibbs(beta, positions, counts[positions], 0.4, topics.EXACT, 20, 3, np.uint64(1), q, theta)
+        assert np.isfinite(q).all()
+        np.testing.assert_allclose(q.sum(axis=1), counts > 0)
+        np.testing.assert_allclose(theta.sum(), 1.0)
+
+
 @pytest.mark.parametrize(
     ("seed", "largest", "alpha", "within"), [(0, 1, 0.5, 0.03), (1, 3, 0.1, 0.03), (2, 25, 1.0, 0.15)]
 )

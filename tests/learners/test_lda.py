@@ -29,6 +29,13 @@ def test_one_topic_a_class_is_naive_bayes(loss, merge, inference):
     np.testing.assert_allclose(ours.predict_joint_log_proba(X), theirs.predict_joint_log_proba(X), rtol=1e-8)
 
 
+def test_small_steps_skip_no_classes():
+    X, y = random_counts(seed=2)
+    shared = {"n_epochs": 10, "step_decay": 1e4}  # steps fall to 1e-7, below the tolerance for weights
+    ours, theirs = LDAClassifier(n_topics=1, **shared).fit(X, y), MultinomialNB(**shared).fit(X, y)
+    np.testing.assert_allclose(np.log(ours.components_), theirs.feature_log_prob_, rtol=1e-10)
+
+
 def test_one_topic_and_nll_is_naive_bayes_by_counting():
     X, y = random_counts(seed=3)
     # The prior stands in the start; without steps that add to gamma it counts once, as in the closed form.

@@ -41,11 +41,20 @@ def test_examples_are_distinct_documents_of_their_class_that_weigh_something():
     assert len(set(anywhere)) == 4
 
 
+def test_examples_are_drawn_in_proportion_to_their_weights():
+    weights = np.where(np.arange(90) == 7, 60.0, 1.0)  # of 30 documents of its class
+    corpus = DenseMemoryCorpus(X, Y, (0, 1, 2), weights=weights, shuffle=False)
+    first = [int(surveyed(corpus, n_examples=1, seed=seed).positions[1, 0]) for seed in range(200)]
+    assert first.count(7) / 200 == pytest.approx(60 / 89, abs=0.1)
+
+
 def test_a_class_without_documents_is_named():
     found = surveyed(DENSE)
     without = found._replace(keys=np.where(np.arange(3)[:, None] == 1, np.inf, found.keys))
     with pytest.raises(ValueError, match="class number 1"):
         examples_of(without, (1, 1, 1))
+    with pytest.raises(ValueError, match="class 'b' has no training document"):
+        examples_of(without, (1, 1, 1), ["a", "b", "c"])
 
 
 def test_sums_and_scale():
