@@ -45,8 +45,8 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
     occurrences : {"shared", "paper", "each"}, default="shared"
         When sampling: the occurrences of a word in a document draw one topic from their exact conditional, or from
         equation 18 taken literally, or each draws its own, which needs whole counts.
-    n_sweeps, burn_in : int, default=10, 3
-        Sweeps over a document, and those at the beginning of which sampling keeps nothing.
+    n_sweeps, burn_in : int, default=10, None
+        Sweeps over a document, and those at the beginning of which sampling keeps nothing (None: 3, or all but one).
     n_particles : int, default=0
         Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow; 0 takes
         what inference gives, for sampling the plug-in estimate.
@@ -87,7 +87,7 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
         inference: str = "map",
         occurrences: str = "shared",
         n_sweeps: int = 10,
-        burn_in: int = 3,
+        burn_in: int | None = None,
         n_particles: int = 0,
         init_noise: float = 0.1,
         fit_prior: bool = True,

@@ -14,6 +14,8 @@ from sdem_dist.models.lda import INFERENCE, OCCURRENCES, Inference
 if TYPE_CHECKING:
     from sdem_dist.estimators.inputs import Source
 
+BURN_IN = 3
+
 
 def check(estimator: Any) -> None:
     """Check an estimator's parameters.
@@ -28,12 +30,14 @@ def check(estimator: Any) -> None:
     for name, allowed in (("inference", tuple(INFERENCE)), ("occurrences", tuple(OCCURRENCES))):
         if getattr(e, name) not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, got {getattr(e, name)!r}")
-    for name, least in (("n_topics", 1), ("n_sweeps", 1), ("burn_in", 0), ("n_particles", 0)):
+    for name, least in (("n_topics", 1), ("n_sweeps", 1), ("n_particles", 0)):
         value = getattr(e, name)
         if not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"{name} must be an integer from {least} on, got {value!r}")
-    if e.inference == "gibbs" and e.burn_in >= e.n_sweeps:
-        raise ValueError(f"burn_in ({e.burn_in}) must leave some of the {e.n_sweeps} sweeps (n_sweeps)")
+    if e.burn_in is not None and e.inference == "map":
+        raise ValueError("burn_in is of sampling, and inference='map' samples nothing: leave it at None")
+    if e.burn_in is not None and not (isinstance(e.burn_in, int | np.integer) and 0 <= e.burn_in < e.n_sweeps):
+        raise ValueError(f"burn_in must be an integer that leaves some of the {e.n_sweeps} sweeps, got {e.burn_in!r}")
     if e.inference == "map" and e.occurrences != "shared" and e.n_particles == 0:
         raise ValueError("occurrences says how topics are sampled, and inference='map' does not: leave it at 'shared'")
     settings.not_negative(e, "init_noise")
@@ -84,7 +88,7 @@ def learner(estimator: Any, source: Source) -> LdaSdem:
             occurrences=e.occurrences,
             alpha=1.0 / e.n_topics if e.doc_topic_prior is None else float(e.doc_topic_prior),
             n_sweeps=int(e.n_sweeps),
-            burn_in=int(e.burn_in),
+            burn_in=min(BURN_IN, int(e.n_sweeps) - 1) if e.burn_in is None else int(e.burn_in),
             n_particles=int(e.n_particles),
         ),
         noise=float(e.init_noise),

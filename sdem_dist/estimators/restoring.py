@@ -13,6 +13,7 @@ from sdem_dist.learners.lda import LdaSdem
 from sdem_dist.learners.regression import GaussianRegression
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.word_counts import SdemState
+from sdem_dist.losses import LOSSES
 from sdem_dist.models.lda import Inference
 
 
@@ -99,7 +100,9 @@ def restore_lda(
 
 
 def _check_counts(learner: Sdem | LdaSdem, state: SdemState, n_columns: int) -> None:
-    """Check the arrays of a model of word counts."""
+    """Check the arrays and the names in the settings of a model of word counts."""
+    if learner.loss not in LOSSES or learner.merge not in ("mean", "sum"):
+        raise ValueError(f"it was trained with loss {learner.loss!r} and merge {learner.merge!r}, which are unknown")
     averaged = bool(state.n_averaged)
     has_means = averaged or (learner.average and state.mean_words.size > 0)  # there before the first round averaged
     expected = {

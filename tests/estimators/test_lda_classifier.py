@@ -48,6 +48,7 @@ def test_topics_of_a_class_that_has_lost_all_its_counts():
 def test_burn_in_is_of_sampling():
     X, y = random_counts()
     assert LDAClassifier(n_sweeps=2, n_epochs=1).fit(X, y).n_sweeps == 2  # fewer than the default burn_in
+    assert LDAClassifier(inference="gibbs", n_sweeps=2, n_epochs=1).fit(X, y)._learner.inference.burn_in == 1
 
 
 def test_coherence_of_words_that_always_never_or_by_chance_meet():
@@ -109,7 +110,8 @@ def test_topics_are_named_and_drawn(tmp_path):
     [
         ({"n_topics": 0}, "n_topics must be an integer from 1 on"),
         ({"inference": "vb"}, "inference must be one of"),
-        ({"inference": "gibbs", "burn_in": 10}, "must leave some of the 10 sweeps"),
+        ({"inference": "gibbs", "burn_in": 10}, "leaves some of the 10 sweeps"),
+        ({"burn_in": 2}, "samples nothing"),
         ({"occurrences": "each"}, "leave it at 'shared'"),
         ({"topic_word_prior": 0.0}, "topic_word_prior must be positive"),
         ({"doc_topic_prior": -1.0}, "doc_topic_prior must be a finite number"),
