@@ -270,3 +270,35 @@ def test_validation_and_patience():
     model = GaussianNB(n_epochs=40, patience=3).fit(IRIS[::2], SPECIES[::2], validation=(IRIS[1::2], SPECIES[1::2]))
     values = [h["validation_ncll"] for h in model.history_]
     assert model.evaluate(IRIS[1::2], SPECIES[1::2])["ncll"] == pytest.approx(min(values))
+
+
+def test_other_class_priors_after_fixed_or_weighted_ones():
+    wanted = [0.1, 0.1, 0.8]
+    for settings in ({"fit_prior": False}, {"class_prior": [0.5, 0.4, 0.1]}, {"class_weight": "balanced"}):
+        model = GaussianNB(loss="nll", **settings).fit(IRIS[:120], SPECIES[:120])
+        np.testing.assert_allclose(np.exp(model.with_class_prior(wanted).class_log_prior_), wanted)
+    model = GaussianNB(n_epochs=5, class_weight="balanced").fit(IRIS[:120], SPECIES[:120])
+    moved = model.with_class_prior(wanted)
+    assert np.exp(moved.class_log_prior_).sum() == pytest.approx(1.0)
+    # weights made the classes alike: what was equal before now differs by the shares
+    gain = moved.class_log_prior_ - model.class_log_prior_
+    assert gain[2] - gain[0] == pytest.approx(np.log(8.0))
+    assert gain[1] - gain[0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+def test_a_class_of_weight_zero_can_be_given_no_share(loss):
+    model = GaussianNB(loss=loss, n_epochs=3).fit(IRIS, SPECIES, sample_weight=(SPECIES < 2).astype(float))
+    with pytest.raises(ValueError, match="class 2: its share must be 0"):
+        model.with_class_prior([0.3, 0.3, 0.4])
+    moved = model.with_class_prior([0.3, 0.7, 0.0])
+    assert moved.predict_proba(IRIS)[:, 2].max() == 0.0
+
+
+def test_a_generative_fit_on_the_edge_can_be_trained():
+    rng = np.random.default_rng(0)
+    X = (rng.random((200, 6)) < 0.3).astype(float)
+    y = (X[:, 0] + X[:, 1] + rng.random(200) > 1).astype(int)
+    X[y == 0, 2] = 0.0  # without pseudo-counts: a probability of 0
+    losses = [h["ncll"] for h in CategoricalNB(alpha=0.0, n_epochs=20).fit(X, y).history_]
+    assert losses[-1] < 0.7 * losses[0]
