@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
@@ -44,6 +45,6 @@ class BernoulliNB(FeatureNB):
 
 def checked_alpha(alpha: Any) -> float:
     """Return a pseudo-count, or raise ValueError."""
-    if isinstance(alpha, str) or not 0 <= alpha < float("inf"):
+    if not (isinstance(alpha, Real) and 0 <= float(alpha) < float("inf")):
         raise ValueError(f"alpha must be a finite number that is not negative, got {alpha!r}")
     return float(alpha)

@@ -302,3 +302,41 @@ def test_a_generative_fit_on_the_edge_can_be_trained():
     X[y == 0, 2] = 0.0  # without pseudo-counts: a probability of 0
     losses = [h["ncll"] for h in CategoricalNB(alpha=0.0, n_epochs=20).fit(X, y).history_]
     assert losses[-1] < 0.7 * losses[0]
+
+
+def test_two_columns_of_one_name_are_refused():
+    frame = pd.DataFrame(np.ones((6, 3)), columns=["a", "b", "b"])
+    with pytest.raises(ValueError, match="two columns are named 'b'"):
+        MixedNB(loss="nll").fit(frame, np.arange(6) % 2)
+
+
+def test_tables_with_other_columns_than_in_training():
+    frame, y = mixed_table()
+    model = MixedNB(loss="nll").fit(frame, y)
+    for other in (frame[frame.columns[::-1]], frame.drop(columns="waiting")):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(other)
+
+
+def test_columns_that_hold_no_categories():
+    frame, _ = mixed_table(6)
+    for values, said in (
+        ([1, "x", None] * 2, "'b' holds values of type int, str"),
+        (pd.to_datetime(["2020-01-01", None, "2021-01-01"] * 2), "Timestamp"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            MixedNB().fit(frame.assign(b=values), np.arange(6) % 2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (MixedNB(var_smoothing=-1.0), "var_smoothing must be"),
+        (MixedNB(prior=-1.0), "prior must be"),
+        (GaussianNB(prior="much"), "prior must be"),
+        (BernoulliNB(alpha=None), "alpha must be"),
+    ],
+)
+def test_smoothing_that_makes_no_sense(estimator, said):
+    with pytest.raises(ValueError, match=said):
+        estimator.fit(IRIS, SPECIES)

@@ -69,7 +69,15 @@ def test_from_a_corpus(tmp_path):
     np.testing.assert_allclose(stored.predict(X), GaussianRegressor(n_epochs=5).fit(X, Y).predict(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("settings", "said"), [({"loss": "hinge"}, "loss must"), ({"alpha": -1.0}, "alpha must")])
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"loss": "hinge"}, "loss must"),
+        ({"alpha": -1.0}, "alpha must"),
+        ({"alpha": "much"}, "alpha must"),
+        ({"evaluate_every": -1}, "evaluate_every must"),
+    ],
+)
 def test_settings_that_make_no_sense(settings, said):
     with pytest.raises(ValueError, match=said):
         GaussianRegressor(**settings).fit(X, Y)
