@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from sdem_dist.estimators import feature_settings, inputs
 from sdem_dist.estimators.classifier import SdemClassifier
@@ -141,6 +142,11 @@ class FeatureNB(SdemClassifier):
 
     def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         feature_settings.check(self)
+        with threadpool_limits(1, user_api="blas"):  # the bits of inverses would depend on the number of its threads
+            return self._stages(source, options)
+
+    def _stages(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
+        """Run the pass over the columns, the generative fit, and the discriminative run from there."""
         plan = feature_settings.plan(self, source.n_documents)
         once = feature_settings.one_round(plan)
         summary = run_quietly(Columns(source.n_features), once, source, options.client, self.n_jobs)
