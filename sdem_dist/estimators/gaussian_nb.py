@@ -68,8 +68,7 @@ def check_gaussian(estimator: Any) -> None:
 
 def gaussian_block(summary: ColumnSummary, columns: np.ndarray, prior: float, added: float) -> Block:
     """Return columns as Gaussian variables, standardised; `added` is added to variances of the generative fit."""
-    variance = summary.variance[columns]
-    scale = np.where(variance > 0, np.sqrt(variance), 1.0)
+    scale = summary.scale[columns]
     smoothing = tuple((added / scale**2).tolist())
     return Block(
         Gaussian(smoothing, prior),

@@ -105,10 +105,9 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         once, epochs = (Plan(source.n_documents, n, 1, lanes, 0) for n in (1, self.n_epochs))
         summary = run_quietly(Columns(source.n_features, weighted=True), once, source, client, self.n_jobs)
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
-        scale = np.where(summary.variance > 0, np.sqrt(summary.variance), 1.0)
         family = GaussianFull(source.n_features, max(float(self.alpha), 1e-9))  # what keeps the covariance regular
         columns = tuple(range(source.n_features))
-        model = FeatureModel((Block(family, columns, tuple(summary.mean.tolist()), tuple(scale.tolist())),))
+        model = FeatureModel((Block(family, columns, tuple(summary.mean.tolist()), tuple(summary.scale.tolist())),))
         joint = GaussianRegression(model, 1, source.weight, Nll(), judged=True)
         plan = epochs if gaps else once
         if self.loss == "nll":

@@ -137,9 +137,7 @@ def _own(family: Family, summary: ColumnSummary, columns: np.ndarray) -> Block:
     listed = tuple(columns.tolist())
     if not family.standardised:
         return Block(family, listed)
-    variance = summary.variance[columns]
-    scale = np.where(variance > 0, np.sqrt(variance), 1.0)
-    return Block(family, listed, tuple(summary.mean[columns].tolist()), tuple(scale.tolist()))
+    return Block(family, listed, tuple(summary.mean[columns].tolist()), tuple(summary.scale[columns].tolist()))
 
 
 def _categories(column: Any) -> np.ndarray:

@@ -358,3 +358,8 @@ def test_what_is_refused_is_shown_with_its_column():
     X[7, 1] = 3.0
     with pytest.raises(ValueError, match=r"row 7 .*holds \[3.0\] in a Bernoulli column, 1 \(from 0\)"):
         BernoulliNB(binarize=None).fit(X, np.arange(50) % 2)
+
+
+def test_a_constant_column_is_one_whatever_its_mean_is_rounded_to():
+    fits = [GaussianNB(n_epochs=10).fit(np.column_stack([IRIS, np.full(150, c)]), SPECIES) for c in (0.1, 1.0)]
+    np.testing.assert_allclose(fits[0].var_, fits[1].var_, rtol=1e-6)

@@ -110,3 +110,8 @@ def test_saved_resumed_and_evaluated(tmp_path):
     other = write_corpus(tmp_path / "d.zarr", gaps, dense=True)
     with pytest.raises(ValueError, match="has 10 columns, and the model 10 and a target"):
         whole.evaluate(other)
+
+
+def test_a_constant_column_says_nothing_whatever_its_mean_is_rounded_to():
+    model = GaussianRegressor(n_epochs=3).fit(np.column_stack([X, np.full(len(X), 0.1)]), Y)
+    assert model.coef_[-1] == pytest.approx(0.0, abs=1e-9)
