@@ -20,7 +20,7 @@ class BernoulliNB(FeatureNB):
     Parameters
     ----------
     alpha : float, default=1.0
-        Pseudo-count of each of the two values.
+        Pseudo-count of each of the two values. With 0 a value that a class never shows keeps safe steps at the generative fit.
     binarize : float or None, default=0.0
         Values above it count as 1, others as 0; None: the values are 0 and 1.
     **shared

@@ -11,7 +11,6 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.learners.protocol import Lane
 
-
 _ROUNDING = 1e-13
 """Standard deviation, next to the mean, up to which a column counts as constant."""
 
