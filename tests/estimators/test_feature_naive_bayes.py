@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, MixedNB, PoissonNB, load_model
 from sdem_dist.families import GaussianFull
@@ -341,16 +340,6 @@ def test_columns_that_hold_no_categories():
 def test_smoothing_that_makes_no_sense(estimator, said):
     with pytest.raises(ValueError, match=said):
         estimator.fit(IRIS, SPECIES)
-
-
-def test_the_same_bits_for_any_number_of_threads_of_blas():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(400, 120)) @ rng.normal(size=(120, 120)), np.arange(400) % 2
-    kinds, fits = {tuple(range(120)): GaussianFull(120, 1.0)}, []
-    for n_threads in (1, 2):
-        with threadpool_limits(n_threads, user_api="blas"):
-            fits.append(MixedNB(kinds=kinds, n_epochs=2).fit(X, y))
-    assert fits[0]._state.best_mu.tobytes() == fits[1]._state.best_mu.tobytes()
 
 
 def test_what_is_refused_is_shown_with_its_column():
