@@ -99,15 +99,20 @@ class CostSensitiveHinge:
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return what the class that is worst, its cost included, has above the label."""
-        raised = scores + np.asarray(self.costs)[labels]
+        raised = self._raised(scores, labels)
         return np.asarray(raised.max(axis=1) - scores[np.arange(len(labels)), labels])
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return 1 on the label and -1 on that class."""
         weights = _one_hot(scores, labels)
-        worst = (scores + np.asarray(self.costs)[labels]).argmax(axis=1)
+        worst = self._raised(scores, labels).argmax(axis=1)
         weights[np.arange(len(labels)), worst] -= 1.0
         return weights
+
+    def _raised(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        if len(self.costs) != scores.shape[1]:
+            raise ValueError(f"costs are of {len(self.costs)} classes, and there are {scores.shape[1]}")
+        return np.asarray(scores + np.asarray(self.costs)[labels])
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
@@ -19,7 +20,7 @@ class BernoulliNB(FeatureNB):
     Parameters
     ----------
     alpha : float, default=1.0
-        Pseudo-count of each of the two values.
+        Pseudo-count of each of the two values. With 0 a value that a class never shows keeps safe steps at the generative fit.
     binarize : float or None, default=0.0
         Values above it count as 1, others as 0; None: the values are 0 and 1.
     **shared
@@ -44,6 +45,6 @@ class BernoulliNB(FeatureNB):
 
 def checked_alpha(alpha: Any) -> float:
     """Return a pseudo-count, or raise ValueError."""
-    if isinstance(alpha, str) or not 0 <= alpha < float("inf"):
+    if not (isinstance(alpha, Real) and 0 <= float(alpha) < float("inf")):
         raise ValueError(f"alpha must be a finite number that is not negative, got {alpha!r}")
     return float(alpha)

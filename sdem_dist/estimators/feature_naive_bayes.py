@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from sdem_dist.estimators import feature_settings, inputs
 from sdem_dist.estimators.classifier import SdemClassifier
@@ -15,6 +16,7 @@ from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
 from sdem_dist.estimators.restoring import restore_features
 from sdem_dist.estimators.signatures import share_parameters
 from sdem_dist.learners.columns import Columns, ColumnSummary
+from sdem_dist.losses import Nll
 from sdem_dist.models.features import Block, FeatureModel
 
 if TYPE_CHECKING:
@@ -140,6 +142,11 @@ class FeatureNB(SdemClassifier):
 
     def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         feature_settings.check(self)
+        with threadpool_limits(1, user_api="blas"):  # the bits of inverses would depend on the number of its threads
+            return self._stages(source, options)
+
+    def _stages(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
+        """Run the pass over the columns, the generative fit, and the discriminative run from there."""
         plan = feature_settings.plan(self, source.n_documents)
         once = feature_settings.one_round(plan)
         summary = run_quietly(Columns(source.n_features), once, source, options.client, self.n_jobs)
@@ -190,17 +197,32 @@ class FeatureNB(SdemClassifier):
     def with_class_prior(self, class_prior: Any) -> Self:
         """Return a copy of the fitted model for a population with other shares of the classes.
 
-        Scores gain ``ln new - ln old`` share, old being that of the training documents: for the generative fit that is to
-        replace p(y); what discriminative training has made of p(y) beyond the shares stays.
+        For the generative fit this replaces p(y). For the other losses scores gain ``ln new - ln old`` share, old being
+        that of the training documents, class weights included: what training has made of p(y) beyond the shares stays.
+
+        Raises
+        ------
+        ValueError
+            A class without training documents is to have a share: nothing is known of it.
         """
+        from scipy.special import logsumexp
+
         from sdem_dist.estimators.settings import log_shares
 
         check_is_fitted(self)
-        new = copy.copy(self)
-        with np.errstate(divide="ignore"):
-            old = np.log(self.class_count_ / self.class_count_.sum())
         shares = np.asarray(log_shares(class_prior, len(self.classes_)))
-        new._parameters = self._parameters._replace(log_prior=self._parameters.log_prior + shares - old)
+        old = self.class_count_ * (
+            1.0 if self._learner.class_weight is None else np.asarray(self._learner.class_weight)
+        )
+        if ((old == 0) & np.isfinite(shares)).any():
+            raise ValueError(f"no training document has the class {self.classes_[old == 0][0]}: its share must be 0")
+        log_prior = shares
+        if self.loss not in ("nll", Nll()):
+            known = np.flatnonzero(old)
+            log_prior = np.full(len(old), -np.inf)
+            log_prior[known] = self._parameters.log_prior[known] + shares[known] - np.log(old[known])
+        new = copy.copy(self)
+        new._parameters = self._parameters._replace(log_prior=log_prior - logsumexp(log_prior))
         return new
 
     def _extra(self) -> dict[str, Any]:

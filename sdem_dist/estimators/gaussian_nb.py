@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,7 @@ class GaussianNB(FeatureNB):
         self.prior = prior
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
-        for name in ("var_smoothing", "prior"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(f"{name} must be a finite number that is not negative, got {getattr(self, name)!r}")
+        check_gaussian(self)
         columns = np.arange(len(summary.n))
         added = self.var_smoothing * summary.variance.max()
         return (gaussian_block(summary, columns, 0.0 if generative else self.prior, added),)
@@ -59,10 +58,17 @@ class GaussianNB(FeatureNB):
         return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
 
 
+def check_gaussian(estimator: Any) -> None:
+    """Raise ValueError if `var_smoothing` or `prior` is none."""
+    for name in ("var_smoothing", "prior"):
+        value = getattr(estimator, name)
+        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+            raise ValueError(f"{name} must be a finite number that is not negative, got {value!r}")
+
+
 def gaussian_block(summary: ColumnSummary, columns: np.ndarray, prior: float, added: float) -> Block:
     """Return columns as Gaussian variables, standardised; `added` is added to variances of the generative fit."""
-    variance = summary.variance[columns]
-    scale = np.where(variance > 0, np.sqrt(variance), 1.0)
+    scale = summary.scale[columns]
     smoothing = tuple((added / scale**2).tolist())
     return Block(
         Gaussian(smoothing, prior),

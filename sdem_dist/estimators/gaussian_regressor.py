@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,9 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         if self.loss not in ("ncll", "nll"):
             raise ValueError(f"loss must be 'ncll' or 'nll', got {self.loss!r}")
         positive_integers(self, "n_epochs", "n_lanes", "n_jobs")
-        if not 0 <= self.alpha < np.inf:
+        if not (isinstance(self.evaluate_every, int | np.integer) and self.evaluate_every >= 0):
+            raise ValueError(f"evaluate_every must be an integer that is not negative, got {self.evaluate_every!r}")
+        if not (isinstance(self.alpha, Real) and 0 <= float(self.alpha) < np.inf):
             raise ValueError(f"alpha must be a finite number that is not negative, got {self.alpha!r}")
         with threadpool_limits(1, user_api="blas"):  # the bits of inverses would depend on the number of its threads
             return self._stages(source, options)
@@ -102,10 +105,9 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         once, epochs = (Plan(source.n_documents, n, 1, lanes, 0) for n in (1, self.n_epochs))
         summary = run_quietly(Columns(source.n_features, weighted=True), once, source, client, self.n_jobs)
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
-        scale = np.where(summary.variance > 0, np.sqrt(summary.variance), 1.0)
         family = GaussianFull(source.n_features, max(float(self.alpha), 1e-9))  # what keeps the covariance regular
         columns = tuple(range(source.n_features))
-        model = FeatureModel((Block(family, columns, tuple(summary.mean.tolist()), tuple(scale.tolist())),))
+        model = FeatureModel((Block(family, columns, tuple(summary.mean.tolist()), tuple(summary.scale.tolist())),))
         joint = GaussianRegression(model, 1, source.weight, Nll(), judged=True)
         plan = epochs if gaps else once
         if self.loss == "nll":

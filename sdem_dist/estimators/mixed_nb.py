@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from sdem_dist.estimators.bernoulli_nb import checked_alpha
 from sdem_dist.estimators.categorical_nb import categorical_blocks, refuse_other_than_categories
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
-from sdem_dist.estimators.gaussian_nb import gaussian_block
+from sdem_dist.estimators.gaussian_nb import check_gaussian, gaussian_block
 from sdem_dist.estimators.settings import pseudo_count
 from sdem_dist.families import Bernoulli, Exponential, Family, Poisson
 from sdem_dist.learners.columns import ColumnSummary
@@ -66,16 +67,21 @@ class MixedNB(FeatureNB):
         from pandas.api.types import is_bool_dtype as is_bool  # type: ignore[import-untyped]
         from pandas.api.types import is_numeric_dtype as is_number
 
+        if not X.columns.is_unique:
+            raise ValueError(f"two columns are named {X.columns[X.columns.duplicated()][0]!r}: rename one")
+        _check_feature_names(self, X, reset=reset)
+        _check_n_features(self, X, reset=reset)
         if reset:
             words = [i for i, dtype in enumerate(X.dtypes) if not is_number(dtype) or is_bool(dtype)]
-            self.categories_ = {i: np.array(sorted(X.iloc[:, i].dropna().unique().tolist())) for i in words}
+            self.categories_ = {i: _categories(X.iloc[:, i]) for i in words}
         numbers = {
-            name: pd.Index(self.categories_[i]).get_indexer(X.iloc[:, i]) if i in self.categories_ else X.iloc[:, i]
-            for i, name in enumerate(X.columns)
+            i: pd.Index(self.categories_[i]).get_indexer(X.iloc[:, i]) if i in self.categories_ else X.iloc[:, i]
+            for i in range(X.shape[1])
         }
         table = pd.DataFrame(numbers, index=X.index).astype(np.float64)
         for i in self.categories_:
-            table.iloc[:, i] = table.iloc[:, i].replace(-1.0, np.nan)
+            table[i] = table[i].replace(-1.0, np.nan)
+        table.columns = X.columns
         return table
 
     def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
@@ -99,6 +105,7 @@ class MixedNB(FeatureNB):
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         alpha = pseudo_count(checked_alpha(self.alpha), 0)
+        check_gaussian(self)
         together: dict[str | Family, list[int]] = {}
         for kind, columns in self._kinds_of(len(summary.n)):
             if isinstance(kind, Family) and kind.width != len(columns):
@@ -130,6 +137,17 @@ def _own(family: Family, summary: ColumnSummary, columns: np.ndarray) -> Block:
     listed = tuple(columns.tolist())
     if not family.standardised:
         return Block(family, listed)
-    variance = summary.variance[columns]
-    scale = np.where(variance > 0, np.sqrt(variance), 1.0)
-    return Block(family, listed, tuple(summary.mean[columns].tolist()), tuple(scale.tolist()))
+    return Block(family, listed, tuple(summary.mean[columns].tolist()), tuple(summary.scale[columns].tolist()))
+
+
+def _categories(column: Any) -> np.ndarray:
+    """Return what a column of a pandas table holds, sorted; ValueError where it cannot be sorted or saved."""
+    found = column.dropna().unique().tolist()
+    kinds = {type(c) for c in found}
+    if len(kinds) > 1 or not kinds <= {str, bool, int, float}:
+        names = sorted(kind.__name__ for kind in kinds)
+        raise ValueError(
+            f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
+            "type or all booleans; turn the column into one of these"
+        )
+    return np.array(sorted(found))

@@ -11,6 +11,9 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.learners.protocol import Lane
 
+_ROUNDING = 1e-13
+"""Standard deviation, next to the mean, up to which a column counts as constant."""
+
 
 class ColumnSummary(NamedTuple):
     """What values each column holds; arrays of shape (n_columns,), float64."""
@@ -29,6 +32,12 @@ class ColumnSummary(NamedTuple):
     def variance(self) -> np.ndarray:
         """Variance of each column, 0 where there is no value."""
         return np.asarray(self.squares / np.where(self.n > 0, self.n, 1.0))
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Standard deviation of each column, 1 where it is 0 or what rounding of the mean makes of 0."""
+        deviation = np.sqrt(self.variance)
+        return np.where(deviation > _ROUNDING * np.abs(self.mean), deviation, 1.0)
 
 
 @dataclass(frozen=True)

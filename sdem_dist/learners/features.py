@@ -285,13 +285,15 @@ class FeatureSdem:
         Counts sum to n, so that rho = 1 with the statistics of all documents and the NLL is a step of EM.
         """
         class_step, step = self.natural_gradient(counts, mu, s)
-        sums = counts[:, None] * mu
+        # A generative fit may lie outside (a probability of 0 without a prior): from there no step would be inside.
+        start = self.model.check(mu)[0]
+        sums = counts[:, None] * start
         for _ in range(HALVINGS):
             new = counts + rho * class_step
             if (new > 0).all() and (new >= LEAST_SHARE * counts).all():
                 moved = (sums + rho * step) / new[:, None]
                 inside = np.isfinite(moved).all() and self.model.check(moved)[1] == 0
-                if inside and self.model.divergence(moved, mu).max() <= RADIUS:
+                if inside and self.model.divergence(moved, start).max() <= RADIUS:
                     return new, moved, rho
             rho *= 0.5
         return counts, mu, rho

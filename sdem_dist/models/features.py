@@ -156,9 +156,11 @@ class FeatureModel:
             values = block.values(table)
             if (unfit := block.family.unfit(values)).any():
                 row, variable = np.argwhere(unfit)[0]
-                shown = table[row, list(block.columns)].reshape(block.n_variables, -1)[variable].tolist()
-                name = type(block.family).__name__
-                raise ValueError(f"row {row} holds {shown} in a {name} column, which takes no such value")
+                columns = np.reshape(block.columns, (block.n_variables, -1))[variable].tolist()
+                name, place = type(block.family).__name__, f"{', '.join(map(str, columns))} (from 0)"
+                raise ValueError(
+                    f"a row holds {table[row, columns].tolist()} in a {name} column, {place}, which takes no such value"
+                )
             gone = np.isnan(values).any(axis=-1)
             values = np.where(gone[..., None], 0.0, values)
             parts.append(np.where(gone[..., None], 0.0, block.family.statistics(values)))

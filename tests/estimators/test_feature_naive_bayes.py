@@ -270,3 +270,85 @@ def test_validation_and_patience():
     model = GaussianNB(n_epochs=40, patience=3).fit(IRIS[::2], SPECIES[::2], validation=(IRIS[1::2], SPECIES[1::2]))
     values = [h["validation_ncll"] for h in model.history_]
     assert model.evaluate(IRIS[1::2], SPECIES[1::2])["ncll"] == pytest.approx(min(values))
+
+
+def test_other_class_priors_after_fixed_or_weighted_ones():
+    wanted = [0.1, 0.1, 0.8]
+    for settings in ({"fit_prior": False}, {"class_prior": [0.5, 0.4, 0.1]}, {"class_weight": "balanced"}):
+        model = GaussianNB(loss="nll", **settings).fit(IRIS[:120], SPECIES[:120])
+        np.testing.assert_allclose(np.exp(model.with_class_prior(wanted).class_log_prior_), wanted)
+    model = GaussianNB(n_epochs=5, class_weight="balanced").fit(IRIS[:120], SPECIES[:120])
+    moved = model.with_class_prior(wanted)
+    assert np.exp(moved.class_log_prior_).sum() == pytest.approx(1.0)
+    # weights made the classes alike: what was equal before now differs by the shares
+    gain = moved.class_log_prior_ - model.class_log_prior_
+    assert gain[2] - gain[0] == pytest.approx(np.log(8.0))
+    assert gain[1] - gain[0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+def test_a_class_of_weight_zero_can_be_given_no_share(loss):
+    model = GaussianNB(loss=loss, n_epochs=3).fit(IRIS, SPECIES, sample_weight=(SPECIES < 2).astype(float))
+    with pytest.raises(ValueError, match="class 2: its share must be 0"):
+        model.with_class_prior([0.3, 0.3, 0.4])
+    moved = model.with_class_prior([0.3, 0.7, 0.0])
+    assert moved.predict_proba(IRIS)[:, 2].max() == 0.0
+
+
+def test_a_generative_fit_on_the_edge_can_be_trained():
+    rng = np.random.default_rng(0)
+    X = (rng.random((200, 6)) < 0.3).astype(float)
+    y = (X[:, 0] + X[:, 1] + rng.random(200) > 1).astype(int)
+    X[y == 0, 2] = 0.0  # without pseudo-counts: a probability of 0
+    losses = [h["ncll"] for h in CategoricalNB(alpha=0.0, n_epochs=20).fit(X, y).history_]
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_two_columns_of_one_name_are_refused():
+    frame = pd.DataFrame(np.ones((6, 3)), columns=["a", "b", "b"])
+    with pytest.raises(ValueError, match="two columns are named 'b'"):
+        MixedNB(loss="nll").fit(frame, np.arange(6) % 2)
+
+
+def test_tables_with_other_columns_than_in_training():
+    frame, y = mixed_table()
+    model = MixedNB(loss="nll").fit(frame, y)
+    for other in (frame[frame.columns[::-1]], frame.drop(columns="waiting")):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(other)
+
+
+def test_columns_that_hold_no_categories():
+    frame, _ = mixed_table(6)
+    for values, said in (
+        ([1, "x", None] * 2, "'b' holds values of type int, str"),
+        (pd.to_datetime(["2020-01-01", None, "2021-01-01"] * 2), "Timestamp"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            MixedNB().fit(frame.assign(b=values), np.arange(6) % 2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (MixedNB(var_smoothing=-1.0), "var_smoothing must be"),
+        (MixedNB(prior=-1.0), "prior must be"),
+        (GaussianNB(prior="much"), "prior must be"),
+        (BernoulliNB(alpha=None), "alpha must be"),
+    ],
+)
+def test_smoothing_that_makes_no_sense(estimator, said):
+    with pytest.raises(ValueError, match=said):
+        estimator.fit(IRIS, SPECIES)
+
+
+def test_what_is_refused_is_shown_with_its_column():
+    X = np.zeros((50, 3))
+    X[7, 1] = 3.0
+    with pytest.raises(ValueError, match=r"row 7 .*holds \[3.0\] in a Bernoulli column, 1 \(from 0\)"):
+        BernoulliNB(binarize=None).fit(X, np.arange(50) % 2)
+
+
+def test_a_constant_column_is_one_whatever_its_mean_is_rounded_to():
+    fits = [GaussianNB(n_epochs=10).fit(np.column_stack([IRIS, np.full(150, c)]), SPECIES) for c in (0.1, 1.0)]
+    np.testing.assert_allclose(fits[0].var_, fits[1].var_, rtol=1e-6)

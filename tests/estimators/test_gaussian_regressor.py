@@ -69,7 +69,15 @@ def test_from_a_corpus(tmp_path):
     np.testing.assert_allclose(stored.predict(X), GaussianRegressor(n_epochs=5).fit(X, Y).predict(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("settings", "said"), [({"loss": "hinge"}, "loss must"), ({"alpha": -1.0}, "alpha must")])
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"loss": "hinge"}, "loss must"),
+        ({"alpha": -1.0}, "alpha must"),
+        ({"alpha": "much"}, "alpha must"),
+        ({"evaluate_every": -1}, "evaluate_every must"),
+    ],
+)
 def test_settings_that_make_no_sense(settings, said):
     with pytest.raises(ValueError, match=said):
         GaussianRegressor(**settings).fit(X, Y)
@@ -102,3 +110,8 @@ def test_saved_resumed_and_evaluated(tmp_path):
     other = write_corpus(tmp_path / "d.zarr", gaps, dense=True)
     with pytest.raises(ValueError, match="has 10 columns, and the model 10 and a target"):
         whole.evaluate(other)
+
+
+def test_a_constant_column_says_nothing_whatever_its_mean_is_rounded_to():
+    model = GaussianRegressor(n_epochs=3).fit(np.column_stack([X, np.full(len(X), 0.1)]), Y)
+    assert model.coef_[-1] == pytest.approx(0.0, abs=1e-9)

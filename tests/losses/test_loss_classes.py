@@ -78,3 +78,9 @@ def test_a_blend_has_a_share():
     scores, labels = np.array([[1.0, 0.5]]), np.array([1])
     assert Blend(Hinge(), 1.0).value(scores, labels) == Nll().value(scores, labels)
     assert Blend(Hinge(), 0.0).value(scores, labels) == Hinge().value(scores, labels)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_costs_of_other_classes_are_refused(n_classes):
+    with pytest.raises(ValueError, match=f"3 classes, and there are {n_classes}"):
+        CostSensitiveHinge(COSTS).weights(np.zeros((1, n_classes)), np.array([0]))
