@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from sdem_dist.estimators import inputs
 from sdem_dist.estimators.fitting import FitOptions
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from typing import Self
 
     from sdem_dist.engine.events import Callback
+
+
+def parameters_of(learner: Any, state: Any) -> Any:
+    """Return what a fitted model predicts with: the same bits whatever the number of threads that BLAS has."""
+    with threadpool_limits(1, user_api="blas"):  # inverses of wide covariances come out otherwise with more
+        return learner.parameters(state)
 
 
 class EngineEstimator(BaseEstimator):
@@ -112,7 +119,7 @@ class EngineEstimator(BaseEstimator):
         self._describe(source)
         self._learner, self._state, self.history_ = self._train(source, options)
         self.n_iter_ = len(self.history_)
-        self._parameters = self._learner.parameters(self._state)
+        self._parameters = parameters_of(self._learner, self._state)
         return self
 
     def _describe(self, source: inputs.Source) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from sdem_dist.errors import ModelError
+from sdem_dist.estimators.base import parameters_of
 from sdem_dist.estimators.plain import fields, plain, restored
 from sdem_dist.storage.archive import is_archive, read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
@@ -149,7 +150,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
         raise ValueError("array 'idf' has another size than the vocabulary")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata.get("damaged_shards", [])
-    estimator._learner, estimator._state, estimator._parameters = learner, state, learner.parameters(state)
+    estimator._learner, estimator._state, estimator._parameters = learner, state, parameters_of(learner, state)
     if "extra" in metadata:
         estimator._take_extra(metadata["extra"])
     return estimator

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, MixedNB, PoissonNB, load_model
 from sdem_dist.families import GaussianFull
@@ -352,3 +353,14 @@ def test_what_is_refused_is_shown_with_its_column():
 def test_a_constant_column_is_one_whatever_its_mean_is_rounded_to():
     fits = [GaussianNB(n_epochs=10).fit(np.column_stack([IRIS, np.full(150, c)]), SPECIES) for c in (0.1, 1.0)]
     np.testing.assert_allclose(fits[0].var_, fits[1].var_, rtol=1e-6)
+
+
+def test_threads_of_blas_change_no_bit_of_wide_covariances():
+    rng = np.random.default_rng(0)
+    table, y = rng.normal(size=(400, 120)), np.arange(400) % 2
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            model = MixedNB(kinds={tuple(range(120)): GaussianFull(120, 1.0)}, loss="nll").fit(table, y)
+            found.append(np.asarray(model._parameters.theta).tobytes())
+    assert found[0] == found[1]
