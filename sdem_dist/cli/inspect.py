@@ -59,7 +59,7 @@ def facts(corpus: Corpus, description: Description) -> Table:
     rows = [
         ("documents", f"{description.n_documents:,}"),
         ("features", f"{description.n_features:,}{', with a vocabulary' if description.has_vocabulary else ''}"),
-        ("targets", f"{corpus.header.n_targets}"),
+        *([("targets", f"{corpus.header.n_targets}")] if corpus.header.n_targets else []),
         ("nonzeros", f"{description.n_nonzeros:,}, {kind} ({', '.join(description.data_dtypes)})"),
         ("on disk", f"{description.bytes_on_disk / 1e6:,.1f} MB, {description.bytes_per_nonzero:.2f} bytes a nonzero"),
         ("shards", f"{description.n_shards}, of {documents} documents"),

@@ -34,7 +34,10 @@ def show_model(console: Console, path: Path) -> None:
         how = f", loss {model.loss}"
     facts = {
         "model": type(model).__name__ + how,
-        "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", "training")) or "defaults",
+        "settings": ", ".join(
+            f"{k} {v}" for k, v in given.items() if k not in ("loss", "training", "verbose", "n_jobs")
+        )
+        or "defaults",
         **_parts(model),
         "features": f"{model.n_features_in_:,}{', with a vocabulary' if model.vocabulary_ else ''}",
         "raw text": "predicts on raw text" if model.vectorizer_ else "takes counts only",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,7 +92,7 @@ PARAMETERS = {
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any parameter of the estimator; the value as JSON, or a word.  [may be repeated]",
+    help="Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
 )
 @click.option(
     "--log", type=click.Path(path_type=Path), metavar="FILE", help="Append events as JSON Lines; read by sdem log."
@@ -195,12 +196,19 @@ def estimator_of(options: Mapping[str, Any]) -> Any:
             raise click.UsageError(f"--set {setting}: write NAME=VALUE")
         if name in chosen:
             raise click.UsageError(f"--set {setting}: {name} is given twice")
-        try:
-            chosen[name] = json.loads(value)
-        except ValueError:
-            chosen[name] = value
+        chosen[name] = _value(value)
     known = made.get_params(deep=False)
     for name in chosen:
         if name not in known:
             raise click.UsageError(f"{options['estimator']} has no {name}; it has {', '.join(known)}")
     return made.set_params(**{"verbose": not options["quiet"], **chosen})
+
+
+def _value(text: str) -> Any:
+    """Return what a text stands for in JSON or in Python, or itself."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError):
+            continue
+    return text

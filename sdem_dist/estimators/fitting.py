@@ -43,6 +43,8 @@ def executor_for(client: Any, n_jobs: int | None, n_nonzeros: int) -> Iterator[E
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
+        if isinstance(client, str):
+            raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
         yield DaskExecutor(client)
         return
     with InProcess(n_jobs if n_nonzeros >= SMALL else 1) as executor:

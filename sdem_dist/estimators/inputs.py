@@ -143,7 +143,10 @@ def corpus_source(corpus: Corpus, estimator: Any, *, labelled: bool = True) -> S
             "write the corpus with dense=True for models of dense features, and without for models of counts"
         )
     if labelled and not header.classes:
-        raise CorpusError(f"{corpus.path} has no labels: it can be predicted, not trained on or evaluated")
+        raise CorpusError(
+            f"{corpus.path} has no labels, which {type(estimator).__name__} needs to train and to be evaluated; "
+            "MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
+        )
     return Source(
         corpus=corpus,
         classes=np.array(header.classes),
