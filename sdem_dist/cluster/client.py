@@ -48,7 +48,7 @@ def connected(
     if scheduler is not None and n_workers is not None:
         raise ValueError("give a scheduler's address or a number of local workers, not both")
     if scheduler is not None:
-        with _client(scheduler, timeout) as client:
+        with _client(scheduler, timeout) as client, client.as_current():
             yield client
     elif n_workers is not None:
         import dask
@@ -105,7 +105,8 @@ def _client(scheduler: str, timeout: float) -> Client:
     if "scheduler_file" in where and not Path(scheduler).exists():  # distributed would wait for it without a deadline
         raise ClusterError(f"there is no scheduler file {scheduler}: start the scheduler, or check the path")
     try:
-        return Client(**where, timeout=timeout)
+        # One that is made the default and then finds no scheduler would stay Dask's choice of where to compute.
+        return Client(**where, timeout=timeout, set_as_default=False)
     except TypeError as error:  # what distributed says of tls:// without certificates
         if not scheduler.startswith("tls://"):
             raise

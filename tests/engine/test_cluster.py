@@ -37,6 +37,14 @@ def test_an_address_that_is_none():
         pass
 
 
+def test_a_scheduler_that_was_not_reached_decides_nothing_for_dask():
+    import dask
+
+    with pytest.raises(ClusterError), connected("nonsense", timeout=0.5):
+        pass
+    assert dask.config.get("scheduler", None) is None
+
+
 def test_a_scheduler_file_that_is_not_there(tmp_path):
     with pytest.raises(ClusterError, match="absent.json"), connected(str(tmp_path / "absent.json"), timeout=0.5):
         pass
