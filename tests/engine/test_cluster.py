@@ -40,9 +40,10 @@ def test_an_address_that_is_none():
 def test_a_scheduler_that_was_not_reached_decides_nothing_for_dask():
     import dask
 
-    with pytest.raises(ClusterError), connected("nonsense", timeout=0.5):
+    with pytest.raises(ClusterError) as refused, connected("nonsense", timeout=0.5):
         pass
     assert dask.config.get("scheduler", None) is None
+    assert refused.tb is not None  # which kept whatever had been made
 
 
 def test_a_scheduler_file_that_is_not_there(tmp_path):
