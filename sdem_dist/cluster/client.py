@@ -101,21 +101,35 @@ def reported(client: Client | None, path: Path | None) -> Iterator[None]:
 def _client(scheduler: str, timeout: float) -> Client:
     from distributed import Client
 
-    where = {"scheduler_file": scheduler} if scheduler.endswith(".json") else {"address": scheduler}
-    if "scheduler_file" in where and not Path(scheduler).exists():  # distributed would wait for it without a deadline
-        raise ClusterError(f"there is no scheduler file {scheduler}: start the scheduler, or check the path")
+    if scheduler.endswith(".json"):
+        if not Path(scheduler).exists():  # distributed would wait for it without a deadline
+            raise ClusterError(f"there is no scheduler file {scheduler}: start the scheduler, or check the path")
+        where = {"scheduler_file": scheduler}
+    else:
+        _check_address(scheduler)
+        where = {"address": scheduler}
     try:
-        # One that is made the default and then finds no scheduler would stay Dask's choice of where to compute.
         return Client(**where, timeout=timeout, set_as_default=False)
-    except TypeError as error:  # what distributed says of tls:// without certificates
-        if not scheduler.startswith("tls://"):
-            raise
-        raise ClusterError(
-            f"{scheduler} is an encrypted address and no certificate is configured: "
-            "set DASK_CONFIG to the tls.yaml of the cluster's certificates"
-        ) from error
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise ClusterError(
             f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({error}); "
             "check the address, and that the scheduler runs and is reachable from here"
         ) from error
+
+
+def _check_address(scheduler: str) -> None:
+    """Refuse what no client can be made for: one that fails at that stays Dask's default, and its end may block."""
+    from distributed import Security
+    from distributed.comm import get_address_host_port
+
+    try:
+        get_address_host_port(scheduler)
+    except ValueError as error:
+        raise ClusterError(
+            f"{scheduler!r} is not the address of a scheduler ({error}): such as tcp://10.0.0.1:8786, or a scheduler file"
+        ) from error
+    if scheduler.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
+        raise ClusterError(
+            f"{scheduler} is an encrypted address and no certificate is configured: "
+            "set DASK_CONFIG to the tls.yaml of the cluster's certificates"
+        )

@@ -32,18 +32,17 @@ def test_a_scheduler_that_does_not_answer_is_named():
         pass
 
 
-def test_an_address_that_is_none():
-    with pytest.raises(ClusterError, match="nonsense"), connected("nonsense", timeout=0.5):
-        pass
-
-
-def test_a_scheduler_that_was_not_reached_decides_nothing_for_dask():
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:port", "carrier-pigeon://127.0.0.1:1", "tls://127.0.0.1:1"])
+def test_no_client_is_made_for_an_address_that_is_none(address):
     import dask
+    from distributed import Client
 
-    with pytest.raises(ClusterError) as refused, connected("nonsense", timeout=0.5):
+    before = set(Client._instances)
+    with pytest.raises(ClusterError, match=address) as refused, connected(address, timeout=0.5):
         pass
     assert dask.config.get("scheduler", None) is None
-    assert refused.tb is not None  # which kept whatever had been made
+    assert set(Client._instances) == before
+    assert refused.tb is not None  # which would have kept alive what had been made
 
 
 def test_a_scheduler_file_that_is_not_there(tmp_path):
