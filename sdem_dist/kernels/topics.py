@@ -15,7 +15,7 @@ from sdem_dist.kernels.logarithm import log
 from sdem_dist.kernels.randomness import advanced, uniform
 
 EXACT, PAPER = 0, 1
-"""How a position of many occurrences draws: by its exact conditional, or by equation 18 taken literally."""
+"""How a position of many occurrences draws: by its exact conditional, or by ``beta (S + alpha)``, equation 18 literally."""
 _DIRECT = 16
 
 
@@ -75,13 +75,13 @@ def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):  # type:
 
 
 @jit_inline
-def _conditional(beta, sums, alpha, count, how, out):  # type: ignore[no-untyped-def]
+def _conditional(beta, sums, alpha, count, out):  # type: ignore[no-untyped-def]
     """Fill `out` with a multiple of p(topic of a position, its word | other positions); return the multiple's logarithm.
 
-    Exact: ``beta^c Gamma(S + c + alpha) / Gamma(S + alpha)`` for c occurrences; literally: ``beta (S + alpha)``.
+    It is ``beta^c Gamma(S + c + alpha) / Gamma(S + alpha)`` for c occurrences.
     """
     n_topics = out.size
-    if count == 1.0 or how == PAPER:
+    if count == 1.0:
         for z in range(n_topics):
             out[z] = beta[z] * (sums[z] + alpha)
         return 0.0
@@ -108,36 +108,33 @@ def _conditional(beta, sums, alpha, count, how, out):  # type: ignore[no-untyped
 
 
 @jit_inline
-def _room(n_topics):  # type: ignore[no-untyped-def]
-    """Return zeros for the weights of topics, in rows of eight."""
-    return np.zeros(((n_topics + 7) // 8, 8))
-
-
-@jit_inline
-def _drawn(weights, n_topics, u):  # type: ignore[no-untyped-def]
-    """Return a topic drawn in proportion to weights, in rows of eight with zeros at the end, from a uniform number."""
-    total = 0.0
-    for i in range(weights.shape[0]):
-        total += _sum_of_row(weights[i])
-    left = u * total
-    row = 0
-    for i in range(weights.shape[0] - 1):  # eight at a step
-        eight = _sum_of_row(weights[i])
-        if left < eight:
-            break
-        left -= eight
-        row = i + 1
-    within = weights[row]
-    for z in range(8):
-        left -= within[z]
+def _drawn(weights, u):  # type: ignore[no-untyped-def]
+    """Return a topic drawn in proportion to weights from a uniform number."""
+    left = u * weights.sum()
+    for z in range(weights.size - 1):
+        left -= weights[z]
         if left < 0.0:
-            return min(8 * row + z, n_topics - 1)
-    return n_topics - 1
+            return z
+    return weights.size - 1
 
 
 @jit_inline
-def _sum_of_row(w):  # type: ignore[no-untyped-def]
-    return ((w[0] + w[4]) + (w[2] + w[6])) + ((w[1] + w[5]) + (w[3] + w[7]))
+def _drawn_sparsely(beta, mass, sums, topics, n_topics, alpha, reached, u):  # type: ignore[no-untyped-def]
+    """Return a topic drawn in proportion to ``beta (sums + alpha)``: the few that have sums first, then alpha's part.
+
+    `topics` are the `n_topics` ones that have sums, `mass` is ``alpha sum beta``, `reached` is room for partial sums.
+    """
+    total = 0.0
+    for i in range(n_topics):
+        total += beta[topics[i]] * sums[topics[i]]
+        reached[i] = total
+    left = u * (total + mass)
+    if left >= total:
+        return _drawn(beta, (left - total) / mass)
+    i = 0
+    while i < n_topics - 1 and reached[i] <= left:
+        i += 1
+    return topics[i]
 
 
 @jit
@@ -165,17 +162,42 @@ def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta)
     """
     n_topics = beta.shape[1]
     topics = np.empty(positions.size, np.int32)
-    sums, rows = np.zeros(n_topics), _room(n_topics)
-    weights = rows.reshape(-1)[:n_topics]
+    sums, weights = np.zeros(n_topics), np.empty(n_topics)
+    mass = np.zeros(beta.shape[0])
+    for j in range(beta.shape[0]):
+        for z in range(n_topics):
+            mass[j] += alpha * beta[j, z]
+    users = np.zeros(n_topics, np.int32)  # positions of each topic
+    used, place, n_used = (
+        np.empty(n_topics, np.int32),
+        np.empty(n_topics, np.int32),
+        0,
+    )  # topics of a position, as a set
     q[:], theta[:] = 0.0, 0.0
     for sweep in range(n_sweeps):
         for i in range(positions.size):
+            j = positions[i]
             if sweep > 0:
-                sums[topics[i]] -= counts[i]
-            _conditional(beta[positions[i]], sums, alpha, counts[i], how, weights)
+                z = topics[i]
+                users[z] -= 1
+                sums[z] -= counts[i]
+                if users[z] == 0:
+                    sums[z] = 0.0
+                    n_used -= 1
+                    used[place[z]] = used[n_used]
+                    place[used[n_used]] = place[z]
             key = advanced(key)
-            topics[i] = _drawn(rows, n_topics, uniform(key))
-            sums[topics[i]] += counts[i]
+            if counts[i] == 1.0 or how == PAPER:
+                z = _drawn_sparsely(beta[j], mass[j], sums, used, n_used, alpha, weights, uniform(key))
+            else:
+                _conditional(beta[j], sums, alpha, counts[i], weights)
+                z = _drawn(weights, uniform(key))
+            if users[z] == 0:
+                used[n_used], place[z] = z, n_used
+                n_used += 1
+            users[z] += 1
+            sums[z] += counts[i]
+            topics[i] = z
         if sweep >= burn_in:
             for i in range(positions.size):
                 q[positions[i], topics[i]] += counts[i]
@@ -222,8 +244,7 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ig
     """
     n_topics = beta.shape[1]
     topics = np.empty((n_particles, positions.size), np.int32)
-    sums, rows = np.zeros((n_particles, n_topics)), _room(n_topics)
-    weights = rows.reshape(-1)[:n_topics]
+    sums, weights = np.zeros((n_particles, n_topics)), np.empty(n_topics)
     found = np.empty(n_particles)
     seen, score = 0.0, 0.0
     for i in range(positions.size):
@@ -231,14 +252,14 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ig
         for r in range(n_particles):
             for before in range(i):
                 sums[r, topics[r, before]] -= counts[before]
-                _conditional(beta[positions[before]], sums[r], alpha, counts[before], EXACT, weights)
+                _conditional(beta[positions[before]], sums[r], alpha, counts[before], weights)
                 key = advanced(key)
-                topics[r, before] = _drawn(rows, n_topics, uniform(key))
+                topics[r, before] = _drawn(weights, uniform(key))
                 sums[r, topics[r, before]] += counts[before]
-            scale = _conditional(beta[positions[i]], sums[r], alpha, counts[i], EXACT, weights)
+            scale = _conditional(beta[positions[i]], sums[r], alpha, counts[i], weights)
             found[r] = np.log(weights.sum()) - scale - rising
             key = advanced(key)
-            topics[r, i] = _drawn(rows, n_topics, uniform(key))
+            topics[r, i] = _drawn(weights, uniform(key))
             sums[r, topics[r, i]] += counts[i]
         seen += counts[i]
         top = found.max()
