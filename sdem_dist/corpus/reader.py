@@ -19,9 +19,10 @@ from sdem_dist.errors import CorpusError
 if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
 
-# Manifests of large corpora are megabytes, and tasks that open a corpus many: parse each once in a process.
-_headers: dict[str, tuple[tuple[int, ...], Header]] = {}
-_MAX_HEADERS = 32
+# Manifests of large corpora are megabytes, and tasks that open a corpus many: each is parsed and kept once in a process.
+# zarr's group has it too, among its attributes.
+_opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
+_MAX_OPENED = 32
 
 
 def open_corpus(path: str | Path) -> Corpus:
@@ -71,30 +72,38 @@ class Corpus:
     def __repr__(self) -> str:
         return f"Corpus({self.path!r})"
 
-    @cached_property
+    @property
     def header(self) -> Header:
         """The manifest: counts, classes, shards, identity."""
-        identity = _identity(self.path)
-        if identity is not None:
-            known = _headers.get(self.path)
-            if known is not None and known[0] == identity:
-                return known[1]
-        header = self._read_header()
-        if identity is not None:
-            while len(_headers) >= _MAX_HEADERS:
-                _headers.pop(next(iter(_headers)), None)
-            _headers[self.path] = identity, header
-        return header
+        return self._parts[1]
 
-    def _read_header(self) -> Header:
-        from sdem_dist.storage.arrays import get_attributes, is_url
+    @property
+    def _group(self) -> Group:
+        return self._parts[0]
+
+    @cached_property
+    def _parts(self) -> tuple[Group, Header]:
+        identity = _identity(self.path)
+        if identity is None:
+            return self._open()
+        known = _opened.get(self.path)
+        if known is None or known[0] != identity:
+            known = identity, *self._open()
+            while len(_opened) >= _MAX_OPENED:
+                _opened.pop(next(iter(_opened)), None)
+            _opened[self.path] = known
+        return known[1:]
+
+    def _open(self) -> tuple[Group, Header]:
+        from sdem_dist.storage.arrays import get_attributes, is_url, open_group
 
         if not is_url(self.path):
             self._check_folder()
-        attributes = get_attributes(self._group)
+        group = open_group(self.path)
+        attributes = get_attributes(group)
         if MANIFEST not in attributes:
             raise CorpusError(f"{self.path}: not a corpus, or one whose writing was cut short: it has no manifest")
-        return Header.from_json(attributes[MANIFEST], self.path)
+        return group, Header.from_json(attributes[MANIFEST], self.path)
 
     def _check_folder(self) -> None:
         """Say what is at the path where that cannot be a corpus."""
@@ -106,12 +115,6 @@ class Corpus:
             raise CorpusError(f"{path} is a file, perhaps a model or a source; {made}")
         if not (path / "zarr.json").exists():
             raise CorpusError(f"{path} is a folder, but no corpus; {made}")
-
-    @cached_property
-    def _group(self) -> Group:
-        from sdem_dist.storage.arrays import open_group
-
-        return open_group(self.path)
 
     @property
     def cache_key(self) -> str:
