@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,13 @@ from sdem_dist.models.features import Block, FeatureModel
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+_HELD_BACK = (
+    "{}: training ended at the loss of the generative fit, since the prior outweighs the loss, as it does where a class "
+    "has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0, or a "
+    "smaller prior_scale), or leave out classes of one row and values far off"
+)
 
 
 class FeatureNB(SdemClassifier):
@@ -156,10 +164,13 @@ class FeatureNB(SdemClassifier):
             return learner, *fit_state(self, learner, once, source, options)
         initial = None
         if self.step == "safe":
-            initial = run_quietly(learner, once, source, options.client, self.n_jobs)
+            initial = learner.inside(run_quietly(learner, once, source, options.client, self.n_jobs))
         model = FeatureModel(self._blocks(summary, False))
         learner = feature_settings.learner(self, source, plan, model, feature_settings.loss_of(self))
-        return learner, *fit_state(self, learner, plan, source, options, initial)
+        state, history = fit_state(self, learner, plan, source, options, initial)
+        if learner.held_back(state):
+            warnings.warn(_HELD_BACK.format(type(self).__name__), stacklevel=4)
+        return learner, state, history
 
     @property
     def class_log_prior_(self) -> np.ndarray:
@@ -181,6 +192,12 @@ class FeatureNB(SdemClassifier):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their classes from p(x, y).
 
+        Parameters
+        ----------
+        n_samples : int, default=1
+            0 or more.
+        random_state : int, RandomState instance or None, default=None
+
         Returns
         -------
         X : ndarray of shape (n_samples, n_features), float64
@@ -189,6 +206,8 @@ class FeatureNB(SdemClassifier):
         from sdem_dist.estimators.settings import seed_of
 
         check_is_fitted(self)
+        if not isinstance(n_samples, int | np.integer) or n_samples < 0:
+            raise ValueError(f"n_samples must be an integer that is not negative, got {n_samples!r}")
         rng = np.random.default_rng(seed_of(random_state))
         prior = np.exp(self._parameters.log_prior)
         drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())

@@ -16,6 +16,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.feature_settings import LANES, SUM_LANE_DOCUMENTS
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
+from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
 from sdem_dist.estimators.inputs import Source
 from sdem_dist.estimators.restoring import restore_regression
 from sdem_dist.estimators.settings import positive_integers
@@ -25,6 +26,10 @@ from sdem_dist.learners.regression import GaussianRegression
 from sdem_dist.losses import Ncll, Nll
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.joint_gaussian import target_given_features
+
+
+_LEAST_PRIOR = 1e-10
+"""Share of the rows that the prior counts for at least."""
 
 
 class GaussianRegressor(RegressorMixin, EngineEstimator):
@@ -105,7 +110,9 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         once, epochs = (Plan(source.n_documents, n, 1, lanes, 0) for n in (1, self.n_epochs))
         summary = run_quietly(Columns(source.n_features, weighted=True), once, source, client, self.n_jobs)
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
-        family = GaussianFull(source.n_features, max(float(self.alpha), 1e-9))  # what keeps the covariance regular
+        refuse_beyond_squares(summary, np.arange(source.n_features), target=source.n_features - 1)
+        # Columns that determine each other have a covariance without an inverse: a little of the prior keeps it regular.
+        family = GaussianFull(source.n_features, max(float(self.alpha), _LEAST_PRIOR * source.weight))
         columns = tuple(range(source.n_features))
         model = FeatureModel((Block(family, columns, tuple(summary.mean.tolist()), tuple(summary.scale.tolist())),))
         joint = GaussianRegression(model, 1, source.weight, Nll(), judged=True)

@@ -89,11 +89,11 @@ def evaluation_source(estimator: Any, X: Any, y: Any, client: Any) -> Source:
             raise ValueError("a corpus brings its labels: leave y at None")
         source = corpus_source(X, estimator)
         check_compatible(estimator, source)
-        return source
+        return _some_labelled(source)
     if client is not None:
         raise ValueError("a Dask cluster scores a corpus that its workers can read: write one first")
     X, y = matrix_and_labels(estimator, X, y, reset=False)
-    return _memory_source(estimator, X, y, estimator.classes_, None, shuffle=False)
+    return _some_labelled(_memory_source(estimator, X, y, estimator.classes_, None, shuffle=False))
 
 
 def unlabelled_source(estimator: Any, X: Any, sample_weight: Any, client: Any, *, reset: bool) -> Source:
@@ -288,6 +288,12 @@ def _memory_source(
         identity=corpus.header.uid,
         weighted=bool(np.any(X.data != np.rint(X.data))) if estimator._sparse else True,
     )
+
+
+def _some_labelled(source: Source) -> Source:
+    if not any(source.class_counts):
+        raise ValueError("none of the documents to be scored has a label: accuracy and losses need some that have")
+    return source
 
 
 def _more_than_one_class(source: Source) -> Source:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from sdem_dist.estimators.bernoulli_nb import checked_alpha
 from sdem_dist.estimators.categorical_nb import categorical_blocks, refuse_other_than_categories
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
-from sdem_dist.estimators.gaussian_nb import check_gaussian, gaussian_block
+from sdem_dist.estimators.gaussian_nb import check_gaussian, gaussian_block, refuse_beyond_squares
 from sdem_dist.estimators.settings import pseudo_count
 from sdem_dist.families import Bernoulli, Exponential, Family, Poisson
 from sdem_dist.learners.columns import ColumnSummary
@@ -137,6 +137,7 @@ def _own(family: Family, summary: ColumnSummary, columns: np.ndarray) -> Block:
     listed = tuple(columns.tolist())
     if not family.standardised:
         return Block(family, listed)
+    refuse_beyond_squares(summary, columns)
     return Block(family, listed, tuple(summary.mean[columns].tolist()), tuple(summary.scale[columns].tolist()))
 
 
