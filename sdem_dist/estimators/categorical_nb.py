@@ -13,7 +13,6 @@ from sdem_dist.families import Categorical
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
 
-
 MOST_CATEGORIES = 100_000
 """Categories of a column: each takes a number for every row and class."""
 

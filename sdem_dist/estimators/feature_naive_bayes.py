@@ -11,6 +11,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.tables import numbering
+from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import feature_settings, inputs
 from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
@@ -143,6 +146,23 @@ class FeatureNB(SdemClassifier):
     def _encoded(self, X: Any, *, reset: bool) -> Any:
         """Return `X` as numbers."""
         return X
+
+    def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
+        """Take over how a corpus numbers the categories of its columns."""
+        if categories:
+            raise CorpusError(
+                f"{where} was written from a table with columns of text, categories or booleans: MixedNB takes such corpora, "
+                f"{type(self).__name__} does not"
+            )
+
+    def _describe(self, source: inputs.Source) -> None:
+        super()._describe(source)
+        if isinstance(source.corpus, Corpus):
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            found = numbering(source.corpus.header.vectorizer)
+            if found is not None and source.vocabulary is not None:
+                self.feature_names_in_ = np.array(source.vocabulary, object)
+            self._take_categories(found or {}, str(source.corpus.path))
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         """Return a table, or raise ValueError where it cannot be one of the model's."""

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.layout import DENSE
+from sdem_dist.corpus.tables import numbering
 from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.feature_settings import LANES, SUM_LANE_DOCUMENTS
@@ -26,7 +27,6 @@ from sdem_dist.learners.regression import GaussianRegression
 from sdem_dist.losses import Ncll, Nll
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.joint_gaussian import target_given_features
-
 
 _LEAST_PRIOR = 1e-10
 """Share of the rows that the prior counts for at least."""
@@ -172,6 +172,8 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         if isinstance(X, Corpus):
             if y is not None or sample_weight is not None or X.header.layout != DENSE:
                 raise ValueError("a corpus must be dense and bring its target as the last column: leave y at None")
+            if numbering(X.header.vectorizer):
+                raise ValueError(f"{X!r} has columns of text, categories or booleans, and a regressor takes numbers")
             corpus, n, n_features = X, X.header.n_documents, X.header.n_features
         else:
             if client is not None:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.entries import FIT, unfit_row
 from sdem_dist.corpus.layout import DENSE, SPARSE
+from sdem_dist.corpus.tables import numbering
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.matching import check_compatible, some
@@ -158,7 +159,7 @@ def corpus_source(corpus: Corpus, estimator: Any, *, labelled: bool = True) -> S
         weighted=header.weighted,
         vocabulary_hash=header.vocabulary_hash,
         vocabulary=corpus.vocabulary(),
-        vectorizer=header.vectorizer,
+        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is no text
         idf=corpus.idf(),
     )
 
