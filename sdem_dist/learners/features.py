@@ -280,11 +280,11 @@ class FeatureSdem:
 
     def held_back(self, state: FeatureState) -> bool:
         """Say whether a judged run had something to gain and did not, under a prior that weighs far more than the loss."""
-        if isinstance(self.loss, Nll) or not (len(state.best_counts) and 1e-3 < state.first_loss < np.inf):
+        if isinstance(self.loss, Nll) or not (len(state.best_counts) and 1e-2 < state.first_loss < np.inf):
             return False
         penalty = self._penalty(state.best_counts, state.best_mu)
         ended = state.best_objective - penalty
-        return penalty > 10.0 * state.first_loss and ended > (1.0 - 1e-3) * state.first_loss
+        return penalty > 100.0 * state.first_loss and ended > (1.0 - 1e-3) * state.first_loss
 
     def _moved(
         self, counts: np.ndarray, mu: np.ndarray, s: FeatureStatistics, rho: float

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_diabetes, load_digits, load_iris
+from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
 from sklearn.linear_model import LinearRegression
 
 from sdem_dist import (
@@ -72,6 +72,8 @@ def test_a_prior_that_holds_training_back_is_named(loss):
         warnings.simplefilter("error")
         losses = [h[loss] for h in GaussianNB(loss=loss, prior=0.0).fit(X, y).history_]
         GaussianNB(loss=loss).fit(IRIS, SPECIES)
+        wine, kinds = load_wine(return_X_y=True)
+        GaussianNB(loss=loss).fit(wine[::2], kinds[::2])
     assert losses[-1] < 0.5 * losses[0]
 
 
