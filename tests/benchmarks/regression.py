@@ -52,16 +52,17 @@ def models() -> dict[str, object]:
     }
 
 
-def compare(cuts: list[Part], removed: float = 0.0) -> dict[str, tuple[float, float]]:
-    """Return for each model mean R2 and seconds of a fit, a share of the test features removed at random."""
-    rng, found = np.random.default_rng(0), {name: [] for name in models()}
-    for X, y, X_test, y_test in cuts:
-        known = np.where(rng.random(X_test.shape) < removed, np.nan, X_test)
-        for name, model in models().items():
+def compare(cuts: list[Part], shares: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean R2 for each share of the test features removed at random and each model, and mean seconds of a fit."""
+    scores, seconds = np.zeros((len(shares), len(models()))), np.zeros(len(models()))
+    for i, (X, y, X_test, y_test) in enumerate(cuts):
+        uniform = np.random.default_rng(i).random(X_test.shape)
+        for j, model in enumerate(models().values()):
             started = time.perf_counter()
             model.fit(X, y)
-            found[name].append((time.perf_counter() - started, model.score(known, y_test)))
-    return {name: (float(np.mean([s for _, s in f])), float(np.mean([t for t, _ in f]))) for name, f in found.items()}
+            seconds[j] += time.perf_counter() - started
+            scores[:, j] += [model.score(np.where(uniform < share, np.nan, X_test), y_test) for share in shares]
+    return scores / len(cuts), seconds / len(cuts)
 
 
 def main() -> None:
@@ -72,14 +73,15 @@ def main() -> None:
         "--removed", nargs="*", type=float, default=[0.0, 0.3], help="shares of the test features removed"
     )
     options = parser.parse_args()
-    print("| table | removed | " + " | ".join(f"{name} | s" for name in models()) + " |")
-    print("| --- " * (2 + 2 * len(models())) + "|")
+    print("| table | removed | " + " | ".join(models()) + " |")
+    print("| --- " * (2 + len(models())) + "|")
     for table in options.tables:
         cuts = list(parts(table, options.components))
-        for removed in options.removed:
-            found = compare(cuts, removed)
-            shown = " | ".join(f"{r2:.4f} | {seconds:.2f}" for r2, seconds in found.values())
-            print(f"| {table}, {cuts[0][0].shape[0]:,} x {cuts[0][0].shape[1]} | {removed:.0%} | {shown} |", flush=True)
+        shape = " x ".join(map(str, cuts[0][0].shape))
+        scores, seconds = compare(cuts, options.removed)
+        for removed, row in zip(options.removed, scores, strict=True):
+            print(f"| {table}, {shape} | {removed:.0%} | " + " | ".join(f"{r2:.4f}" for r2 in row) + " |")
+        print(f"| {table} | s a fit | " + " | ".join(f"{s:.2f}" for s in seconds) + " |", flush=True)
 
 
 if __name__ == "__main__":
