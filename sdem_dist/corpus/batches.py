@@ -40,7 +40,8 @@ def batches(X: Any, y: Any, ids: Any, targets: Any = None) -> Iterator[Batch]:
         return _of_matrix(X, y, ids, targets)
     if not isinstance(X, Iterable):
         raise CorpusError(f"X is a {type(X).__name__}: give a matrix or an iterable of batches (X, y)")
-    if isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 1 and np.isscalar(X[0][0]):
+    first = X[0] if isinstance(X, list | tuple) and X else None
+    if isinstance(first, list | tuple | np.ndarray) and len(first) and np.isscalar(first[0]):
         raise CorpusError(f"X is a {type(X).__name__} of rows: pass a matrix, numpy.asarray(X)")
     if y is not None or ids is not None or targets is not None:
         raise CorpusError(

@@ -45,7 +45,8 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
     Parameters
     ----------
     loss : {"ncll", "nll"}, default="ncll"
-        ``-ln p(y | x)`` or ``-ln p(y, x)``. Without missing features and without a prior both lead to least squares.
+        ``-ln p(y | x)`` or ``-ln p(y, x)``. Without missing features and without a prior both lead to least squares. Where
+        training rows are complete "nll" is the answer in closed form and predicts better from rows that are not.
     alpha : float or "evidence", default="evidence"
         Observations of independent, standardised columns that the conjugate prior adds: ridge regression's penalty on
         standardised features. "evidence" takes the one under which the targets are most probable (empirical Bayes), and
