@@ -54,10 +54,12 @@ def finish(sums: np.ndarray) -> dict[str, float]:
     if weight == 0.0:
         return dict.fromkeys(("accuracy", "nll", "ncll", "hinge", "perplexity"), float("nan"))
     words = s["words"]
+    with np.errstate(over="ignore"):
+        perplexity = float(np.exp(-s["log_likelihood"] / words)) if words else float("nan")
     return {
         "accuracy": s["correct"] / weight,
         "nll": s["nll"] / weight,
         "ncll": s["ncll"] / weight,
         "hinge": s["hinge"] / weight,
-        "perplexity": float(np.exp(-s["log_likelihood"] / words)) if words else float("nan"),
+        "perplexity": perplexity,
     }

@@ -40,9 +40,13 @@ def batches(X: Any, y: Any, ids: Any, targets: Any = None) -> Iterator[Batch]:
         return _of_matrix(X, y, ids, targets)
     if not isinstance(X, Iterable):
         raise CorpusError(f"X is a {type(X).__name__}: give a matrix or an iterable of batches (X, y)")
+    first = X[0] if isinstance(X, list | tuple) and X else None
+    if isinstance(first, list | tuple | np.ndarray) and len(first) and np.isscalar(first[0]):
+        raise CorpusError(f"X is a {type(X).__name__} of rows: pass a matrix, numpy.asarray(X)")
     if y is not None or ids is not None or targets is not None:
         raise CorpusError(
-            "X is an iterable of batches, so labels, ids and targets come with each batch, not as arguments"
+            f"X, a {type(X).__name__}, is no matrix, and iterables of batches (X, y) bring labels, ids and targets with each "
+            "batch, not as arguments: pass a sparse matrix, an ndarray, a dask array or a DataFrame, or batches alone"
         )
     return _of_iterable(X)
 

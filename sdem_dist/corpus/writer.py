@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -26,6 +26,7 @@ from sdem_dist.corpus.layout import (
     vocabulary_hash,
 )
 from sdem_dist.corpus.reader import Corpus, open_corpus
+from sdem_dist.corpus.tables import corpus_of_table, is_table
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def write_corpus(
     ids: Sequence[Any] | None = None,
     targets: Any = None,
     idf: Any = None,
-    vectorizer: dict[str, Any] | None = None,
+    vectorizer: Mapping[str, Any] | None = None,
     made_by: dict[str, Any] | None = None,
     weighted: bool | None = None,
     dense: bool = False,
@@ -66,9 +67,10 @@ def write_corpus(
     path : str or Path
         Directory to create, or a URL that zarr can write, such as ``s3://bucket/corpus``. A directory appears under
         its name only when complete.
-    X : sparse matrix, ndarray or dask array of shape (n_documents, n_features), or iterable of batches
+    X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
         Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)``, a triple ``(X, y, ids)`` or
         ``(X, y, ids, targets)``, of any length; the corpus does not depend on how the documents are cut into batches.
+        Columns of a DataFrame that hold text, categories or booleans are numbered (with `dense`), for `MixedNB`.
     y : array-like of shape (n_documents,), optional
         Labels: strings, integers, floats or booleans. Leave out for documents without labels, and with batches.
     classes : sequence, optional
@@ -82,7 +84,9 @@ def write_corpus(
     idf : array-like of shape (n_features,), optional
         Inverse document frequencies by which the weights were multiplied.
     vectorizer, made_by : dict, optional
-        JSON values to keep in the manifest: how text became numbers, and who made the corpus from what.
+        JSON values to keep in the manifest: how text became numbers, and who made the corpus from what. For a DataFrame
+        ``corpus.header.vectorizer`` of another one, whose numbering of categories is to be kept: that of the training
+        documents for test documents.
     weighted : bool, optional
         The entries are weights, stored as float32, rather than counts. By default they are if one is not whole.
     dense : bool, default False
@@ -119,6 +123,8 @@ def write_corpus(
         raise CorpusError("documents without labels beside others are for dense corpora: dense=True")
     if dense and targets is not None:
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
+    if is_table(X):
+        X, vocabulary, vectorizer = corpus_of_table(X, dense, vocabulary, vectorizer)
     vectorizer, made_by = _plain_json(vectorizer, "vectorizer"), _plain_json(made_by, "made_by")
     with _destination(path, overwrite) as (place, scratch):
         collected = collect(
@@ -231,7 +237,7 @@ def refuse_taken(path: str | Path, overwrite: bool) -> None:
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
 
 
-def _plain_json(document: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
+def _plain_json(document: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
     """Return a document as reading it back will give it; raise CorpusError if it is not JSON."""
     if document is None:
         return None

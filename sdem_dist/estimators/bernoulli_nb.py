@@ -20,7 +20,7 @@ class BernoulliNB(FeatureNB):
     Parameters
     ----------
     alpha : float, default=1.0
-        Pseudo-count of each of the two values. With 0 a value that a class never shows keeps safe steps at the generative fit.
+        Pseudo-count of each of the two values.
     binarize : float or None, default=0.0
         Values above it count as 1, others as 0; None: the values are 0 and 1.
     **shared
@@ -33,7 +33,10 @@ class BernoulliNB(FeatureNB):
         self.binarize = binarize
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
-        threshold = None if self.binarize is None else float(self.binarize)
+        b = self.binarize
+        if b is not None and not (isinstance(b, Real) and abs(float(b)) < float("inf")):
+            raise ValueError(f"binarize must be a finite number or None, got {b!r}")
+        threshold = None if b is None else float(b)
         family = Bernoulli(pseudo_count(checked_alpha(self.alpha), 0), threshold)
         return (Block(family, tuple(range(len(summary.n)))),)
 

@@ -13,6 +13,9 @@ from sdem_dist.families import Categorical
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
 
+MOST_CATEGORIES = 100_000
+"""Categories of a column: each takes a number for every row and class."""
+
 
 class CategoricalNB(FeatureNB):
     """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
@@ -53,7 +56,14 @@ def categorical_blocks(
     summary: ColumnSummary, columns: np.ndarray, alpha: float, least: Any = None
 ) -> tuple[Block, ...]:
     """Return columns as categorical variables, those with as many categories together."""
-    shown = np.maximum(summary.high[columns], 1.0).astype(int) + 1
+    high = np.maximum(summary.high[columns], 1.0)
+    if (high >= MOST_CATEGORIES).any():
+        column = int(columns[high.argmax()])
+        raise ValueError(
+            f"column {column} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of a column are the most "
+            "there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
+        )
+    shown = high.astype(int) + 1
     if least is not None:
         least = np.asarray(least)
         if least.dtype.kind not in "iu" or least.shape not in ((), shown.shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.tables import numbering
+from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import feature_settings, inputs
 from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
@@ -21,6 +25,13 @@ from sdem_dist.models.features import Block, FeatureModel
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+_HELD_BACK = (
+    "{}: training ended at the loss of the generative fit, since the prior outweighs the loss, as it does where a class "
+    "has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0, or a "
+    "smaller prior_scale), or leave out classes of one row and values far off"
+)
 
 
 class FeatureNB(SdemClassifier):
@@ -136,6 +147,23 @@ class FeatureNB(SdemClassifier):
         """Return `X` as numbers."""
         return X
 
+    def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
+        """Take over how a corpus numbers the categories of its columns."""
+        if categories:
+            raise CorpusError(
+                f"{where} was written from a table with columns of text, categories or booleans: MixedNB takes such corpora, "
+                f"{type(self).__name__} does not"
+            )
+
+    def _describe(self, source: inputs.Source) -> None:
+        super()._describe(source)
+        if isinstance(source.corpus, Corpus):
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            found = numbering(source.corpus.header.vectorizer)
+            if found is not None and source.vocabulary is not None:
+                self.feature_names_in_ = np.array(source.vocabulary, object)
+            self._take_categories(found or {}, str(source.corpus.path))
+
     def _checked(self, X: np.ndarray) -> np.ndarray:
         """Return a table, or raise ValueError where it cannot be one of the model's."""
         return X
@@ -156,10 +184,13 @@ class FeatureNB(SdemClassifier):
             return learner, *fit_state(self, learner, once, source, options)
         initial = None
         if self.step == "safe":
-            initial = run_quietly(learner, once, source, options.client, self.n_jobs)
+            initial = learner.inside(run_quietly(learner, once, source, options.client, self.n_jobs))
         model = FeatureModel(self._blocks(summary, False))
         learner = feature_settings.learner(self, source, plan, model, feature_settings.loss_of(self))
-        return learner, *fit_state(self, learner, plan, source, options, initial)
+        state, history = fit_state(self, learner, plan, source, options, initial)
+        if learner.held_back(state):
+            warnings.warn(_HELD_BACK.format(type(self).__name__), stacklevel=4)
+        return learner, state, history
 
     @property
     def class_log_prior_(self) -> np.ndarray:
@@ -181,6 +212,12 @@ class FeatureNB(SdemClassifier):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their classes from p(x, y).
 
+        Parameters
+        ----------
+        n_samples : int, default=1
+            0 or more.
+        random_state : int, RandomState instance or None, default=None
+
         Returns
         -------
         X : ndarray of shape (n_samples, n_features), float64
@@ -189,6 +226,8 @@ class FeatureNB(SdemClassifier):
         from sdem_dist.estimators.settings import seed_of
 
         check_is_fitted(self)
+        if not isinstance(n_samples, int | np.integer) or n_samples < 0:
+            raise ValueError(f"n_samples must be an integer that is not negative, got {n_samples!r}")
         rng = np.random.default_rng(seed_of(random_state))
         prior = np.exp(self._parameters.log_prior)
         drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())

@@ -9,6 +9,7 @@ import numpy as np
 
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
 from sdem_dist.families import Gaussian
+from sdem_dist.families.gaussian import LARGEST
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
 
@@ -66,8 +67,22 @@ def check_gaussian(estimator: Any) -> None:
             raise ValueError(f"{name} must be a finite number that is not negative, got {value!r}")
 
 
+def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: int | None = None) -> None:
+    """Raise ValueError if a column, one of which may be the target, holds values whose squares cannot be summed."""
+    largest = np.maximum(np.abs(summary.low), np.abs(summary.high))
+    unfit = columns[(largest[columns] > LARGEST) & (summary.n[columns] > 0)]
+    if len(unfit):
+        column = int(unfit[0])
+        raise ValueError(
+            f"{'the target' if column == target else f'column {column} (from 0)'} holds values as large as "
+            f"{largest[column]:.3g}, and squares of more than {LARGEST:.0e} cannot be summed: divide it by a constant, or mark "
+            "such values as missing (NaN)"
+        )
+
+
 def gaussian_block(summary: ColumnSummary, columns: np.ndarray, prior: float, added: float) -> Block:
     """Return columns as Gaussian variables, standardised; `added` is added to variances of the generative fit."""
+    refuse_beyond_squares(summary, columns)
     scale = summary.scale[columns]
     smoothing = tuple((added / scale**2).tolist())
     return Block(

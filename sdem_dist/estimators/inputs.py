@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.entries import FIT, unfit_row
 from sdem_dist.corpus.layout import DENSE, SPARSE
+from sdem_dist.corpus.tables import numbering
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.matching import check_compatible, some
@@ -89,11 +90,11 @@ def evaluation_source(estimator: Any, X: Any, y: Any, client: Any) -> Source:
             raise ValueError("a corpus brings its labels: leave y at None")
         source = corpus_source(X, estimator)
         check_compatible(estimator, source)
-        return source
+        return _some_labelled(source)
     if client is not None:
         raise ValueError("a Dask cluster scores a corpus that its workers can read: write one first")
     X, y = matrix_and_labels(estimator, X, y, reset=False)
-    return _memory_source(estimator, X, y, estimator.classes_, None, shuffle=False)
+    return _some_labelled(_memory_source(estimator, X, y, estimator.classes_, None, shuffle=False))
 
 
 def unlabelled_source(estimator: Any, X: Any, sample_weight: Any, client: Any, *, reset: bool) -> Source:
@@ -158,7 +159,7 @@ def corpus_source(corpus: Corpus, estimator: Any, *, labelled: bool = True) -> S
         weighted=header.weighted,
         vocabulary_hash=header.vocabulary_hash,
         vocabulary=corpus.vocabulary(),
-        vectorizer=header.vectorizer,
+        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is no text
         idf=corpus.idf(),
     )
 
@@ -288,6 +289,12 @@ def _memory_source(
         identity=corpus.header.uid,
         weighted=bool(np.any(X.data != np.rint(X.data))) if estimator._sparse else True,
     )
+
+
+def _some_labelled(source: Source) -> Source:
+    if not any(source.class_counts):
+        raise ValueError("none of the documents to be scored has a label: accuracy and losses need some that have")
+    return source
 
 
 def _more_than_one_class(source: Source) -> Source:

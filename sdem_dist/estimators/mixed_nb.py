@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.tables import encoded_table, is_table, numbering
+from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.bernoulli_nb import checked_alpha
 from sdem_dist.estimators.categorical_nb import categorical_blocks, refuse_other_than_categories
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
-from sdem_dist.estimators.gaussian_nb import check_gaussian, gaussian_block
+from sdem_dist.estimators.gaussian_nb import check_gaussian, gaussian_block, refuse_beyond_squares
+from sdem_dist.estimators.inputs import Source
+from sdem_dist.estimators.matching import some
 from sdem_dist.estimators.settings import pseudo_count
-from sdem_dist.families import Bernoulli, Exponential, Family, Poisson
+from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
 
@@ -28,7 +33,8 @@ class MixedNB(FeatureNB):
     kinds : mapping, default=None
         From a column (name or position), or a tuple of columns that make one variable, to one of "gaussian",
         "bernoulli", "categorical", "poisson", "exponential", or a `sdem_dist.families.Family`. Columns left out: of a
-        table of pandas text, categories and booleans are categorical; all others are gaussian.
+        table of pandas, or a corpus written from one, text, categories and booleans are categorical; all others are
+        gaussian.
     alpha : float, default=1.0
         Pseudo-count of each category or value, as in `CategoricalNB`, `BernoulliNB` and `PoissonNB`.
     var_smoothing, prior : float, default=1e-9, 1.0
@@ -59,30 +65,35 @@ class MixedNB(FeatureNB):
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:
         """Return a table of pandas with its categories numbered."""
-        if not hasattr(X, "iloc"):
+        if not is_table(X):
             if reset:
                 self.categories_: dict[int, np.ndarray] = {}
             return X
         import pandas as pd  # type: ignore[import-untyped]
-        from pandas.api.types import is_bool_dtype as is_bool  # type: ignore[import-untyped]
-        from pandas.api.types import is_numeric_dtype as is_number
 
-        if not X.columns.is_unique:
-            raise ValueError(f"two columns are named {X.columns[X.columns.duplicated()][0]!r}: rename one")
-        _check_feature_names(self, X, reset=reset)
-        _check_n_features(self, X, reset=reset)
-        if reset:
-            words = [i for i, dtype in enumerate(X.dtypes) if not is_number(dtype) or is_bool(dtype)]
-            self.categories_ = {i: _categories(X.iloc[:, i]) for i in words}
-        numbers = {
-            i: pd.Index(self.categories_[i]).get_indexer(X.iloc[:, i]) if i in self.categories_ else X.iloc[:, i]
-            for i in range(X.shape[1])
-        }
-        table = pd.DataFrame(numbers, index=X.index).astype(np.float64)
-        for i in self.categories_:
-            table[i] = table[i].replace(-1.0, np.nan)
-        table.columns = X.columns
-        return table
+        if not reset or X.columns.is_unique:
+            _check_feature_names(self, X, reset=reset)
+            _check_n_features(self, X, reset=reset)
+        table = encoded_table(X, None if reset else self.categories_)
+        self.categories_ = table.categories
+        return pd.DataFrame(table.values, index=X.index, columns=X.columns)
+
+    def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
+        self.categories_ = categories
+
+    def _evaluation_source(self, X: Any, y: Any, client: Any) -> Source:
+        source = super()._evaluation_source(X, y, client)
+        if isinstance(source.corpus, Corpus):
+            theirs, ours = (
+                {i: c.tolist() for i, c in found.items()}
+                for found in (numbering(source.corpus.header.vectorizer) or {}, self.categories_)
+            )
+            if theirs != ours:
+                raise CorpusError(
+                    f"{source.corpus.path} numbers its categories in another way than the model's training documents: write it "
+                    "from the table with write_corpus(vectorizer=corpus.header.vectorizer), of the corpus trained on"
+                )
+        return source
 
     def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
         """Return each kind and its columns, in the order of the columns."""
@@ -95,6 +106,7 @@ class MixedNB(FeatureNB):
             for c in columns:
                 if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
                     raise ValueError(f"kinds: there is no column {c!r}")
+            self._refuse_numbers_of_words(kind, [int(c or 0) for c in columns])
             kinds.append((kind, [int(c or 0) for c in columns]))
         named = [c for _, columns in kinds for c in columns]
         if len(set(named)) < len(named):
@@ -102,6 +114,19 @@ class MixedNB(FeatureNB):
         words = getattr(self, "categories_", {})
         kinds += [("categorical" if c in words else "gaussian", [c]) for c in range(n_columns) if c not in named]
         return kinds
+
+    def _refuse_numbers_of_words(self, kind: str | Family, columns: list[int]) -> None:
+        """Raise ValueError if categories, which are numbered in the order of the alphabet, are to be taken for numbers."""
+        if kind == "categorical" or isinstance(kind, Categorical):
+            return
+        for c in columns:
+            found = getattr(self, "categories_", {}).get(c)
+            if found is not None and found.dtype != bool:
+                names = getattr(self, "feature_names_in_", range(c + 1))
+                raise ValueError(
+                    f"kinds: column {names[c]!r} holds categories ({some(found)}), and {kind!r} is for numbers: leave it out, so "
+                    "that it is categorical, or turn the column into numbers or booleans"
+                )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         alpha = pseudo_count(checked_alpha(self.alpha), 0)
@@ -137,17 +162,5 @@ def _own(family: Family, summary: ColumnSummary, columns: np.ndarray) -> Block:
     listed = tuple(columns.tolist())
     if not family.standardised:
         return Block(family, listed)
+    refuse_beyond_squares(summary, columns)
     return Block(family, listed, tuple(summary.mean[columns].tolist()), tuple(summary.scale[columns].tolist()))
-
-
-def _categories(column: Any) -> np.ndarray:
-    """Return what a column of a pandas table holds, sorted; ValueError where it cannot be sorted or saved."""
-    found = column.dropna().unique().tolist()
-    kinds = {type(c) for c in found}
-    if len(kinds) > 1 or not kinds <= {str, bool, int, float}:
-        names = sorted(kind.__name__ for kind in kinds)
-        raise ValueError(
-            f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
-            "type or all booleans; turn the column into one of these"
-        )
-    return np.array(sorted(found))

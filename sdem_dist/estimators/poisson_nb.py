@@ -20,8 +20,7 @@ class PoissonNB(FeatureNB):
     Parameters
     ----------
     alpha : float, default=1.0
-        Observations of the count 1 that the conjugate Gamma prior adds to every class. With 0 a column that is always 0 in a
-        class keeps safe steps at the generative fit.
+        Observations of the count 1 that the conjugate Gamma prior adds to every class.
     **shared
         See `sdem_dist.estimators.feature_naive_bayes.FeatureNB`.
     """

@@ -222,13 +222,15 @@ def log_shares(class_prior: Any, n_classes: int) -> tuple[float, ...]:
     Raises
     ------
     ValueError
-        It has not a number for each class, or one that is negative or not finite.
+        It has not a number for each class, or one that is negative or not finite, or they do not sum to 1.
     """
     prior = np.asarray(class_prior, np.float64)
     if prior.shape != (n_classes,):
         raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
-    if not (np.isfinite(prior).all() and (prior >= 0).all() and prior.any()):
+    if not (np.isfinite(prior).all() and (prior >= 0).all()):
         raise ValueError(f"class_prior must be made of finite numbers, none negative, got {prior.tolist()}")
+    if not np.isclose(prior.sum(), 1.0):
+        raise ValueError(f"The sum of the priors should be 1, and is {prior.sum():.6g}: {prior.tolist()}")
     with np.errstate(divide="ignore"):
         return tuple(np.log(prior).tolist())
 

@@ -65,7 +65,10 @@ class Family(ABC):
 
     @abstractmethod
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Project mu into the interior of S; return it and how many variables were outside (section 3.2)."""
+        """Project mu into the interior of S; return it and how many variables were outside (section 3.2).
+
+        What is inside is returned bit by bit.
+        """
 
     @abstractmethod
     def unfit(self, x: np.ndarray) -> np.ndarray:

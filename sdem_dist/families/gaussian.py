@@ -10,6 +10,8 @@ from sdem_dist.families.family import Family
 
 _SMALLEST = 1e-10
 """Smallest variance, next to ``1 + mean ** 2``."""
+LARGEST = 1e100
+"""Largest number that a column may hold, so that sums of squares stay finite."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,8 @@ class Gaussian(Family):
         return np.stack([mu[..., 0], second], axis=-1), int(outside.sum())
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return infinities."""
-        return np.asarray(np.isinf(x).any(axis=-1))
+        """Return what is too large to be squared."""
+        return np.asarray((np.abs(x) > LARGEST).any(axis=-1))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw a number."""

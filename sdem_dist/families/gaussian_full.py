@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdem_dist.families.family import Family
+from sdem_dist.families.gaussian import LARGEST
 
 _SMALLEST = 1e-10
 """Smallest eigenvalue of the covariance, next to ``1 + |mean| ** 2``."""
@@ -123,8 +124,8 @@ class GaussianFull(Family):
         return np.where(outside[..., None], self.from_moments(mean, raised), mu), int(outside.sum())
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return vectors with an infinity."""
-        return np.asarray(np.isinf(x).any(axis=-1))
+        """Return vectors that hold what is too large to be squared."""
+        return np.asarray((np.abs(x) > LARGEST).any(axis=-1))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw a vector."""

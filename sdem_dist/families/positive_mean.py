@@ -8,7 +8,7 @@ import numpy as np
 
 from sdem_dist.families.family import Family
 
-_SMALLEST = 1e-10
+_SMALLEST, _LARGEST = 1e-10, 1e100
 
 
 @dataclass(frozen=True)
@@ -43,5 +43,5 @@ class PositiveMean(Family):
         return inside, int(np.count_nonzero(inside != mu))
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return what is negative or infinite; weighted counts need not be whole."""
-        return np.asarray(~(np.isnan(x) | ((x >= 0) & (x < np.inf))).all(axis=-1))
+        """Return what is negative or too large to be summed; weighted counts need not be whole."""
+        return np.asarray(~(np.isnan(x) | ((x >= 0) & (x <= _LARGEST))).all(axis=-1))

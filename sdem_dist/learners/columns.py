@@ -77,7 +77,8 @@ class Columns:
             weights = documents.weights[:, None]
         n = (known * weights).sum(axis=0)
         mean = (np.where(known, table, 0.0) * weights).sum(axis=0) / np.where(n > 0, n, 1.0)
-        squares = (np.where(known, table - mean, 0.0) ** 2 * weights).sum(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # what cannot be squared is refused by `high` and `low`
+            squares = (np.where(known, table - mean, 0.0) ** 2 * weights).sum(axis=0)
         low = np.where(known, table, np.inf).min(axis=0, initial=np.inf)
         high = np.where(known, table, -np.inf).max(axis=0, initial=-np.inf)
         unlabelled = 0.0 if documents.labels is None else float((documents.labels < 0).sum())
@@ -89,7 +90,8 @@ class Columns:
         for part in parts[1:]:
             n = whole.n + part.n
             shift, share = part.mean - whole.mean, part.n / np.where(n > 0, n, 1.0)
-            squares = whole.squares + part.squares + shift**2 * whole.n * share
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares = whole.squares + part.squares + shift**2 * whole.n * share
             low, high = np.minimum(whole.low, part.low), np.maximum(whole.high, part.high)
             unlabelled = whole.n_unlabelled + part.n_unlabelled
             whole = ColumnSummary(n, whole.mean + shift * share, squares, low, high, unlabelled)

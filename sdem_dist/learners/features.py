@@ -13,11 +13,13 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.evaluation import evaluation_sums, finish
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.losses import Loss, Ncll, marginal_log_likelihood
+from sdem_dist.losses import Loss, Ncll, Nll, marginal_log_likelihood
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
 
 RADIUS = 1.0
 """Largest KL divergence, of any variable in any class, that one safe step may go."""
+LANE_RADIUS = 0.1
+"""The same for steps inside a lane, whose batches are small and noisy."""
 GROWTH, SHRINKAGE, HALVINGS = 2.0, 0.25, 40
 """What the step is multiplied by after an accepted and after a rejected round; how often it is halved at most."""
 LEAST_SHARE = 0.5
@@ -130,6 +132,14 @@ class FeatureSdem:
             factor = np.asarray(self.class_weight)[labels]
         return features._replace(weights=weights * np.where(labels < 0, 1.0, factor))
 
+    def inside(self, state: FeatureState) -> FeatureState:
+        """Return a generative fit as a start for steps: what has no theta (a variance of 0) projected into S."""
+        with np.errstate(all="ignore"):
+            found = self.model.to_natural(state.mu, np.zeros(self.n_classes))
+        finite = self.model.all_of_variables(np.isfinite(found.theta)) & np.isfinite(found.partitions)
+        usable = finite[:, self.model.variable_of]
+        return state._replace(mu=np.where(usable, state.mu, self.model.check(state.mu)[0]))
+
     def parameters(self, state: FeatureState) -> FeatureParameters:
         """Return the natural parameters of the best mu, or of the last where rounds are not judged."""
         counts, mu = (state.best_counts, state.best_mu) if len(state.best_counts) else (state.class_counts, state.mu)
@@ -201,7 +211,7 @@ class FeatureSdem:
                 counts, mu = self._paper_step(counts, mu, found, 1.0 / (1.0 + self.step_decay * t))
             elif found.weight > 0:
                 # A lane alone goes as far as a round of all documents.
-                counts, mu, _ = self._safe_step(counts, mu, found, state.rho * self.n_documents / weight)
+                counts, mu, _ = self._safe_step(counts, mu, found, state.rho * self.n_documents / weight, LANE_RADIUS)
         none = np.zeros((self.n_classes, 0))
         return FeatureStatistics(weight * counts, weight * counts[:, None] * mu, none, loss, weight)
 
@@ -268,6 +278,14 @@ class FeatureSdem:
             penalty += float((nu * self.model.divergence(centre, mu)).sum())
         return self.prior_scale * penalty / self.n_documents
 
+    def held_back(self, state: FeatureState) -> bool:
+        """Say whether a judged run had something to gain and did not, under a prior that weighs far more than the loss."""
+        if isinstance(self.loss, Nll) or not (len(state.best_counts) and 1e-2 < state.first_loss < np.inf):
+            return False
+        penalty = self._penalty(state.best_counts, state.best_mu)
+        ended = state.best_objective - penalty
+        return penalty > 100.0 * state.first_loss and ended > (1.0 - 1e-3) * state.first_loss
+
     def _moved(
         self, counts: np.ndarray, mu: np.ndarray, s: FeatureStatistics, rho: float
     ) -> tuple[np.ndarray, np.ndarray, float]:
@@ -278,25 +296,39 @@ class FeatureSdem:
         return merged, s.sums / s.class_sums[:, None], rho
 
     def _safe_step(
-        self, counts: np.ndarray, mu: np.ndarray, s: FeatureStatistics, rho: float
+        self, counts: np.ndarray, mu: np.ndarray, s: FeatureStatistics, rho: float, radius: float = RADIUS
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Step along the natural gradient, halving rho until the step stays inside S and within `RADIUS` (section 3.2).
+        """Step along the natural gradient, halved for each variable until it stays inside S and within `radius` (section 3.2).
 
         Counts sum to n, so that rho = 1 with the statistics of all documents and the NLL is a step of EM.
         """
         class_step, step = self.natural_gradient(counts, mu, s)
-        # A generative fit may lie outside (a probability of 0 without a prior): from there no step would be inside.
-        start = self.model.check(mu)[0]
-        sums = counts[:, None] * start
         for _ in range(HALVINGS):
             new = counts + rho * class_step
             if (new > 0).all() and (new >= LEAST_SHARE * counts).all():
-                moved = (sums + rho * step) / new[:, None]
-                inside = np.isfinite(moved).all() and self.model.check(moved)[1] == 0
-                if inside and self.model.divergence(moved, start).max() <= RADIUS:
-                    return new, moved, rho
+                break
             rho *= 0.5
-        return counts, mu, rho
+        else:
+            return counts, mu, rho
+        # A generative fit may lie outside (a probability of 0 without a prior): from there no step would be inside.
+        start = self.model.check(mu)[0]
+        way = (step - class_step[:, None] * start) / new[:, None]
+        rhos = np.full((self.n_classes, self.model.n_variables), rho)
+        for _ in range(HALVINGS):
+            moved = start + rhos[:, self.model.variable_of] * way
+            far = ~self._within(moved, start, radius)
+            if not far.any():
+                return new, moved, float(rhos.max())
+            rhos[far] *= 0.5
+        return new, np.where(far[:, self.model.variable_of], start, moved), float(rhos.max())
+
+    def _within(self, moved: np.ndarray, start: np.ndarray, radius: float) -> np.ndarray:
+        """Return which variables of which classes stay inside S and within `radius` of where they were."""
+        finite = self.model.all_of_variables(np.isfinite(moved))
+        moved = np.where(finite[:, self.model.variable_of], moved, start)
+        checked, outside = self.model.check(moved)
+        inside = self.model.all_of_variables(checked == moved) if outside else True
+        return np.asarray(finite & inside & (self.model.divergence(checked, start) <= radius))
 
     def natural_gradient(
         self, counts: np.ndarray, mu: np.ndarray, s: FeatureStatistics

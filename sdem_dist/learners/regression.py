@@ -49,6 +49,12 @@ class GaussianRegression(FeatureSdem):
         """Return the start of this learner's run from where another one ended."""
         return self.init()._replace(mu=self.best(state)[None], t=state.t)
 
+    def products(self, state: FeatureState) -> np.ndarray:
+        """Return the rows' sums of products of deviations from the mean, without the prior's observations."""
+        nu = self.family.prior_weight
+        sums = (self.n_documents + nu) * self.best(state) - nu * self.family.centre
+        return self.n_documents * self.family.to_moments(sums / self.n_documents)[1]
+
     def prepare(self, documents: DenseDocuments) -> Rows:  # type: ignore[override]
         """Return the documents, standardised."""
         values = self.model.blocks[0].values(documents.values)[:, 0]

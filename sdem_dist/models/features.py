@@ -49,7 +49,7 @@ class Block:
 
     def restored(self, values: np.ndarray) -> np.ndarray:
         """Return the columns that `values` makes such values of."""
-        columns = values.reshape(len(values), -1)
+        columns = values.reshape(len(values), len(self.columns))
         return columns * np.asarray(self.scale) + np.asarray(self.location) if self.location else columns
 
     def shaped(self, statistics: np.ndarray) -> np.ndarray:
@@ -122,13 +122,18 @@ class FeatureModel:
 
     def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Undo `split`."""
-        return np.concatenate([p.reshape(*p.shape[:-2], -1) for p in parts], axis=-1)
+        return np.concatenate([p.reshape(*p.shape[:-2], p.shape[-2] * p.shape[-1]) for p in parts], axis=-1)
 
     @cached_property
     def variable_of(self) -> np.ndarray:
         """The variable that each statistic belongs to, shape (n_statistics,)."""
         sizes = np.concatenate([np.full(b.n_variables, b.family.n_statistics) for b in self.blocks])
         return np.repeat(np.arange(self.n_variables), sizes)
+
+    def all_of_variables(self, found: np.ndarray) -> np.ndarray:
+        """Return for each variable whether something holds of all its statistics, shape (..., n_variables)."""
+        first = np.unique(self.variable_of, return_index=True)[1]
+        return np.logical_and.reduceat(found, first, axis=-1)
 
     @cached_property
     def centre(self) -> np.ndarray:

@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import missing_values
 import numpy as np
+import regression
 import safe_steps
 import unlabelled
 
@@ -30,3 +31,9 @@ def test_missing_values(monkeypatch):
 def test_labels_are_hidden_evenly():
     hidden = unlabelled.hide(np.repeat([0, 1, 2], 30), 5, seed=0)
     assert [(hidden == k).sum() for k in (-1, 0, 1, 2)] == [75, 5, 5, 5]
+
+
+def test_regression():
+    scores, seconds = regression.compare([next(regression.parts("diabetes"))], [0.0, 0.1])
+    assert scores.shape == (2, len(seconds)) == (2, len(regression.models()))
+    assert scores.min() > 0.2

@@ -207,7 +207,7 @@ def dense(**changes) -> np.ndarray:
         (iter([(dense(), [1] * 4), (dense(), None)]), {}, "some batches have labels"),
         (iter([(dense(), None, list("abcd")), (dense(), None)]), {}, "positions as ids, where strings came before"),
         (iter([dense()]), {}, "batch 0 of X is not a pair"),
-        (iter([(dense(), None)]), {"y": [1]}, "come with each batch"),
+        (iter([(dense(), None)]), {"y": [1]}, "bring labels, ids and targets with each batch"),
         (iter([]), {}, "no documents"),
         (np.zeros((0, 3)), {}, "no documents"),
         (np.zeros((3, 0)), {}, "no features"),

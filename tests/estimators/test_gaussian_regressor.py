@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_digits
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge, RidgeCV
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -16,9 +16,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sdem_dist import GaussianRegressor, load_model, write_corpus
 
 X, Y = load_diabetes(return_X_y=True)
+GRID = np.logspace(-3, 5, 33)
 
 
-@parametrize_with_checks([GaussianRegressor(n_epochs=5), GaussianRegressor(loss="nll")])
+@parametrize_with_checks(
+    [GaussianRegressor(n_epochs=5), GaussianRegressor(loss="nll"), GaussianRegressor(alpha=1.0, n_epochs=5)]
+)
 def test_check(estimator, check):
     check(estimator)
 
@@ -40,19 +43,51 @@ def test_the_prior_is_ridges_penalty():
 @pytest.mark.parametrize("table", [load_diabetes, load_digits])
 def test_no_worse_than_ridge(table):
     features, target = table(return_X_y=True)
-    ours, theirs = (
+    ours, *theirs = (
         cross_val_score(model, features, target, cv=5).mean()
-        for model in (GaussianRegressor(n_epochs=10), make_pipeline(StandardScaler(), Ridge()))
+        for model in (
+            GaussianRegressor(n_epochs=3),
+            Ridge(),
+            make_pipeline(StandardScaler(), RidgeCV(GRID)),
+            RidgeCV(GRID),
+        )
     )
-    assert ours >= theirs - 0.001
+    assert ours >= max(theirs)
+
+
+def test_the_evidence_chooses_like_bayesian_ridge():
+    standardised = (X - X.mean(axis=0)) / X.std(axis=0)
+    theirs = BayesianRidge(alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, tol=1e-8, max_iter=1000).fit(standardised, Y)
+    ours = GaussianRegressor(loss="nll").fit(X, Y)
+    assert ours.alpha_ == pytest.approx(theirs.lambda_ / theirs.alpha_, rel=0.2)  # a grid, and noise that is maximised
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(standardised), rtol=0.01)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.1])
+def test_the_evidence_does_not_depend_on_units_where_features_have_their_own(gaps):
+    rng = np.random.default_rng(0)
+    known = np.where(rng.random(X.shape) < gaps, np.nan, X)
+    units = 10.0 ** rng.integers(-4, 4, 10)
+    ours = GaussianRegressor(loss="nll").fit(known * units, Y)
+    kept = GaussianRegressor(loss="nll").fit(known, Y)
+    np.testing.assert_allclose(ours.predict(known * units), kept.predict(known), rtol=0.02)
+
+
+def test_many_features_that_say_nothing_are_shrunk():
+    noise = np.random.default_rng(0).normal(size=(442, 300))
+    many = np.column_stack([20.0 * X, noise])
+    weak, chosen = (GaussianRegressor(loss="nll", **a).fit(many[::2], Y[::2]) for a in ({"alpha": 1.0}, {}))
+    assert weak.score(many[1::2], Y[1::2]) < 0.0
+    assert chosen.alpha_ > 100.0
+    assert chosen.score(many[1::2], Y[1::2]) > 0.15
 
 
 def test_features_missing():
     rng = np.random.default_rng(1)
     gaps = np.where(rng.random(X.shape) < 0.3, np.nan, X)
     train, test = np.arange(0, 442, 2), np.arange(1, 442, 2)
-    joint = GaussianRegressor(loss="nll", n_epochs=50).fit(gaps[train], Y[train])
-    model = GaussianRegressor(n_epochs=50).fit(gaps[train], Y[train])
+    joint = GaussianRegressor(loss="nll", n_epochs=20).fit(gaps[train], Y[train])
+    model = GaussianRegressor(n_epochs=20).fit(gaps[train], Y[train])
     losses = [h["nll"] for h in joint.history_]
     assert all(b <= a + 1e-9 for a, b in pairwise(losses))  # EM
     assert model.history_[-1]["ncll"] <= joint.history_[-1]["ncll"] + 1e-12

@@ -1,0 +1,115 @@
+"""Tables of pandas as numbers: what is text, a category or a boolean is numbered, and the numbering travels along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sdem_dist.errors import CorpusError
+
+TABLE = "table"
+"""The kind of a manifest's `vectorizer` that holds the numbering of a table."""
+
+
+class EncodedTable(NamedTuple):
+    """A table as numbers."""
+
+    values: np.ndarray
+    """Shape (n_rows, n_columns), float64; NaN where a value is missing or no category known."""
+    names: list[Any]
+    """Of the columns."""
+    categories: dict[int, np.ndarray]
+    """The categories of those columns that hold other things than numbers, in the order of their numbers."""
+
+
+def is_table(X: Any) -> bool:
+    """Say whether `X` is a table of pandas, without importing pandas."""
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def encoded_table(frame: Any, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:
+    """Return a table of pandas as numbers.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    categories : mapping of int to ndarray, optional
+        A numbering to keep; what it does not know is missing. By default the values that occur, sorted.
+
+    Raises
+    ------
+    ValueError
+        Two columns have one name, or one holds what cannot be sorted and stored.
+    """
+    import pandas as pd  # type: ignore[import-untyped]
+    from pandas.api.types import is_bool_dtype as is_bool  # type: ignore[import-untyped]
+    from pandas.api.types import is_numeric_dtype as is_number
+
+    if not frame.columns.is_unique:
+        raise ValueError(f"two columns are named {frame.columns[frame.columns.duplicated()][0]!r}: rename one")
+    if categories is None:
+        words = [i for i, dtype in enumerate(frame.dtypes) if not is_number(dtype) or is_bool(dtype)]
+        categories = {i: _categories(frame.iloc[:, i]) for i in words}
+    values = np.empty(frame.shape)
+    for i in range(frame.shape[1]):
+        column = frame.iloc[:, i]
+        if i in categories:
+            codes = pd.Index(categories[i]).get_indexer(column).astype(np.float64)
+            values[:, i] = np.where(codes < 0, np.nan, codes)
+        else:
+            values[:, i] = column.to_numpy(np.float64, na_value=np.nan)
+    return EncodedTable(values, frame.columns.tolist(), dict(categories))
+
+
+def corpus_of_table(
+    frame: Any, dense: bool, vocabulary: Sequence[str] | None, vectorizer: Mapping[str, Any] | None
+) -> tuple[np.ndarray, Sequence[str] | None, Mapping[str, Any] | None]:
+    """Return a table's values, and the vocabulary and `vectorizer` for its corpus; with a numbering there that is kept.
+
+    Raises
+    ------
+    CorpusError
+        As `encoded_table`, or the table cannot be a sparse corpus, or its columns are not those of the numbering.
+    """
+    if vectorizer is not None and vectorizer.get("kind") != TABLE:
+        raise CorpusError("vectorizer says how text became words, and X is a table of pandas: leave it at None")
+    try:
+        table = encoded_table(frame, numbering(vectorizer))
+    except ValueError as error:
+        raise CorpusError(str(error)) from error
+    if table.categories and not dense:
+        found = ", ".join(str(table.names[i]) for i in table.categories)
+        raise CorpusError(f"columns of text, categories or booleans ({found}) are stored with dense=True, for MixedNB")
+    named = all(isinstance(name, str) for name in table.names)
+    if vectorizer is not None and vectorizer["columns"] != (table.names if named else None):
+        raise CorpusError(f"the table has the columns {table.names}, and the numbering is of {vectorizer['columns']}")
+    if named and vocabulary is None:
+        vocabulary = table.names
+    if not dense:
+        return table.values, vocabulary, None
+    codes = {str(i): c.tolist() for i, c in table.categories.items()}
+    return table.values, vocabulary, {"kind": TABLE, "columns": table.names if named else None, "categories": codes}
+
+
+def numbering(vectorizer: Mapping[str, Any] | None) -> dict[int, np.ndarray] | None:
+    """Return the categories that a manifest keeps, or None if its corpus was not written from a table."""
+    if vectorizer is None or vectorizer.get("kind") != TABLE:
+        return None
+    return {int(i): np.array(c) for i, c in vectorizer["categories"].items()}
+
+
+def _categories(column: Any) -> np.ndarray:
+    """Return what a column holds, sorted, or both booleans; ValueError where it cannot be sorted or saved."""
+    found = column.dropna().unique().tolist()
+    kinds = {type(c) for c in found}
+    if kinds == {bool}:
+        return np.array([False, True])
+    if len(kinds) > 1 or not kinds <= {str, int, float}:
+        names = sorted(kind.__name__ for kind in kinds)
+        raise ValueError(
+            f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
+            "type or all booleans; turn the column into one of these"
+        )
+    return np.array(sorted(found))

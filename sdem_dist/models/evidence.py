@@ -1,0 +1,43 @@
+"""How much to shrink the slopes of a linear regression: empirical Bayes, from sums of products alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+PENALTIES = np.logspace(-6, 6, 121)
+"""Penalties that are compared."""
+_PERFECT = 1e-12
+"""Share of the target's variance below which a fit counts as perfect."""
+
+
+class Evidence(NamedTuple):
+    """The penalty of the largest marginal likelihood."""
+
+    penalty: float
+    """Of ridge regression: variance of the noise over that of the slopes."""
+    log_evidence: float
+    """Its log marginal likelihood, up to a constant of the target."""
+
+
+def largest_evidence(products: np.ndarray, n: float) -> Evidence:
+    """Return the penalty under which the targets are most probable (MacKay 1992, Bayesian Interpolation).
+
+    Slopes are normal with mean 0 and one variance; that of the noise is taken where it is best.
+
+    Parameters
+    ----------
+    products : ndarray of shape (n_features + 1, n_features + 1)
+        Sums of products of deviations from the means, the target last.
+    n : float
+        Rows.
+    """
+    values, vectors = np.linalg.eigh(products[:-1, :-1])
+    values, along = np.maximum(values, 0.0), vectors.T @ products[:-1, -1]
+    shrunk = values + PENALTIES[:, None]
+    total = float(products[-1, -1])
+    left = np.maximum(total - (along**2 / shrunk).sum(axis=1), _PERFECT * total)
+    log_evidence = -0.5 * n * np.log(left / total) - 0.5 * np.log1p(values / PENALTIES[:, None]).sum(axis=1)
+    best = int(log_evidence.argmax())
+    return Evidence(float(PENALTIES[best]), float(log_evidence[best]))

@@ -1,0 +1,133 @@
+"""Tables of pandas: as corpora on disk, and what is said of columns that do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sdem_dist import (
+    BernoulliNB,
+    CategoricalNB,
+    CorpusError,
+    GaussianNB,
+    GaussianRegressor,
+    MixedNB,
+    MultinomialNB,
+    load_model,
+    write_corpus,
+)
+from sdem_dist.families import Categorical, Poisson
+
+KINDS = {"visits": "poisson", "member": "bernoulli"}
+
+
+def table(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    frame = pd.DataFrame(
+        {
+            "size": np.where(rng.random(n) < 0.1, np.nan, rng.normal(y, 1.0)),
+            "colour": np.where(rng.random(n) < 0.3 + 0.4 * y, "red", rng.choice(["green", "blue"], n)),
+            "visits": pd.array(rng.poisson(2 + 2 * y), "Int64"),
+            "member": rng.random(n) < 0.3 + 0.3 * y,
+            "grade": pd.Categorical(rng.choice([10, 20, 30], n)),
+        }
+    )
+    frame.loc[::17, "colour"] = None
+    frame.loc[::19, "visits"] = pd.NA
+    return frame, np.where(y, "yes", "no")
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_corpus(tmp_path / "table.zarr", *table(), dense=True, shard_documents=100)
+
+
+def test_a_model_trained_from_the_corpus_predicts_on_the_table(corpus, tmp_path):
+    frame, y = table()
+    stored, memory = MixedNB(kinds=KINDS, n_epochs=10).fit(corpus), MixedNB(kinds=KINDS, n_epochs=10).fit(frame, y)
+    assert list(stored.feature_names_in_) == list(frame.columns)
+    assert {i: c.tolist() for i, c in stored.categories_.items()} == {
+        1: ["blue", "green", "red"], 3: [False, True], 4: [10, 20, 30],
+    }  # fmt: skip
+    np.testing.assert_allclose(stored.predict_proba(frame), memory.predict_proba(frame), rtol=1e-6)
+    assert stored.score(corpus) == stored.score(frame, y) == memory.score(corpus)
+    stored.save(tmp_path / "m")
+    np.testing.assert_array_equal(load_model(tmp_path / "m").predict_proba(frame), stored.predict_proba(frame))
+    with pytest.raises(ValueError, match="feature names should match"):
+        stored.predict(frame[frame.columns[::-1]])
+
+
+def test_other_rows_are_numbered_alike(corpus, tmp_path):
+    model = MixedNB(kinds=KINDS, n_epochs=5).fit(corpus)
+    frame, y = table(60, seed=1)
+    frame.loc[:5, "colour"] = "violet"  # not known: missing
+    fewer = frame[frame["colour"] != "blue"]
+    labels = y[frame["colour"] != "blue"]
+    alike = write_corpus(tmp_path / "a", fewer, labels, dense=True, vectorizer=corpus.header.vectorizer)
+    assert model.evaluate(alike) == pytest.approx(model.evaluate(fewer, labels))
+    other = write_corpus(tmp_path / "b", fewer, labels, dense=True)
+    with pytest.raises(CorpusError, match="numbers its categories in another way"):
+        model.evaluate(other)
+    with pytest.raises(CorpusError, match="the table has the columns"):
+        write_corpus(tmp_path / "c", fewer[["size"]], labels, dense=True, vectorizer=corpus.header.vectorizer)
+
+
+def test_only_mixed_models_take_categories(corpus):
+    for model in (GaussianNB(), CategoricalNB(), BernoulliNB()):
+        with pytest.raises(CorpusError, match=r"columns of text, categories or booleans: MixedNB takes such corpora"):
+            model.fit(corpus)
+    with pytest.raises(ValueError, match="a regressor takes numbers"):
+        GaussianRegressor().fit(corpus)
+
+
+def test_tables_of_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    frame, y = pd.DataFrame(rng.normal(size=(50, 2)), columns=["a", "b"]), np.arange(50) % 2
+    model = GaussianNB(n_epochs=3).fit(write_corpus(tmp_path / "d", frame, y, dense=True))
+    assert model.predict(frame).shape == (50,)
+    counts = pd.DataFrame(rng.poisson(2.0, (50, 3)), columns=["cat", "dog", "cow"])
+    words = write_corpus(tmp_path / "s", counts, pd.Series(y))
+    assert list(words.vocabulary()) == ["cat", "dog", "cow"]
+    assert MultinomialNB(n_epochs=1).fit(words).score(words) > 0.4
+    model = MixedNB(n_epochs=1).fit(*table())
+    model.fit(write_corpus(tmp_path / "n", rng.normal(size=(50, 2)), y, dense=True))
+    assert model.categories_ == {}  # nothing is left of the table
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_what_cannot_be_a_corpus(tmp_path):
+    frame, y = table()
+    with pytest.raises(CorpusError, match=r"\(colour, member, grade\) are stored with dense=True"):
+        write_corpus(tmp_path / "a", frame, y)
+    with pytest.raises(CorpusError, match="'b' holds values of type int, str"):
+        write_corpus(tmp_path / "a", pd.DataFrame({"b": [1, "x"]}), [0, 1], dense=True)
+    with pytest.raises(CorpusError, match="two columns are named 'a'"):
+        write_corpus(tmp_path / "a", pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), [0, 1], dense=True)
+    with pytest.raises(CorpusError, match=r"a list of rows: pass a matrix, numpy.asarray\(X\)"):
+        write_corpus(tmp_path / "a", [[1, 2, 3], [4, 5, 6]], [0, 1])
+    with pytest.raises(CorpusError, match="X, a generator, is no matrix"):
+        write_corpus(tmp_path / "a", (row for row in np.ones((2, 2))), [0, 1])
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "poisson", "bernoulli", "exponential", Poisson()], ids=str)
+@pytest.mark.parametrize("column", ["colour", "grade"])
+def test_categories_are_not_taken_for_numbers(kind, column, tmp_path):
+    frame, y = table()
+    said = rf"kinds: column '{column}' holds categories \((blue, green, red|10, 20, 30)\), and .* is for numbers"
+    with pytest.raises(ValueError, match=said):
+        MixedNB(kinds={column: kind}).fit(frame, y)
+    with pytest.raises(ValueError, match=said):
+        MixedNB(kinds={column: kind}).fit(write_corpus(tmp_path / "c", frame, y, dense=True))
+
+
+def test_categories_may_be_called_categorical_and_booleans_numbers():
+    frame, y = table()
+    named = MixedNB(kinds={"colour": Categorical(3), "grade": "categorical"}, loss="nll").fit(frame, y)
+    plain = MixedNB(loss="nll").fit(frame, y)
+    np.testing.assert_allclose(named.predict_proba(frame), plain.predict_proba(frame))
+    always = frame.assign(member=True)
+    model = MixedNB(kinds=KINDS, loss="nll").fit(always, y)  # True is 1 though nothing else occurs
+    assert (model.predict_proba(always) != model.predict_proba(always.assign(member=False))).any()
