@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score, roc_auc_score
 
 from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier, SupervisedLDARegressor
+from sdem_dist.estimators.topics import plot_topics
 
 ALPHAS = (1.001, 0.5, 0.1)
 
@@ -87,8 +88,10 @@ def main() -> None:
     model = SupervisedLDARegressor().fit(X, stars)
     names = vectorizer.get_feature_names_out()
     model.vocabulary_ = names.tolist()
-    for k in np.argsort(model.coef_[0])[[0, -1]]:
-        print(f"topic of {model.coef_[0][k]:.1f} stars: {' '.join(model.topics(8)[k])}")
+    topics = sorted(model.topics(8))  # by their stars
+    for topic in (topics[0], topics[-1]):
+        print(f"topic of {topic.label:.1f} stars: {' '.join(topic.telling)}")
+    plot_topics([*topics[:4], *topics[-4:]], options.out / "topics.png")
     figure.savefig(options.out / "supervised-topics.png", dpi=110)
 
 

@@ -43,7 +43,7 @@ class LatentDirichletAllocation(TopicModel):
     Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
     """
 
-    _monitor = "nll"
+    _monitor = "plug_in_nll"
     _topic_rate = 1.0
 
     def __init__(
