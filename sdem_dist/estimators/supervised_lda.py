@@ -23,7 +23,7 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned together by back-propagation
-    through all steps. It takes the other parameters of `sdem_dist.estimators.topic_model.TopicModel` too.
+    through all steps.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators import inputs, topic_settings
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
@@ -148,7 +149,15 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         summary = run_quietly(counting, once, source, options.client, self.n_jobs)
         learner = topic_settings.learner(self, source, plan, **self._kind(source, summary))
         initial = learner.start(summary.frequencies)
-        return learner, *fit_state(self, learner, plan, source, options, initial)
+        try:
+            return learner, *fit_state(self, learner, plan, source, options, initial)
+        except ModelError as error:
+            if "other settings" not in str(error):
+                raise
+            raise ModelError(
+                f"{error}. n_epochs is one of them here: rates fall to 0 over the whole run, so that one of more epochs is "
+                "no continuation of it; train it anew, in a folder of its own"
+            ) from error
 
     @property
     def components_(self) -> np.ndarray:

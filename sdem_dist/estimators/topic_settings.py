@@ -96,7 +96,9 @@ def learner(estimator: Any, source: Source, plan: Plan, **kind: Any) -> BpSlda:
     """
     e = estimator
     weight = source.weight
-    if (factors := kind.get("class_weight")) is not None:  # rates fall and averages begin by the weights that batches have
+    if (
+        factors := kind.get("class_weight")
+    ) is not None:  # rates fall and averages begin by the weights that batches have
         weight = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
         if not weight > 0:
             raise ValueError(f"class_weight gives no document a weight, got {e.class_weight!r}")

@@ -12,7 +12,6 @@ from sdem_dist.documents import Documents
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.protocol import Lane
 
-
 _ROUNDING = 1e-13
 """Standard deviation, next to the mean, up to which a target counts as constant."""
 
