@@ -15,7 +15,7 @@ STEEPEST = 1.0
 """ln of the factor by which a topic may gain on the mean in one step of given length.
 
 A word that one topic alone explains pulls at it with 1 / its share: without this bound shares swing from one end to the other,
-and the gradient grows from layer to layer beyond all numbers.
+and the gradient grows from layer to layer, to 1e60 and more.
 """
 TRIALS = 40
 """Steps that a line search tries before it stays where it is."""
