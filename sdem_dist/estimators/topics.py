@@ -60,9 +60,9 @@ def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> 
 
 
 def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
-    """Return the words of the largest weights, by their numbers in a model without vocabulary."""
-    names = estimator.vocabulary_
-    return [names[w] if names else f"#{w}" for w in np.argsort(-weights, kind="stable")[:n_words]]
+    """Return the words of the largest weights, or the names of columns, or numbers where there are no names."""
+    names = getattr(estimator, "feature_names_in_", None) if estimator.vocabulary_ is None else estimator.vocabulary_
+    return [f"#{w}" if names is None else str(names[w]) for w in np.argsort(-weights, kind="stable")[:n_words]]
 
 
 def topic_title(topic: Topic) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -173,6 +174,8 @@ def test_topics_for_people(tmp_path):
         assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
     assert {t.label for t in words.topics()} == {None}
     assert topic_title(single.topics()[2]) == f"topic 3: {single.coef_[0, 2]:.3g}"
+    named = LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
+    assert set(named.topics(3)[0].words) <= set(WORDS)
     one = LatentDirichletAllocation(n_components=1).fit(X).topics(3)
     assert one[0].words and one[0].telling
 

@@ -91,7 +91,14 @@ def differences(function, table, width=1e-6):
 @pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN])
 @pytest.mark.parametrize(
     ("alpha", "step", "search"),
-    [(1.001, 1.0, False), (1.001, 30.0, False), (1.5, 1.0, True), (0.5, 0.1, False), (0.7, 1.0, True), (1.0, 2.0, True)],
+    [
+        (1.001, 1.0, False),
+        (1.001, 30.0, False),
+        (1.5, 1.0, True),
+        (0.5, 0.1, False),
+        (0.7, 1.0, True),
+        (1.0, 2.0, True),
+    ],
 )
 @pytest.mark.parametrize("n_layers", [1, 3, 10])
 def test_gradients_are_those_of_finite_differences(kind, alpha, step, search, n_layers):
