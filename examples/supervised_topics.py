@@ -51,7 +51,7 @@ def main() -> None:
 
     def line(panel: int, title: str, x: tuple, values: list[float], label: str) -> None:
         panels[panel].plot(x, values, marker="o", label=label)
-        panels[panel].set(title=title)
+        panels[panel].set(title=title, xlabel="layers" if "layers" in title else "topics")
         print(f"{title}, {label}: {dict(zip(x, np.round(values, 4).tolist(), strict=True))}", flush=True)
 
     def auc(model: SupervisedLDAClassifier | LogisticRegression) -> float:
@@ -68,7 +68,7 @@ def main() -> None:
     flat = r2(Ridge(1000.0, solver="sparse_cg"))
     line(1, "R2 over topics", topics, [flat] * len(topics), "ridge regression")
     layers = (1, 10) if options.quick else (1, 2, 5, 10, 20)
-    for k in topics[:1] if options.quick else (5, 20, 50):
+    for k in topics[:1] if options.quick else (5, 20, 100):
         found = [r2(SupervisedLDARegressor(n_components=k, n_layers=n)) for n in layers]
         line(2, "R2 over layers", layers, found, f"{k} topics")
     short = X_test[np.flatnonzero(np.asarray(X_test.sum(axis=1)).ravel() <= 200)[: 10 if options.quick else 100]]
