@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score, roc_auc_score
 
 from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier, SupervisedLDARegressor
+from sdem_dist.estimators.topics import plot_topics
 
 ALPHAS = (1.001, 0.5, 0.1)
 
@@ -50,7 +51,7 @@ def main() -> None:
 
     def line(panel: int, title: str, x: tuple, values: list[float], label: str) -> None:
         panels[panel].plot(x, values, marker="o", label=label)
-        panels[panel].set(title=title)
+        panels[panel].set(title=title, xlabel="layers" if "layers" in title else "topics")
         print(f"{title}, {label}: {dict(zip(x, np.round(values, 4).tolist(), strict=True))}", flush=True)
 
     def auc(model: SupervisedLDAClassifier | LogisticRegression) -> float:
@@ -67,7 +68,7 @@ def main() -> None:
     flat = r2(Ridge(1000.0, solver="sparse_cg"))
     line(1, "R2 over topics", topics, [flat] * len(topics), "ridge regression")
     layers = (1, 10) if options.quick else (1, 2, 5, 10, 20)
-    for k in topics[:1] if options.quick else (5, 20, 50):
+    for k in topics[:1] if options.quick else (5, 20, 100):
         found = [r2(SupervisedLDARegressor(n_components=k, n_layers=n)) for n in layers]
         line(2, "R2 over layers", layers, found, f"{k} topics")
     short = X_test[np.flatnonzero(np.asarray(X_test.sum(axis=1)).ravel() <= 200)[: 10 if options.quick else 100]]
@@ -87,8 +88,10 @@ def main() -> None:
     model = SupervisedLDARegressor().fit(X, stars)
     names = vectorizer.get_feature_names_out()
     model.vocabulary_ = names.tolist()
-    for k in np.argsort(model.coef_[0])[[0, -1]]:
-        print(f"topic of {model.coef_[0][k]:.1f} stars: {' '.join(model.topics(8)[k])}")
+    topics = sorted(model.topics(8))  # by their stars
+    for topic in (topics[0], topics[-1]):
+        print(f"topic of {topic.label:.1f} stars: {' '.join(topic.telling)}")
+    plot_topics([*topics[:4], *topics[-4:]], options.out / "topics.png")
     figure.savefig(options.out / "supervised-topics.png", dpi=110)
 
 

@@ -21,6 +21,9 @@ def evaluate(
 ) -> None:
     """Measure MODEL on CORPUS: accuracy, losses (means a document) and perplexity (a word).
 
+    Of a regressor mean squared error and R2; of LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word
+    given topics that were found from the document's words, that one included: less than of words held out.
+
     The corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
     --held-out).
     """

@@ -63,10 +63,10 @@ def show_model(console: Console, path: Path) -> None:
 
 
 def _topics(model: Any) -> dict[str, list[str]]:
-    """Return the words of each topic, of those of classes the ones that tell the class apart."""
-    if hasattr(model, "class_log_prior_"):
-        return {f"{t.label}, {t.number + 1}": t.telling for t in model.topics()}
-    return {str(i): words for i, words in enumerate(model.topics())}
+    """Return the words that tell each topic apart."""
+    from sdem_dist.estimators.topics import topic_title
+
+    return {topic_title(t): t.telling for t in model.topics()}
 
 
 def _parts(model: Any) -> dict[str, str]:

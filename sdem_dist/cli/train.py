@@ -35,6 +35,8 @@ PARAMETERS = {
     "seed": "random_state",
 }
 """Options, and what estimators call them."""
+VALIDATION = ("validation_accuracy", "validation_r2", "validation_plug_in_nll")
+"""What is said of validation documents in the end."""
 
 
 @click.command(epilog=EPILOG, no_args_is_help=True)
@@ -171,7 +173,7 @@ def train(
     shown = ", ".join(
         f"{name} {value:.4f}"
         for name, value in last.items()
-        if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name == "validation_accuracy")
+        if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name in VALIDATION)
     )
     click.echo(f"{model}: {options['estimator']}, {estimator.n_iter_} epochs; training {shown}")
 

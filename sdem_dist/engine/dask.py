@@ -126,7 +126,7 @@ class DaskExecutor:
         key = f"{function.__name__}-{self._run}-{self._count}{_place(args)}"
         # What merges or reports is short, and others wait for it.
         return self._client.submit(
-            _attempt, function, *args, key=key, pure=False, priority=int(affinity is None), **where
+            _attempt, function, *args, key=key, pure=False, priority=int(affinity is None), fifo_timeout=0, **where
         )
 
     def result(self, handle: Future) -> Any:

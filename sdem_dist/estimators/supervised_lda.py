@@ -23,7 +23,7 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned together by back-propagation
-    through all steps. It takes the other parameters of `sdem_dist.estimators.topic_model.TopicModel` too.
+    through all steps.
 
     Parameters
     ----------
@@ -79,6 +79,9 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
         """U, shape (n_classes, n_components)."""
         check_is_fitted(self)
         return np.asarray(self._parameters.output)
+
+    def _topic_labels(self) -> list[Any]:
+        return self.classes_[self._parameters.output.argmax(axis=0)].tolist()
 
     def _class_scores(self, X: Any) -> np.ndarray:
         return self._learner.gamma * outputs(self._parameters.output, self._proportions(X))
@@ -138,15 +141,16 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         return word_source(self, X, y, None, client, reset=False, targets=True)
 
     def _kind(self, source: inputs.Source, summary: WordSummary) -> dict[str, Any]:
-        scale = np.sqrt(summary.squares / summary.weight)
+        if not np.isfinite(summary.squares).all():
+            raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
         return {
             "kind": "targets",
-            "n_outputs": len(scale),
+            "n_outputs": len(summary.mean),
             "gamma": float(self.gamma),
             "output_rate": float(self.output_rate),
             "log_counts": bool(self.log_counts),
             "location": tuple(summary.mean.tolist()),
-            "scale": tuple(np.where(scale > 0, scale, 1.0).tolist()),
+            "scale": tuple(summary.scale.tolist()),
         }
 
     @property
@@ -155,6 +159,9 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         check_is_fitted(self)
         location, scale = (np.asarray(v)[:, None] for v in (self._learner.location, self._learner.scale))
         return np.asarray(location + scale * self._parameters.output)
+
+    def _topic_labels(self) -> list[Any]:
+        return self.coef_[0].tolist() if self._single else [tuple(column) for column in self.coef_.T.tolist()]
 
     def predict(self, X: Any) -> Any:
         """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns.

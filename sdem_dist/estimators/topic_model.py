@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators import inputs, topic_settings
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
@@ -20,6 +21,9 @@ from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.signatures import share_parameters
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.words import Words, WordSummary
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.topics import Topic
 
 
 class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstimator):
@@ -37,7 +41,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
     n_layers : int, default=10
         L, steps of mirror descent towards a document's topics.
     inference_step : float, default=1.0
-        Length T of these steps, times the number of words of the document; with `line_search` that of the first trial.
+        Length T of these steps, times the words of the document and its ``n_components * (alpha - 1)`` pseudo-counts; with
+        `line_search` half of what is tried first.
     line_search : bool, default=False
         Find each step by line search (Algorithm 1).
     topic_rate : float, default=None
@@ -46,7 +51,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
     n_epochs : int, default=4
         Passes over the documents.
     average_from : int, default=1
-        The model is the mean of the parameters over all batches from this epoch on, counted from 0.
+        The model is the mean of the parameters over all batches from this epoch on, counted from 0; without such a batch
+        it is the last parameters.
     merge : {"mean", "sum"}, default="mean"
         "mean": each lane runs Algorithm 2 over its documents, and the lanes' parameters are averaged. "sum": a round is
         one batch, whose gradients the lanes share out: Algorithm 2 itself.
@@ -143,7 +149,15 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         summary = run_quietly(counting, once, source, options.client, self.n_jobs)
         learner = topic_settings.learner(self, source, plan, **self._kind(source, summary))
         initial = learner.start(summary.frequencies)
-        return learner, *fit_state(self, learner, plan, source, options, initial)
+        try:
+            return learner, *fit_state(self, learner, plan, source, options, initial)
+        except ModelError as error:
+            if "other settings" not in str(error):
+                raise
+            raise ModelError(
+                f"{error}. n_epochs is one of them here: rates fall to 0 over the whole run, so that one of more epochs is "
+                "no continuation of it; train it anew, in a folder of its own"
+            ) from error
 
     @property
     def components_(self) -> np.ndarray:
@@ -174,27 +188,16 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         check_is_fitted(self)
         return over_blocks(self, X, self._proportions, self._n_features_out)
 
-    def topics(self, n_words: int = 10) -> list[list[str]]:
-        """Return the words that speak most for each topic.
+    def _topic_labels(self) -> list[Any]:
+        """Return what each topic says of what is to be predicted."""
+        return [None] * self._n_features_out
 
-        A word's say is ``p(w | k) (ln p(w | k) - ln mean of p(w | other topics))``.
+    def topics(self, n_words: int = 10) -> list[Topic]:
+        """Return all topics with their words, in the order of `components_`, see `sdem_dist.estimators.topics.Topic`."""
+        from sdem_dist.estimators.topics import topics_of_documents
 
-        Parameters
-        ----------
-        n_words : int
-
-        Returns
-        -------
-        list of list of str
-            The loudest first; a model without vocabulary names words by their numbers.
-        """
-        from scipy.special import rel_entr
-
-        p = self.components_
-        others = (p.sum(axis=0) - p) / max(len(p) - 1, 1)
-        names = self.vocabulary_ or [f"#{i}" for i in range(p.shape[1])]
-        say = rel_entr(p, others) if len(p) > 1 else p
-        return [[names[w] for w in np.argsort(-row, kind="stable")[:n_words]] for row in say]
+        check_is_fitted(self)
+        return topics_of_documents(self, self._topic_labels(), n_words)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

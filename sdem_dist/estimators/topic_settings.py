@@ -50,6 +50,10 @@ def check(estimator: Any) -> None:
             raise ValueError(f"{name} must be a positive finite number, got {value!r}")
     if not (isinstance(e.beta, Real) and 1 <= float(e.beta) < np.inf):
         raise ValueError(f"beta must be a finite number that is not below 1, got {e.beta!r}")
+    for name in ("line_search", "log_counts"):
+        value = getattr(e, name, False)
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, got {value!r}")
     for name in ("evaluate_every", "average_from"):
         value = getattr(e, name)
         if not (isinstance(value, int | np.integer) and value >= 0):
@@ -83,12 +87,25 @@ def _topic_rate(estimator: Any, n_documents: int) -> float:
 
 
 def learner(estimator: Any, source: Source, plan: Plan, **kind: Any) -> BpSlda:
-    """Return the learner of an estimator for a training source; `kind` is what it learns."""
+    """Return the learner of an estimator for a training source; `kind` is what it learns.
+
+    Raises
+    ------
+    ValueError
+        The weights of the classes leave nothing to learn from.
+    """
     e = estimator
+    weight = source.weight
+    if (
+        factors := kind.get("class_weight")
+    ) is not None:  # rates fall and averages begin by the weights that batches have
+        weight = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
+        if not weight > 0:
+            raise ValueError(f"class_weight gives no document a weight, got {e.class_weight!r}")
     return BpSlda(
         n_features=source.n_features,
         n_topics=int(e.n_components),
-        n_documents=source.weight,
+        n_documents=float(weight),
         inference=inference(e),
         beta=float(e.beta),
         topic_rate=_topic_rate(e, source.n_documents),

@@ -11,18 +11,20 @@ import scipy.sparse as sp
 
 
 class Topic(NamedTuple):
-    """A topic of a class."""
+    """A topic: of a class (`LDAClassifier`), or of documents of all kinds (the topic models by mirror descent)."""
 
     label: Any
-    """The class."""
+    """The class. Of documents of all kinds the class that the topic speaks for most, or the target that it predicts (of
+    several a tuple); None where there is nothing to be predicted."""
     number: int
-    """Which of the topics of its class."""
-    share: float
-    """Of the expected words of its class."""
+    """Which of the topics, from 0: of its class, or of all."""
+    share: float | None
+    """Of the expected words of its class; None for topics of documents of all kinds."""
     words: list[str]
     """The most probable words, the first most so."""
     telling: list[str]
-    """The words that tell the class apart most: those of ``p(w | topic) ln(p(w | topic) / p(w | other classes))``."""
+    """The words that tell the topic apart most: those of ``p(w | topic) ln(p(w | topic) / p(w | other classes))``, or other
+    topics where topics are of documents of all kinds."""
 
 
 def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
@@ -35,17 +37,41 @@ def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
     totals = totals.reshape(n_topics, n_classes).T
     shares = totals / totals.sum(axis=1, keepdims=True)
     of_class = np.einsum("kz,kzw->kw", shares, p)
-    names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[2])]
     found = []
     for k, label in enumerate(estimator.classes_.tolist()):
         others = np.delete(of_class, k, axis=0).mean(axis=0)
         for z in range(n_topics):
-            likely, telling = (
-                [names[w] for w in np.argsort(-weight, kind="stable")[:n_words]]
-                for weight in (p[k, z], rel_entr(p[k, z], others))
-            )
+            likely, telling = (_loudest(estimator, w, n_words) for w in (p[k, z], rel_entr(p[k, z], others)))
             found.append(Topic(label, z, float(shares[k, z]), likely, telling))
     return found
+
+
+def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> list[Topic]:
+    """Return the topics of a fitted model whose topics no class owns; a model without vocabulary numbers its words."""
+    from scipy.special import rel_entr
+
+    p = estimator.components_
+    others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
+    says = rel_entr(p, others)
+    return [
+        Topic(label, k, None, _loudest(estimator, p[k], n_words), _loudest(estimator, says[k], n_words))
+        for k, label in enumerate(labels)
+    ]
+
+
+def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
+    """Return the words of the largest weights, or the names of columns, or numbers where there are no names."""
+    names = getattr(estimator, "feature_names_in_", None) if estimator.vocabulary_ is None else estimator.vocabulary_
+    return [f"#{w}" if names is None else str(names[w]) for w in np.argsort(-weights, kind="stable")[:n_words]]
+
+
+def topic_title(topic: Topic) -> str:
+    """Return what a topic is called: its class and number, or its number and what it says."""
+    if topic.share is not None:
+        return f"{topic.label}, topic {topic.number + 1}: {topic.share:.0%}"
+    said = topic.label if isinstance(topic.label, tuple) else (topic.label,)
+    shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
+    return f"topic {topic.number + 1}" + (f": {shown}" if topic.label is not None else "")
 
 
 def coherence(components: np.ndarray, X: Any, n_words: int = 10) -> np.ndarray:
@@ -103,11 +129,12 @@ def _blocks(X: Any, size: int = 16_384) -> Iterator[sp.csr_matrix]:
 
 
 def plot_topics(topics: Sequence[Topic], path: str | Path, n_words: int = 8) -> None:
-    """Draw the most probable and the most telling words of each topic into a picture file: a row a class, a panel a topic.
+    """Draw the most probable and the most telling words of each topic into a picture file, a panel a topic.
 
     Parameters
     ----------
     topics : sequence of Topic
+        Of classes: a row each. Others fill rows of four.
     path : path
         PNG, SVG or PDF, by its suffix.
     n_words : int, default=8
@@ -116,14 +143,16 @@ def plot_topics(topics: Sequence[Topic], path: str | Path, n_words: int = 8) -> 
     from matplotlib.figure import Figure
 
     labels = list(dict.fromkeys(t.label for t in topics))
-    columns = max(t.number for t in topics) + 1
-    figure = Figure(figsize=(4.2 * columns, 0.6 + (0.25 * n_words + 0.5) * len(labels)), layout="constrained")
+    places = [(labels.index(t.label), t.number) if t.share is not None else divmod(i, 4) for i, t in enumerate(topics)]
+    rows, columns = (max(place) + 1 for place in zip(*places, strict=True))
+    figure = Figure(figsize=(4.2 * columns, 0.6 + (0.25 * n_words + 0.5) * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(len(labels), columns, squeeze=False)
-    for topic in topics:
-        axes = panels[labels.index(topic.label)][topic.number]
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for axes in panels.flat:
         axes.set_axis_off()
-        axes.set_title(f"{topic.label}, topic {topic.number + 1}: {topic.share:.0%}", loc="left", fontsize=10)
+    for topic, place in zip(topics, places, strict=True):
+        axes = panels[place]
+        axes.set_title(topic_title(topic), loc="left", fontsize=10)
         for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most telling", topic.telling)):
             axes.text(x, 1.0, heading, va="top", fontsize=8, color="0.5")
             for i, word in enumerate(words[:n_words]):

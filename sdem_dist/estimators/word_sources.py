@@ -71,7 +71,10 @@ def _of_corpus(estimator: Any, corpus: Corpus, targets: bool) -> Source:
     if header.layout != SPARSE:
         raise CorpusError(f"{corpus.path} holds {header.layout} documents, and {name} takes {SPARSE} ones")
     if targets and not header.n_targets:
-        raise CorpusError(f"{corpus.path} has no targets, which {name} needs: write it with write_corpus(targets=)")
+        raise CorpusError(
+            f"{corpus.path} has no targets, which {name} needs: ingest it with --targets, or write it with "
+            "write_corpus(targets=)"
+        )
     return replace(
         _source(corpus, header.weighted, float(header.n_documents)),
         vocabulary_hash=header.vocabulary_hash,

@@ -11,6 +11,12 @@ FLOOR = 1e-12
 """Neither a topic's share nor a word's probability falls below it."""
 SHRINKAGE = 0.5
 """eta of Algorithm 1."""
+STEEPEST = 1.0
+"""ln of the factor by which a topic may gain on the mean in one step of given length.
+
+A word that one topic alone explains pulls at it with 1 / its share: without this bound shares swing from one end to the other,
+and the gradient grows from layer to layer, to 1e60 and more.
+"""
 TRIALS = 40
 """Steps that a line search tries before it stays where it is."""
 
@@ -26,6 +32,16 @@ def _descend(theta, pull, step, new):  # type: ignore[no-untyped-def]
         total += new[k]
     for k in range(pull.size):
         new[k] = max(new[k] / total, FLOOR)
+
+
+@jit_inline
+def _bounded(step, theta, pull):  # type: ignore[no-untyped-def]
+    """Return `step`, or what makes the share of the topic that gains most grow by e before shares are normalised."""
+    top, mean = pull[0], 0.0
+    for k in range(pull.size):
+        top = max(top, pull[k])
+        mean += theta[k] * pull[k]
+    return STEEPEST / (top - mean) if step * (top - mean) > STEEPEST else step
 
 
 @jit_inline
@@ -68,7 +84,7 @@ def infer(rows, columns, counts, alpha, step, search, ascending, thetas, steps, 
     counts : ndarray of shape (n_words,)
     alpha : float
     step : float
-        T, the step of every layer; with `search` that from which the search starts.
+        T, the step of every layer unless it is too steep; with `search` that from which the search starts.
     search : bool
         Find each layer's step by line search; a layer that finds none stays where it is, with step 0.
     ascending : ndarray of uint32, 0, 1, 2, ..., as many as words or topics at least
@@ -92,7 +108,8 @@ def infer(rows, columns, counts, alpha, step, search, ascending, thetas, steps, 
         add_rows_at(ratios, ascending[: counts.size], rows, pull)
         steps[layer] = step
         if not search:
-            _descend(theta, pull, step, new)
+            steps[layer] = _bounded(step, theta, pull)
+            _descend(theta, pull, steps[layer], new)
             _mixed(new, columns, ascending, masses[layer + 1])
             continue
         step /= SHRINKAGE
@@ -152,6 +169,17 @@ def propagate(rows, columns, counts, alpha, ascending, thetas, steps, masses, sl
             slope[k] = error[k] / theta[k] * (1.0 - step * (alpha - 1.0) / theta[k]) - step * back[k]
 
 
+@jit_inline
+def step_length(step, length, alpha, n_topics):  # type: ignore[no-untyped-def]
+    """Return T of a document of so many words.
+
+    The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one over
+    both together passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other side.
+    """
+    size = length + max(alpha - 1.0, 0.0) * n_topics
+    return step / size if size > 0.0 else 0.0
+
+
 @jit
 def gather_topics(words, topics, totals, rows, columns):  # type: ignore[no-untyped-def]
     """Copy ``topics[words] / totals`` into `rows`, and its transpose into `columns`."""
@@ -177,7 +205,7 @@ def infer_documents(data, indices, indptr, topics, alpha, n_layers, step, search
     alpha : float
     n_layers : int
     step : float
-        T of a document, times its number of words.
+        T of a document, times its words and pseudo-counts, see `step_length`.
     search : bool
     out : ndarray of shape (n_documents, n_topics), float64, overwritten
         theta_L.
@@ -203,7 +231,7 @@ def infer_documents(data, indices, indptr, topics, alpha, n_layers, step, search
         for v in range(n):
             length += counts[v]
         infer(
-            rows, columns, counts, alpha, step / length if length > 0.0 else 0.0, search and length > 0.0, ascending,
+            rows, columns, counts, alpha, step_length(step, length, alpha, n_topics), search and length > 0.0, ascending,
             thetas, steps, masses,
         )  # fmt: skip
         out[d] = thetas[n_layers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.mirror_descent import FLOOR, gather_topics, infer, propagate
+from sdem_dist.kernels.mirror_descent import FLOOR, gather_topics, infer, propagate, step_length
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
 SOFTMAX, GAUSSIAN, NONE = 0, 1, 2
@@ -62,7 +62,7 @@ def add_gradients(
         For ``GAUSSIAN`` gamma is the precision of the targets.
     n_layers : int
     step : float
-        T of a document, times its number of words.
+        T of a document, times its words and pseudo-counts, see `step_length`.
     search : bool
     gradient, output_gradient : ndarray, as `topics` and `output`, changed in place
     """
@@ -89,7 +89,7 @@ def add_gradients(
         for v in range(n):
             length += counts[v]
         infer(
-            rows, columns, counts, alpha, step / length if length > 0.0 else 0.0, search and length > 0.0, ascending,
+            rows, columns, counts, alpha, step_length(step, length, alpha, n_topics), search and length > 0.0, ascending,
             thetas, steps, masses,
         )  # fmt: skip
         theta = thetas[n_layers]
@@ -205,6 +205,8 @@ def run_batches(
     kept_sums : ndarray of shape (n_topics,)
         Their sum over batches.
     n_batches : int
+    t : float
+        Batches with documents of any weight, those before included.
     """
     n_words, n_topics = topics.shape
     n_batches = (order.size + batch_size - 1) // batch_size
@@ -261,4 +263,4 @@ def run_batches(
             for k in range(n_topics):
                 kept[k] /= totals[k]
                 totals[k] = 1.0
-    return kept, kept_sums, n_batches
+    return kept, kept_sums, n_batches, t

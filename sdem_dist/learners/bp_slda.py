@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sdem_dist.documents import Documents
+from sdem_dist.errors import TrainingError
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
 from sdem_dist.kernels.rows import mark_words, number_words
@@ -19,6 +20,9 @@ from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
 
 _KIND = {"classes": topic_steps.SOFTMAX, "targets": topic_steps.GAUSSIAN, "words": topic_steps.NONE}
+
+RUNAWAY = 1e6
+"""Standard deviations of a target that no topic stands for."""
 
 
 class TopicState(NamedTuple):
@@ -195,7 +199,7 @@ class BpSlda:
         averaging = lane.epoch >= self.average_from
         sums = np.zeros_like(topics) if averaging else np.empty((0, 0))
         output_sums = np.zeros_like(output)
-        kept, kept_sums, n_batches = topic_steps.run_batches(
+        kept, kept_sums, n_batches, t = topic_steps.run_batches(
             documents.data, documents.indices, documents.indptr, documents.labels, documents.targets,
             documents.weights, visiting_order(self.seed, lane, documents.n_documents), self.batch_size,
             _KIND[self.kind], topics, np.maximum(1.0 - before.sum(axis=0), 0.0), output, inference.alpha, self.gamma,
@@ -213,7 +217,7 @@ class BpSlda:
             output=weight * output,
             mean_output=weight * output_sums,
             squares=weight * squares,
-            t=weight * (state.t + n_batches),
+            t=weight * t,
             n_averaged=weight * n_batches * averaging,
             weight=weight,
         )
@@ -255,10 +259,23 @@ class BpSlda:
         return TopicStatistics(words, *tables, *rest)  # type: ignore[arg-type]
 
     def update(self, state: TopicState, statistics: TopicStatistics) -> TopicState:
-        """Merge the lanes of a round into the next parameters."""
+        """Merge the lanes of a round into the next parameters.
+
+        Raises
+        ------
+        TrainingError
+            U runs away.
+        """
         if statistics.weight == 0.0:
             return state
-        return self._mean(state, statistics) if self.merge == "mean" else self._step(state, statistics)
+        new = self._mean(state, statistics) if self.merge == "mean" else self._step(state, statistics)
+        largest = float(np.abs(new.output).max(initial=0.0))
+        if not largest <= (RUNAWAY if self.kind == "targets" else np.inf):
+            raise TrainingError(
+                f"training diverged: after {new.seen:,.0f} documents by weight an entry of U is {largest:.3g}; lower "
+                f"output_rate ({self.output_rate:g}) or gamma ({self.gamma:g}), whose product is the step"
+            )
+        return new
 
     def _mean(self, state: TopicState, s: TopicStatistics) -> TopicState:
         """Average the lanes' parameters, sums of squares, batches and sums over batches, by their documents."""
@@ -337,17 +354,20 @@ class BpSlda:
         """Return what people read.
 
         Of classes accuracy and the mean of ``-ln p(y | d)``; of targets the mean squared error and the predictive R2,
-        means over targets; of words ``-ln p(w | theta)`` a word, theta being that of the whole document.
+        means over targets (of a constant one 0, or 1 if it is met, as scikit-learn's); of words ``-ln p(w | theta)`` a word,
+        theta being found from the same words: lower than of words held out.
         """
         weight = max(float(sums[0]), 1e-300)
         if self.kind == "words":
-            return {"nll": float(sums[1]) / weight}
+            return {"plug_in_nll": float(sums[1]) / weight}
         if self.kind == "classes":
             return {"accuracy": float(sums[2]) / weight, "ncll": float(sums[1]) / weight}
         errors, totals, squares = sums[1:].reshape(3, -1)
-        spread = np.maximum(squares - totals**2 / weight, 1e-300)
+        spread = squares - totals**2 / weight
+        varies = spread > 1e-12 * squares  # the rest is rounding
+        r2 = np.where(varies, 1.0 - errors / np.where(varies, spread, 1.0), errors == 0.0)
         mse = errors / weight * np.asarray(self.scale) ** 2
-        return {"mse": float(mse.mean()), "r2": float((1.0 - errors / spread).mean())}
+        return {"mse": float(mse.mean()), "r2": float(r2.mean())}
 
 
 def _on_the_simplex(topics: np.ndarray) -> np.ndarray:

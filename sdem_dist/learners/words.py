@@ -12,6 +12,9 @@ from sdem_dist.documents import Documents
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.protocol import Lane
 
+_ROUNDING = 1e-13
+"""Standard deviation, next to the mean, up to which a target counts as constant."""
+
 
 class WordSummary(NamedTuple):
     """What documents hold, each by its weight."""
@@ -24,6 +27,12 @@ class WordSummary(NamedTuple):
     """Of each target, shape (n_targets,), float64."""
     squares: np.ndarray
     """Sum of squared deviations of each target from its mean."""
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Standard deviation of each target; of a constant, whose deviations are rounding, so little that it is predicted."""
+        deviation, size = np.sqrt(self.squares / (self.weight or 1.0)), np.abs(self.mean)
+        return np.where(deviation > _ROUNDING * size, deviation, _ROUNDING * np.maximum(size, 1.0))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class MirrorDescent:
     n_layers : int
         L, steps of mirror descent.
     step : float
-        T of a document times its number of words; with `search` where the search starts.
+        T of a document times its words and pseudo-counts; with `search` half of what the search tries first.
     search : bool
         Find every step by line search.
     """

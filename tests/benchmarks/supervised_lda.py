@@ -129,7 +129,7 @@ def main() -> None:
         sweep(train, test, "n_components", (5, 10, 20, 50, 100))
     elif part == "layers":
         for k in (5, 20, 100):
-            sweep(train, test, "n_layers", (1, 5, 10, 20), n_components=k)
+            sweep(train, test, "n_layers", (1, 3, 5, 10, 20), n_components=k)
     elif part == "alpha":
         for alpha in (1.001, 0.5, 0.1):
             sweep(train, test, "n_components", (5, 20, 50), alpha=alpha)

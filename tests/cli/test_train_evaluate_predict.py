@@ -341,7 +341,7 @@ def test_ratings_from_text_to_predictions(tmp_path):
     ok("ingest", str(tmp_path / "stars.tsv"), test, "--vocabulary-from", corpus)
     assert sorted(set(open_corpus(test).read(0, 120).targets[:, 0])) == [1.0, 5.0]
     options = ("--estimator", "SupervisedLDARegressor", "--set", "n_components=3", "--set", "batch_size=10")
-    assert "r2" in ok("train", corpus, model, *options, "--epochs", "30", "--quiet", "--validation", test)
+    assert "validation_r2" in ok("train", corpus, model, *options, "--epochs", "30", "--quiet", "--validation", test)
     assert "r2" in ok("evaluate", model, test)
     (tmp_path / "new.txt").write_text("good bright film\nbad dull film\n")
     high, low = (float(line) for line in ok("predict", model, str(tmp_path / "new.txt")).split())
@@ -367,6 +367,8 @@ def test_clusters_are_predicted_and_topic_models_predict_nothing(made, tmp_path)
     assert all(line.split("\t")[0] in "012" and line.count("=") == 3 for line in lines)
     ok("train", corpus, topics, "--estimator", "LatentDirichletAllocation", "--set", "n_components=3", "--quiet")
     assert "predicts nothing" in refused("predict", topics, str(texts))
+    assert "plug_in_nll" in ok("evaluate", topics, corpus) and "plug_in_nll" in ok("evaluate", "--help")
+    assert "topic 3" in ok("inspect", topics)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -19,10 +20,12 @@ from sdem_dist import (
     ModelError,
     SupervisedLDAClassifier,
     SupervisedLDARegressor,
+    TrainingError,
     load_model,
     write_corpus,
 )
 from sdem_dist.estimators import topic_settings
+from sdem_dist.estimators.topics import plot_topics, topic_title
 from sdem_dist.models.held_out import log_probability
 
 N, V, K = 900, 60, 4
@@ -88,7 +91,7 @@ def test_topics_are_found_again():
     theirs = log_probability(topics, documents, model.alpha).sum() / X[TEST][:60].sum()
     assert ours > theirs * 1.02  # both are negative
     assert model.perplexity(X[TEST][:60]) == pytest.approx(np.exp(-ours))
-    assert model.history_[-1]["nll"] < model.history_[0]["nll"]
+    assert model.history_[-1]["plug_in_nll"] < model.history_[0]["plug_in_nll"]
     scores = model.score_samples(X[:9])
     np.testing.assert_array_equal(model.score_samples(X[:9][::-1])[::-1], scores)  # a document's alone decide
 
@@ -114,6 +117,69 @@ def test_logarithms_of_counts():
     np.testing.assert_allclose(inside.predict_proba(X), outside.predict_proba(X.astype(float)), rtol=1e-3)
 
 
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+@pytest.mark.parametrize("factor", [0.01, 100.0])
+def test_equal_weights_of_classes_change_nothing(merge, factor):
+    """Nor those of documents: rates fall, and averages begin, by the share of the run's weight that is done."""
+    settings = {**SMALL, "merge": merge, "batch_size": 20}
+    plain = SupervisedLDAClassifier(**settings).fit(X, Y).predict_proba(X)
+    model = SupervisedLDAClassifier(class_weight=dict.fromkeys("abc", factor), **settings).fit(X, Y)
+    np.testing.assert_allclose(model.predict_proba(X), plain, atol=0.03)  # averages may begin a batch apart
+    weighted = SupervisedLDAClassifier(**settings).fit(X, Y, sample_weight=np.full(N, factor))
+    np.testing.assert_allclose(weighted.predict_proba(X), plain, atol=0.03)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -7.0, 1e12])
+def test_a_constant_target_is_predicted(value):
+    targets = np.column_stack([R[:, 0], np.full(N, value)])
+    model = SupervisedLDARegressor(**SMALL).fit(X, targets)
+    np.testing.assert_allclose(model.predict(X)[:, 1], value, rtol=1e-9, atol=1e-9)
+    alone = SupervisedLDARegressor(**SMALL).fit(X, targets[:, 0]).history_[-1]["r2"]
+    assert model.history_[-1]["r2"] == pytest.approx(alone / 2, abs=0.05)  # 0 of the constant, as scikit-learn has it
+
+
+@pytest.mark.parametrize(("merge", "settings"), [("mean", {"gamma": 1e4}), ("sum", {"output_rate": 1e4})])
+def test_targets_that_run_away_are_told(merge, settings):
+    with pytest.raises(TrainingError, match="lower output_rate"):
+        SupervisedLDARegressor(merge=merge, batch_size=20, n_epochs=4, **settings).fit(X, R)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_targets_whose_squares_are_no_numbers():
+    with pytest.raises(ValueError, match="divide them"):
+        SupervisedLDARegressor(**SMALL).fit(X, R * 1e200)
+
+
+def test_a_strong_prior_makes_topics_even():
+    """Not the contrary, which steps by the words alone would, with documents this short."""
+    model = SupervisedLDAClassifier(alpha=50.0, n_components=20, batch_size=20).fit(X, Y)
+    assert model.transform(X).max() < 0.08
+
+
+def test_topics_for_people(tmp_path):
+    classes = SupervisedLDAClassifier(**SMALL).fit(X, Y)
+    several = SupervisedLDARegressor(**SMALL).fit(X, R)
+    single = SupervisedLDARegressor(**SMALL).fit(X, R[:, 0])
+    words = LatentDirichletAllocation(**SMALL).fit(X)
+    assert [t.label for t in classes.topics()] == np.array(["a", "b", "c"])[classes.coef_.argmax(axis=0)].tolist()
+    np.testing.assert_array_equal([t.label for t in several.topics()], several.coef_.T)
+    np.testing.assert_array_equal([t.label for t in single.topics()], single.coef_[0])
+    for model in (classes, several, single, words):
+        topics = model.topics(4)
+        assert [t.number for t in topics] == list(range(6)) and all(t.share is None for t in topics)
+        for topic, p in zip(topics, model.components_, strict=True):
+            assert topic.words == [f"#{w}" for w in np.argsort(-p)[:4]]
+            assert len(topic.telling) == 4
+        plot_topics(topics, tmp_path / "topics.png", 4)
+        assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
+    assert {t.label for t in words.topics()} == {None}
+    assert topic_title(single.topics()[2]) == f"topic 3: {single.coef_[0, 2]:.3g}"
+    named = LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
+    assert set(named.topics(3)[0].words) <= set(WORDS)
+    one = LatentDirichletAllocation(n_components=1).fit(X).topics(3)
+    assert one[0].words and one[0].telling
+
+
 def test_weights_of_classes_move_the_predictions():
     plain, heavy = (
         SupervisedLDAClassifier(class_weight=w, **SMALL).fit(X, Y).predict_proba(X)[:, 0].mean()
@@ -134,7 +200,7 @@ def test_stored_documents_give_the_same_bits(tmp_path):
     ):
         stored = clone(estimator).fit(corpus)
         assert stored.vocabulary_ == WORDS
-        assert stored.topics(3)[0][0] in WORDS
+        assert set(stored.topics(3)[0].words) <= set(WORDS)
         again = clone(estimator).fit(corpus)
         assert same(stored, again)
         if y is not None:
@@ -158,6 +224,13 @@ def test_a_resumed_run_has_the_same_bits(tmp_path, merge):
         SupervisedLDARegressor(**settings).fit(X, R, checkpoint=tmp_path / "run", callbacks=[cut])
     resumed = SupervisedLDARegressor(**settings).fit(X, R, checkpoint=tmp_path / "run", resume=True)
     assert same(whole, resumed)
+
+
+def test_a_longer_run_is_no_continuation(tmp_path):
+    SupervisedLDARegressor(**SMALL).fit(X, R, checkpoint=tmp_path / "run")
+    longer = SupervisedLDARegressor(**{**SMALL, "n_epochs": 9})
+    with pytest.raises(ModelError, match=r"other settings.*n_epochs is one of them here.*over the whole run"):
+        longer.fit(X, R, checkpoint=tmp_path / "run", resume=True)
 
 
 def test_stopping_on_validation_keeps_the_best(tmp_path):
@@ -215,6 +288,9 @@ def test_dask_arrays_are_predicted_block_by_block():
         ({"merge": "max"}, "merge must be"),
         ({"inference_step": 0}, "inference_step must be"),
         ({"n_layers": None}, "n_layers must be"),
+        ({"log_counts": "no"}, "log_counts must be True or False"),
+        ({"line_search": 1}, "line_search must be True or False"),
+        ({"class_weight": dict.fromkeys("abc", 0)}, "gives no document a weight"),
         ({"average_from": -1}, "average_from must be"),
         ({"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),
     ],

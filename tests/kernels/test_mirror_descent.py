@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdem_dist.kernels.mirror_descent import FLOOR, infer, objective
+from sdem_dist.kernels.mirror_descent import FLOOR, infer, infer_documents, objective
 from sdem_dist.kernels.topic_steps import GAUSSIAN, NONE, SOFTMAX, add_gradients, run_batches, step_topics
 
-ASCENDING = np.arange(64).astype(np.uint32)
+ASCENDING = np.arange(256).astype(np.uint32)
 
 
 def problem(seed: int, n_topics: int = 4, n_words: int = 9, n_documents: int = 3, n_outputs: int = 3):
@@ -40,6 +40,11 @@ def inferred(topics, counts, alpha, step, search, n_layers):
     infer(rows, np.ascontiguousarray(rows.T), counts[words], alpha, step, search, ASCENDING, thetas, steps, masses)
     np.testing.assert_allclose(masses, thetas @ rows.T, rtol=1e-12)
     return thetas, steps
+
+
+def length(step, counts, alpha, n_topics=4):
+    """Return the step of a document, by its words and pseudo-counts."""
+    return step / (counts.sum() + max(alpha - 1, 0) * n_topics)
 
 
 def forward(topics, counts, alpha, steps):
@@ -86,7 +91,14 @@ def differences(function, table, width=1e-6):
 @pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN])
 @pytest.mark.parametrize(
     ("alpha", "step", "search"),
-    [(1.001, 1.0, False), (1.5, 1.0, True), (0.5, 0.1, False), (0.7, 1.0, True), (1.0, 2.0, True)],
+    [
+        (1.001, 1.0, False),
+        (1.001, 30.0, False),
+        (1.5, 1.0, True),
+        (0.5, 0.1, False),
+        (0.7, 1.0, True),
+        (1.0, 2.0, True),
+    ],
 )
 @pytest.mark.parametrize("n_layers", [1, 3, 10])
 def test_gradients_are_those_of_finite_differences(kind, alpha, step, search, n_layers):
@@ -95,7 +107,7 @@ def test_gradients_are_those_of_finite_differences(kind, alpha, step, search, n_
     by_topics, by_output = gradients(
         kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, search
     )
-    frozen = [inferred(topics, x, alpha, step / x.sum(), search, n_layers)[1] for x in counts]
+    frozen = [inferred(topics, x, alpha, length(step, x, alpha), search, n_layers)[1] for x in counts]
 
     def total(topics, output):
         return sum(
@@ -111,7 +123,7 @@ def test_gradients_are_those_of_finite_differences(kind, alpha, step, search, n_
 def test_the_gradient_without_outputs_holds_theta_fast():
     topics, output, counts, labels, targets = problem(7)
     by_topics, _ = gradients(NONE, topics, output[:0], counts, labels, targets, 1.001, 1.0, 10, 1.0, False)
-    thetas = [inferred(topics, x, 1.001, 1 / x.sum(), False, 10)[0][-1] for x in counts]
+    thetas = [inferred(topics, x, 1.001, length(1.0, x, 1.001), False, 10)[0][-1] for x in counts]
     expected = differences(
         lambda phi: -sum(x @ np.log(phi @ theta) for x, theta in zip(counts, thetas, strict=True)), topics
     )
@@ -137,6 +149,50 @@ def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, 
         assert taken > 0 or np.array_equal(before, after)
     np.testing.assert_allclose(thetas.sum(axis=1), 1.0, atol=1e-9)
     assert thetas.min() >= FLOOR
+
+
+@pytest.mark.parametrize("alpha", [1.001, 2.0, 50.0, 1e6])
+@pytest.mark.parametrize("n_words", [1, 5, 200])
+def test_steps_of_given_length_end_where_the_search_does(alpha, n_words):
+    """They do not swing about it, however strong the prior, and however short the document."""
+    topics, _, _, _, _ = problem(4, n_topics=20, n_words=30)
+    counts = np.random.default_rng(0).multinomial(n_words, topics @ np.full(20, 0.05)).astype(float)
+    words, values = np.flatnonzero(counts), []
+    for search, n_layers in ((False, 300), (True, 60)):
+        theta = np.empty((1, 20))
+        infer_documents(*csr(counts[None]), topics, alpha, n_layers, 1.0, search, theta, np.empty(1))
+        values.append(objective(counts[words], topics[words] @ theta[0], theta[0], alpha))
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [1.001, 1.0, 0.5])
+@pytest.mark.parametrize("n_topics", [50, 100])
+def test_gradients_of_sharp_topics_stay_small(alpha, n_topics):
+    """Words that one topic alone explains made shares swing, and gradients grow to 1e60."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(200, 0.01), n_topics).T + 1e-9
+    topics /= topics.sum(axis=0)
+    counts = np.array([rng.multinomial(30, topics[:, rng.integers(0, n_topics, 3)].mean(axis=1)) for _ in range(20)])
+    thetas = [inferred(topics, x, alpha, length(1.0, x, alpha, n_topics), False, 20)[0] for x in counts.astype(float)]
+    with np.errstate(divide="ignore"):
+        gains = np.array([np.diff(np.log(theta), axis=0).max() for theta in thetas])
+    assert gains.max() < 2.5  # 1 before shares are normalised
+    targets, u = rng.normal(size=(20, 1)), rng.normal(size=(1, n_topics))
+    by_topics, _ = gradients(
+        GAUSSIAN, topics, u, counts.astype(float), np.zeros(20, np.int32), targets, alpha, 1.0, 20, 1.0, False
+    )
+    relative = by_topics * topics  # by ln Phi, which is what steps change
+    assert np.abs(relative).max() < 1e3
+
+
+def test_batches_without_weight_are_not_counted():
+    topics, output, counts, labels, targets = problem(3, n_documents=8)
+    weights = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+    *_, n, t = run_batches(
+        *csr(counts), labels, targets, weights, np.arange(8), 2, SOFTMAX, topics.copy(), np.zeros(4), output.copy(), 1.001,
+        1.0, 5, 1.0, False, 0.0, np.zeros(4), 10.0, 9, 0.3, 0.7, 0.0, 1.0, 8.0, False, np.empty((0, 0)), output.copy(),
+    )  # fmt: skip
+    assert (n, t) == (4, 12.0)
 
 
 def test_a_document_without_words_has_even_topics():
@@ -195,12 +251,12 @@ def test_a_lane_is_algorithm_2(kind, prior):
     squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5)
     local, own_output, own_squares = topics[:n_local].copy(), output.copy(), np.zeros(4)
     sums, output_sums = np.zeros_like(local), np.zeros_like(output)
-    kept, kept_sums, n = run_batches(
+    kept, kept_sums, n, t = run_batches(
         *csr(counts), labels, targets, np.ones(11), np.arange(11), 4, kind, local, topics[n_local:].sum(axis=0),
         own_output, 1.001, 1.0, 5, 1.0, False, prior, own_squares, 0.0, 9, 0.3, 0.7, 0.0, 1.0, 11.0, True, sums,
         output_sums,
     )  # fmt: skip
-    assert n == 3
+    assert n == t == 3
     np.testing.assert_allclose(np.vstack([local, topics[n_local:] * kept]), expected[-1][0], rtol=1e-9)
     np.testing.assert_allclose(own_output, expected[-1][1], rtol=1e-9)
     np.testing.assert_allclose(own_squares, squares, rtol=1e-9)
@@ -219,7 +275,8 @@ def test_automatic_differentiation_agrees():
     def total(phi, u):
         theta = jnp.full((len(counts), topics.shape[1]), 1 / topics.shape[1])
         for _ in range(10):
-            p = theta * jnp.exp((counts / (theta @ phi.T) @ phi + 0.001 / theta) / counts.sum(axis=1, keepdims=True))
+            pull = counts / (theta @ phi.T) @ phi + 0.001 / theta
+            p = theta * jnp.exp(pull / (counts.sum(axis=1, keepdims=True) + 4 * 0.001))
             theta = p / p.sum(axis=1, keepdims=True)
         return -jax.nn.log_softmax(theta @ u.T)[jnp.arange(len(counts)), labels].sum()
 

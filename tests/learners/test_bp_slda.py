@@ -52,7 +52,7 @@ def run(made: BpSlda, state, borders, epoch=0):
 def test_columns_stay_on_the_simplex_and_the_loss_falls(kind, merge, beta):
     made = learner(kind, merge=merge, beta=beta)
     state = made.start(COUNTS.sum(axis=0))
-    loss = {"classes": "ncll", "targets": "mse", "words": "nll"}[kind]
+    loss = {"classes": "ncll", "targets": "mse", "words": "plug_in_nll"}[kind]
     losses = []
     for epoch in range(3):
         for _ in range(1 if merge == "mean" else 6):
