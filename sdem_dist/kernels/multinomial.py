@@ -7,7 +7,7 @@ import numpy as np
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.logarithm import log
 from sdem_dist.kernels.losses import class_weights, component_weights
-from sdem_dist.kernels.rows import add_row, add_rows_at, clip_row, copy_row, log_row
+from sdem_dist.kernels.rows import add_row, add_rows_at, clip_row, copy_row, log_row, multiply_eighths, ones_first
 
 
 @jit
@@ -73,8 +73,9 @@ def run_documents(
             beyond |= indices[j] >= words.shape[0]
     if beyond:
         raise IndexError("a document has a word beyond the table of words")
-    rows = np.empty((longest if exact else 0, n_classes))
-    ascending = np.arange(longest).astype(np.uint32)
+    longest = longest if exact else 0
+    rows, ascending = np.empty((longest, n_classes)), np.arange(longest).astype(np.uint32)
+    positions, factors = np.empty(longest + 1, np.uint32), np.empty(longest + 1)  # with room for one that does not stay
     scores = np.empty(n_classes)
     step = np.empty((batch_size, n_classes))
     largest = np.empty(batch_size)
@@ -103,13 +104,22 @@ def run_documents(
             for k in range(n_classes):
                 scores[k] = 0.0
             if exact:
-                for j in range(start, stop):
-                    copy_row(words[indices[j]], rows[j - start])
+                n = stop - start
+                n_ones = ones_first(data[start:stop], indices[start:stop], positions, factors)
+                for j in range(n):
+                    copy_row(words[positions[j]], rows[j])
                 # One loop over all rows, whatever the number of classes: it vectorises even for two.
-                used = rows.reshape(-1)[: (stop - start) * n_classes]
+                used = rows.reshape(-1)[: n * n_classes]
                 for i in range(used.size):
-                    used[i] = log(used[i] + gamma)
-                add_rows_at(data[start:stop], ascending[: stop - start], rows, scores)
+                    used[i] += gamma
+                # Eight words of count 1 share a logarithm; between 1e-38 and 1e38 their product stays in range.
+                eighth = n_ones // 8
+                skipped = 7 * eighth
+                multiply_eighths(used[: 8 * eighth * n_classes])
+                used = used[skipped * n_classes :]
+                for i in range(used.size):
+                    used[i] = log(used[i])
+                add_rows_at(factors[skipped:n], ascending[: n - skipped], rows[skipped:n], scores)
             else:
                 add_rows_at(data[start:stop], indices[start:stop], logs, scores)
             for k in range(n_classes):

@@ -89,7 +89,7 @@ def test_an_altered_byte_anywhere_is_noticed_or_harmless(path, data):
     file.write_bytes(altered)
     try:
         corpus = Corpus(path)
-        corpus.header
+        assert corpus.header
         found = corpus.read(0, N).to_csr(), corpus.vocabulary(), corpus.header.classes
     except CorpusError as error:
         assert str(path) in str(error)
