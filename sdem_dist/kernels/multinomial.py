@@ -94,9 +94,10 @@ def run_documents(
         if exact or stale:
             shift = gamma if exact else frozen
             for k in range(n_classes):
-                log_totals[k] = np.log(totals[k] + shift * vocabulary_size)
-                if learn_prior:
-                    log_prior[k] = np.log(class_counts[k] + class_gamma)
+                log_totals[k] = log(totals[k] + shift * vocabulary_size)
+            if learn_prior:
+                for k in range(n_classes):
+                    log_prior[k] = np.log(class_counts[k] + class_gamma)  # a class may be impossible: ln 0
             stale = False
         for b in range(size):
             d = order[first + b]

@@ -49,11 +49,11 @@ def ones_first(data, indices, positions, factors):  # type: ignore[no-untyped-de
     n_ones = 0
     for j in range(data.size):  # no branches: counts cannot be foretold
         positions[n_ones], factors[n_ones] = indices[j], 1.0
-        n_ones += np.int64(data[j] == 1)
+        n_ones += int(data[j] == 1)
     n = n_ones
     for j in range(data.size):
         positions[n], factors[n] = indices[j], data[j]
-        n += np.int64(data[j] != 1)
+        n += int(data[j] != 1)
     return n_ones
 
 

@@ -74,11 +74,14 @@ class Sdem(WordCountSdem):
         # The gamma frozen in the logarithms is that of the middle of the lane.
         frozen = state.gamma + 0.5 * word_step * weight / (1.0 + self.step_decay * state.t)
         words = np.empty((len(local.words), self.n_classes))
-        logs = np.empty_like(words)
+        logs = np.empty((0, 0) if self.exact else words.shape)
         done = 0
         for table, chosen in blocks.split(state.words, local.words):
             rows = slice(done, done + len(chosen))
-            gather_rows(table, chosen, frozen, words[rows], logs[rows])
+            if self.exact:
+                words[rows] = table[chosen]
+            else:
+                gather_rows(table, chosen, frozen, words[rows], logs[rows])
             done += len(chosen)
         gamma, class_gamma, _ = run_documents(
             documents.data,
@@ -91,7 +94,7 @@ class Sdem(WordCountSdem):
             words,
             state.totals.copy(),
             class_counts,
-            np.empty((0, 0)) if self.exact else logs,
+            logs,
             frozen,
             state.gamma,
             state.class_gamma,
