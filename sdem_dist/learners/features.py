@@ -275,8 +275,12 @@ class FeatureSdem:
         penalty = -self.class_alpha * float(np.log(np.maximum(counts / counts.sum(), 1e-300)).sum())
         if nu.any():
             centre = np.broadcast_to(self.model.centre, mu.shape)
-            penalty += float((nu * self.model.divergence(centre, mu)).sum())
+            penalty += float((nu * self.model.divergence(centre, self.under_prior(mu))).sum())
         return self.prior_scale * penalty / self.n_documents
+
+    def under_prior(self, mu: np.ndarray) -> np.ndarray:
+        """Return what of mu the prior is about: all of it."""
+        return mu
 
     def held_back(self, state: FeatureState) -> bool:
         """Say whether a judged run had something to gain and did not, under a prior that weighs far more than the loss."""
@@ -341,7 +345,11 @@ class FeatureSdem:
         # NLL's weights sum to the documents, and pull mu back by as much (equation 11); others' sum to 0.
         pull = s.class_sums.sum() / mass
         class_step = s.class_sums - pull * counts
-        step = s.sums - pull * counts[:, None] * mu + share * self.model.prior_weight * (self.model.centre - mu)
+        step = (
+            s.sums
+            - pull * counts[:, None] * mu
+            + share * self.model.prior_weight * (self.model.centre - self.under_prior(mu))
+        )
         prior = share * self.class_alpha * (1.0 - self.n_classes * counts / mass)
         return class_step + prior, step + prior[:, None] * mu
 
