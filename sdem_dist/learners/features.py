@@ -22,6 +22,8 @@ LANE_RADIUS = 0.1
 """The same for steps inside a lane, whose batches are small and noisy."""
 GROWTH, SHRINKAGE, HALVINGS = 2.0, 0.25, 40
 """What the step is multiplied by after an accepted and after a rejected round; how often it is halved at most."""
+_STALLED = 1e-3
+"""Size of steps after five rejected rounds."""
 LEAST_SHARE = 0.5
 """What a safe step leaves of each class's count, at least."""
 
@@ -283,12 +285,16 @@ class FeatureSdem:
         return mu
 
     def held_back(self, state: FeatureState) -> bool:
-        """Say whether a judged run had something to gain and did not, under a prior that weighs far more than the loss."""
-        if isinstance(self.loss, Nll) or not (len(state.best_counts) and 1e-2 < state.first_loss < np.inf):
+        """Say whether a judged run gained nothing in many rounds, under a prior that weighs more than the loss."""
+        if (
+            isinstance(self.loss, Nll)
+            or state.rho > _STALLED
+            or not (len(state.best_counts) and 0.05 < state.first_loss < np.inf)
+        ):
             return False
         penalty = self._penalty(state.best_counts, state.best_mu)
         ended = state.best_objective - penalty
-        return penalty > 100.0 * state.first_loss and ended > (1.0 - 1e-3) * state.first_loss
+        return penalty > state.first_loss and ended > (1.0 - 1e-3) * state.first_loss
 
     def _moved(
         self, counts: np.ndarray, mu: np.ndarray, s: FeatureStatistics, rho: float
