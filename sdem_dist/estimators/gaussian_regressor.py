@@ -78,7 +78,6 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
     """
 
     patience = None  # there are no validation rows
-    _monitor = "ncll"
     _sparse = False
     _restore = staticmethod(restore_regression)
 
@@ -100,6 +99,10 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         self.evaluate_every = evaluate_every
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @property
+    def _monitor(self) -> str:
+        return self.loss
 
     def _train(self, source: Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         if self.loss not in ("nll", "ncll"):
