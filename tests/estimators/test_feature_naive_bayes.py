@@ -89,6 +89,7 @@ def test_the_same_bits_for_any_number_of_threads_and_lanes_that_only_share_the_w
 
 
 @pytest.mark.parametrize("merge", ["sum", "mean"])
+@pytest.mark.filterwarnings("ignore:.*prior outweighs the loss")
 def test_missing_values_are_summed_out(merge):
     rng = np.random.default_rng(3)
     X = IRIS.copy()
