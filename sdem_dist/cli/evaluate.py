@@ -38,5 +38,6 @@ def evaluate(
         return
     click.echo(f"{documents.n_documents:,} documents of {corpus}")
     for name, value in metrics.items():
-        weighted = " (weighted)" if name == "perplexity" and documents.header.weighted else ""
+        of_weights = documents.header.weighted and documents.header.layout == "sparse"
+        weighted = " (weighted)" if name == "perplexity" and of_weights else ""
         click.echo(f"  {name:<12}{value:12.4f}{weighted}")

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from sdem_dist.corpus import Corpus, Description
 
-CLASSES_SHOWN = 30
+CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 
 
 @click.command("inspect", no_args_is_help=True)
 @click.argument("corpus", metavar="CORPUS|MODEL")
-@click.option("--no-check", is_flag=True, help="Only read the manifest: leave out the checksums of every shard.")
+@click.option("--no-check", is_flag=True, help="Only read the manifest: check no shard, count no missing values.")
 def inspect_command(corpus: str, no_check: bool) -> None:
     """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is and which words it goes by.
 
@@ -36,7 +36,7 @@ def inspect_command(corpus: str, no_check: bool) -> None:
         return
     opened = open_corpus(corpus)
     description = describe(opened)
-    console.print(facts(opened, description))
+    console.print(facts(opened, description, values=not no_check))
     if description.class_shares:
         console.print(classes(opened))
     problems = [] if no_check else list(check_corpus(opened))
@@ -50,24 +50,68 @@ def inspect_command(corpus: str, no_check: bool) -> None:
         )
 
 
-def facts(corpus: Corpus, description: Description) -> Table:
-    """Return a table of what a corpus is and how it was made."""
-    shards = corpus.header.shards
-    sizes = sorted({s.n_documents for s in shards})
+def facts(corpus: Corpus, description: Description, *, values: bool) -> Table:
+    """Return a table of what a corpus is and how it was made; with `values` of what its tables miss, which reads them."""
+    header = corpus.header
+    sizes = sorted({s.n_documents for s in header.shards})
     documents = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-    kind = "weights" if description.weighted else "counts"
+    unlabelled = header.n_documents - sum(header.class_counts) if header.classes else 0
+    dense = description.layout == "dense"
+    named, entry = ("names", "value") if dense else ("a vocabulary", "nonzero")
+    kind = "" if dense else ", weights" if description.weighted else ", counts"
     rows = [
-        ("documents", f"{description.n_documents:,}"),
-        ("features", f"{description.n_features:,}{', with a vocabulary' if description.has_vocabulary else ''}"),
-        *([("targets", f"{corpus.header.n_targets}")] if corpus.header.n_targets else []),
-        ("nonzeros", f"{description.n_nonzeros:,}, {kind} ({', '.join(description.data_dtypes)})"),
-        ("on disk", f"{description.bytes_on_disk / 1e6:,.1f} MB, {description.bytes_per_nonzero:.2f} bytes a nonzero"),
+        ("documents", f"{description.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}"),
+        ("features", f"{description.n_features:,}{f', with {named}' if description.has_vocabulary else ''}"),
+        *([("targets", f"{header.n_targets}")] if header.n_targets else []),
+        (f"{entry}s", f"{description.n_nonzeros:,}{kind} ({', '.join(description.data_dtypes)})"),
+        *([("missing", _missing(corpus))] if dense and values else []),
+        ("on disk", f"{description.bytes_on_disk / 1e6:,.1f} MB, {description.bytes_per_nonzero:.2f} bytes a {entry}"),
         ("shards", f"{description.n_shards}, of {documents} documents"),
-        ("text to words", _listed(_without_defaults(corpus.header.vectorizer))),
-        ("made by", _listed(corpus.header.made_by)),
+        *_origin(corpus, dense=dense),
+        ("made by", _listed(header.made_by)),
         ("uid", description.uid),
     ]
     return _table(rows, title=str(corpus.path))
+
+
+def _missing(corpus: Corpus) -> str:
+    """Return how many values of a dense corpus are missing, and which columns miss most."""
+    from sdem_dist.corpus.check import missing_values
+
+    missing, n = missing_values(corpus), corpus.header.n_documents
+    if not missing.any():
+        return "none"
+    most = [i for i in (-missing).argsort(kind="stable")[:COLUMNS_SHOWN] if missing[i]]
+    listed = ", ".join(f"{name} {missing[i] / n:.1%}" for i, name in zip(most, _columns(corpus, most), strict=True))
+    total = n * len(missing)
+    return f"{missing.sum():,} of {total:,} values, {missing.sum() / total:.1%}; most in {listed}"
+
+
+def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
+    """Return how columns of a dense corpus are called."""
+    from sdem_dist.errors import CorpusError
+
+    try:
+        vocabulary = corpus.vocabulary()
+    except CorpusError:  # the check of the corpus names it
+        vocabulary = None
+    return [f"column {i}" if vocabulary is None else str(vocabulary[i]) for i in positions]
+
+
+def _origin(corpus: Corpus, *, dense: bool) -> list[tuple[str, str]]:
+    """Return what the numbers stand for: words of texts, or categories of a table."""
+    from sdem_dist.corpus.tables import numbering
+
+    categories = numbering(corpus.header.vectorizer)
+    if categories:
+        named = zip(_columns(corpus, categories), categories.values(), strict=True)
+        return [("categories", "; ".join(f"{name}: {_some(found.tolist())}" for name, found in named))]
+    return [] if dense else [("text to words", _listed(_without_defaults(corpus.header.vectorizer)))]
+
+
+def _some(categories: list[Any]) -> str:
+    more = len(categories) - COLUMNS_SHOWN
+    return ", ".join(map(str, categories[:COLUMNS_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def classes(corpus: Corpus) -> Table:

@@ -39,8 +39,7 @@ def show_model(console: Console, path: Path) -> None:
         )
         or "defaults",
         **_parts(model),
-        "features": f"{model.n_features_in_:,}{', with a vocabulary' if model.vocabulary_ else ''}",
-        "raw text": "predicts on raw text" if model.vectorizer_ else "takes counts only",
+        **_inputs(model),
         "epochs": f"{model.n_iter_}",
         "last epoch": ", ".join(f"{k} {v:.4g}" for k, v in last.items() if k not in ("epoch", "seconds"))
         or "not evaluated",
@@ -54,6 +53,8 @@ def show_model(console: Console, path: Path) -> None:
     what, said = "class" if hasattr(model, "classes_") else "cluster", speaking_words(model)
     if hasattr(model, "topics"):
         what, said = "topic", _topics(model)
+    if not said:
+        return
     words = Table(
         title=f"The words that speak most for each {what}", box=box.SIMPLE, show_header=False, title_justify="left"
     )
@@ -69,8 +70,21 @@ def _topics(model: Any) -> dict[str, list[str]]:
     return {topic_title(t): t.telling for t in model.topics()}
 
 
+def _inputs(model: Any) -> dict[str, str]:
+    """Return what a model takes."""
+    n, named = f"{model.n_features_in_:,}", model.vocabulary_ is not None
+    if model._sparse:
+        text = "predicts on raw text" if model.vectorizer_ else "takes counts only"
+        return {"features": f"{n}{', with a vocabulary' if named else ''}", "raw text": text}
+    return {"features": f"{n}, columns of a table{' with names' if named else ''}"}
+
+
 def _parts(model: Any) -> dict[str, str]:
-    """Return what a model tells apart."""
+    """Return what a model tells apart; nothing, if it predicts numbers."""
+    from sklearn.base import is_regressor
+
+    if is_regressor(model) and not hasattr(model, "topics"):
+        return {}
     if hasattr(model, "classes_"):
         return {"classes": f"{len(model.classes_)}"}
     if hasattr(model, "topics"):

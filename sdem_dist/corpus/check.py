@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +50,15 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
             part()
         except CorpusError as error:
             yield Problem(None, str(error))
+
+
+def missing_values(corpus: Corpus) -> np.ndarray:
+    """Return how many values of each column of a dense corpus are missing, in the shards that can be read; reads all of it."""
+    missing = np.zeros(corpus.header.n_features, np.int64)
+    for shard in range(len(corpus.header.shards)):
+        with suppress(CorpusError):  # `check_corpus` names it
+            missing += np.isnan(corpus.read_shard(shard).values).sum(axis=0)
+    return missing
 
 
 @dataclass(frozen=True)

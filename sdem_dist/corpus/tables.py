@@ -41,26 +41,54 @@ def encoded_table(frame: Any, categories: Mapping[int, np.ndarray] | None = None
     Raises
     ------
     ValueError
-        Two columns have one name, or one holds what cannot be sorted and stored.
+        Two columns have one name, or one holds what cannot be sorted and stored, or another kind of values than it did.
     """
-    import pandas as pd  # type: ignore[import-untyped]
-    from pandas.api.types import is_bool_dtype as is_bool  # type: ignore[import-untyped]
-    from pandas.api.types import is_numeric_dtype as is_number
-
     if not frame.columns.is_unique:
         raise ValueError(f"two columns are named {frame.columns[frame.columns.duplicated()][0]!r}: rename one")
     if categories is None:
-        words = [i for i, dtype in enumerate(frame.dtypes) if not is_number(dtype) or is_bool(dtype)]
-        categories = {i: _categories(frame.iloc[:, i]) for i in words}
+        columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
+        categories = {i: _categories(column) for i, column in enumerate(columns) if not _is_number(column)}
     values = np.empty(frame.shape)
     for i in range(frame.shape[1]):
-        column = frame.iloc[:, i]
-        if i in categories:
-            codes = pd.Index(categories[i]).get_indexer(column).astype(np.float64)
-            values[:, i] = np.where(codes < 0, np.nan, codes)
-        else:
-            values[:, i] = column.to_numpy(np.float64, na_value=np.nan)
+        values[:, i] = _numbered(frame.iloc[:, i], categories[i]) if i in categories else _number(frame.iloc[:, i])
     return EncodedTable(values, frame.columns.tolist(), dict(categories))
+
+
+def _is_number(column: Any) -> bool:
+    """Say whether a column holds numbers; one of Python objects does if all that are there are, as where None is missing."""
+    from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype, is_object_dtype
+
+    if is_object_dtype(column.dtype):
+        return infer_dtype(column, skipna=True) in ("integer", "floating", "mixed-integer-float", "decimal")
+    return bool(is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype) and column.dtype.kind != "c")
+
+
+def _number(column: Any) -> np.ndarray:
+    """Return a column of numbers as floats, NaN where one is missing."""
+    try:
+        return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column {column.name!r} is to hold numbers: {error}") from error
+
+
+def _numbered(column: Any, categories: np.ndarray) -> np.ndarray:
+    """Return a column's categories as their numbers, NaN where one is missing or not known."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    codes = pd.Index(categories).get_indexer(column).astype(np.float64)
+    if len(codes) and len(categories) and codes.max() < 0:
+        known, found = _kinds(categories.tolist()), _kinds(column.dropna().unique().tolist())
+        if found and not known & found:
+            raise ValueError(
+                f"column {column.name!r} holds values of type {', '.join(sorted(found))}, and held {', '.join(known)} when its "
+                "categories were numbered: turn it into the same"
+            )
+    return np.where(codes < 0, np.nan, codes)
+
+
+def _kinds(values: list[Any]) -> set[str]:
+    """Return the types of values; integers that are stored as floats are of one."""
+    return {"number" if type(v) in (int, float) else type(v).__name__ for v in values}
 
 
 def corpus_of_table(
@@ -108,8 +136,10 @@ def _categories(column: Any) -> np.ndarray:
         return np.array([False, True])
     if len(kinds) > 1 or not kinds <= {str, int, float}:
         names = sorted(kind.__name__ for kind in kinds)
+        dates = {"Timestamp", "Timedelta", "datetime", "date", "timedelta"} & set(names)
+        advice = "of dates make numbers, such as days since the first" if dates else "turn the column into one of these"
         raise ValueError(
             f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
-            "type or all booleans; turn the column into one of these"
+            f"type or all booleans; {advice}"
         )
     return np.array(sorted(found))

@@ -163,7 +163,10 @@ class EngineEstimator(BaseEstimator):
 
         check_is_fitted(self)
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
-            raise ModelError("this model was trained on numbers, not on text: it cannot turn text into counts")
+            raise ModelError(
+                "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
+                "predict takes numbers"
+            )
         settings_ = VectorizerSettings.from_json(self.vectorizer_)
         return transform_texts(texts, settings_, self.vocabulary_, self.idf_)
 

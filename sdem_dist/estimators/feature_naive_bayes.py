@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 _HELD_BACK = (
-    "{}: training ended at the loss of the generative fit, since the prior outweighs the loss, as it does where a class "
-    "has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0, or a "
-    "smaller prior_scale), or leave out classes of one row and values far off"
+    "{}: training ended at the loss of the generative fit, since the prior outweighs the loss, as it may where rows are few, "
+    "a class has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0, or "
+    "a smaller prior_scale), or leave out classes of one row and values far off; or take loss='nll', which is faster"
 )
 
 
@@ -177,7 +177,9 @@ class FeatureNB(SdemClassifier):
         """Run the pass over the columns, the generative fit, and the discriminative run from there."""
         plan = feature_settings.plan(self, source.n_documents)
         once = feature_settings.one_round(plan)
-        summary = run_quietly(Columns(source.n_features), once, source, options.client, self.n_jobs)
+        # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
+        weighted = self.loss != "nll" or self.unlabelled is not None
+        summary = run_quietly(Columns(source.n_features, weighted), once, source, options.client, self.n_jobs)
         self.class_count_ = np.asarray(source.class_counts)
         learner = feature_settings.learner(self, source, plan, FeatureModel(self._blocks(summary, True)), None)
         if self.loss == "nll" and not summary.n_unlabelled:

@@ -44,16 +44,16 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
 
     Parameters
     ----------
-    loss : {"ncll", "nll"}, default="ncll"
-        ``-ln p(y | x)`` or ``-ln p(y, x)``. Without missing features and without a prior both lead to least squares. Where
-        training rows are complete "nll" is the answer in closed form and predicts better from rows that are not.
+    loss : {"nll", "ncll"}, default="nll"
+        ``-ln p(y, x)`` or ``-ln p(y | x)``. Where no training row misses a feature both have the same minimum, ridge regression,
+        in closed form. Else "nll" runs EM, and "ncll" takes steps down the conditional loss after it.
     alpha : float or "evidence", default="evidence"
         Observations of independent, standardised columns that the conjugate prior adds: ridge regression's penalty on
         standardised features. "evidence" takes the one under which the targets are most probable (empirical Bayes), and
         so decides, too, whether every feature has a unit of its own or all have one: then those that vary little count
-        little. It costs one more pass over the rows, and 10 where features are missing.
+        little. It costs one more pass over the rows, and 10 where features are missing. A row of weight w counts as w rows.
     n_epochs : int, default=30
-        Passes over the rows for each of: EM where features are missing, and "ncll" after it.
+        Where features are missing: passes over the rows for each of EM and, for "ncll", the steps after it.
     n_lanes : int, default=None
         Lanes of a round. None: a function of the number of rows.
     evaluate_every : int, default=1
@@ -78,14 +78,13 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
     """
 
     patience = None  # there are no validation rows
-    _monitor = "ncll"
     _sparse = False
     _restore = staticmethod(restore_regression)
 
     def __init__(
         self,
         *,
-        loss: str = "ncll",
+        loss: str = "nll",
         alpha: float | str = "evidence",
         n_epochs: int = 30,
         n_lanes: int | None = None,
@@ -101,9 +100,13 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @property
+    def _monitor(self) -> str:
+        return self.loss
+
     def _train(self, source: Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
-        if self.loss not in ("ncll", "nll"):
-            raise ValueError(f"loss must be 'ncll' or 'nll', got {self.loss!r}")
+        if self.loss not in ("nll", "ncll"):
+            raise ValueError(f"loss must be 'nll' or 'ncll', got {self.loss!r}")
         positive_integers(self, "n_epochs", "n_lanes", "n_jobs")
         if not (isinstance(self.evaluate_every, int | np.integer) and self.evaluate_every >= 0):
             raise ValueError(f"evaluate_every must be an integer that is not negative, got {self.evaluate_every!r}")
@@ -128,7 +131,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
             alpha, scale = _most_probable_prior(products, summary, source.weight)
         joint = _learner(source, summary, scale, float(alpha), Nll())
         plan = epochs if gaps else once
-        if self.loss == "nll":
+        if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
             return joint, *fit_state(self, joint, plan, source, options)
         state = run_quietly(joint, plan, source, client, self.n_jobs)
         learner = replace(joint, loss=Ncll())

@@ -34,7 +34,7 @@ class MixedNB(FeatureNB):
         From a column (name or position), or a tuple of columns that make one variable, to one of "gaussian",
         "bernoulli", "categorical", "poisson", "exponential", or a `sdem_dist.families.Family`. Columns left out: of a
         table of pandas, or a corpus written from one, text, categories and booleans are categorical; all others are
-        gaussian.
+        gaussian. Dates are neither: make numbers of them.
     alpha : float, default=1.0
         Pseudo-count of each category or value, as in `CategoricalNB`, `BernoulliNB` and `PoissonNB`.
     var_smoothing, prior : float, default=1e-9, 1.0
@@ -45,7 +45,8 @@ class MixedNB(FeatureNB):
     Attributes
     ----------
     categories_ : dict of int to ndarray
-        The categories of those columns that hold other things than numbers. Others met in prediction are missing values.
+        The categories of those columns that hold other things than numbers, in the order of the numbers that stand for them in
+        `sample`. Others met in prediction are missing values.
     """
 
     def __init__(

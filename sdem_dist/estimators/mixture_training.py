@@ -111,7 +111,7 @@ def _start_of_em(
 ) -> tuple[MixtureFeatures, FeatureState]:
     """Return EM's learner and where it starts."""
     once = settings.full_passes(e, source, 1)
-    summary = run_quietly(Columns(source.n_features), once, source, options.client, e.n_jobs)
+    summary = run_quietly(Columns(source.n_features, weighted=True), once, source, options.client, e.n_jobs)
     model = FeatureModel((_block(e, summary, kind),))
     weights, n_classes = class_weights(e.class_weight, source), len(source.classes)
     generative = FeatureSdem(model, n_classes, source.weight, None, class_weight=weights)

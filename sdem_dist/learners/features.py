@@ -22,6 +22,8 @@ LANE_RADIUS = 0.1
 """The same for steps inside a lane, whose batches are small and noisy."""
 GROWTH, SHRINKAGE, HALVINGS = 2.0, 0.25, 40
 """What the step is multiplied by after an accepted and after a rejected round; how often it is halved at most."""
+_STALLED = 1e-3
+"""Size of steps after five rejected rounds."""
 LEAST_SHARE = 0.5
 """What a safe step leaves of each class's count, at least."""
 
@@ -275,16 +277,24 @@ class FeatureSdem:
         penalty = -self.class_alpha * float(np.log(np.maximum(counts / counts.sum(), 1e-300)).sum())
         if nu.any():
             centre = np.broadcast_to(self.model.centre, mu.shape)
-            penalty += float((nu * self.model.divergence(centre, mu)).sum())
+            penalty += float((nu * self.model.divergence(centre, self.under_prior(mu))).sum())
         return self.prior_scale * penalty / self.n_documents
 
+    def under_prior(self, mu: np.ndarray) -> np.ndarray:
+        """Return what of mu the prior is about: all of it."""
+        return mu
+
     def held_back(self, state: FeatureState) -> bool:
-        """Say whether a judged run had something to gain and did not, under a prior that weighs far more than the loss."""
-        if isinstance(self.loss, Nll) or not (len(state.best_counts) and 1e-2 < state.first_loss < np.inf):
+        """Say whether a judged run gained nothing in many rounds, under a prior that weighs more than the loss."""
+        if (
+            isinstance(self.loss, Nll)
+            or state.rho > _STALLED
+            or not (len(state.best_counts) and 0.05 < state.first_loss < np.inf)
+        ):
             return False
         penalty = self._penalty(state.best_counts, state.best_mu)
         ended = state.best_objective - penalty
-        return penalty > 100.0 * state.first_loss and ended > (1.0 - 1e-3) * state.first_loss
+        return penalty > state.first_loss and ended > (1.0 - 1e-3) * state.first_loss
 
     def _moved(
         self, counts: np.ndarray, mu: np.ndarray, s: FeatureStatistics, rho: float
@@ -341,7 +351,11 @@ class FeatureSdem:
         # NLL's weights sum to the documents, and pull mu back by as much (equation 11); others' sum to 0.
         pull = s.class_sums.sum() / mass
         class_step = s.class_sums - pull * counts
-        step = s.sums - pull * counts[:, None] * mu + share * self.model.prior_weight * (self.model.centre - mu)
+        step = (
+            s.sums
+            - pull * counts[:, None] * mu
+            + share * self.model.prior_weight * (self.model.centre - self.under_prior(mu))
+        )
         prior = share * self.class_alpha * (1.0 - self.n_classes * counts / mass)
         return class_step + prior, step + prior[:, None] * mu
 

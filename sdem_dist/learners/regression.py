@@ -66,15 +66,31 @@ class GaussianRegression(FeatureSdem):
     def _expected(self, counts: np.ndarray, mu: np.ndarray, rows: Rows) -> FeatureStatistics:  # type: ignore[override]
         """Return ``E[s | x, y]``, for the conditional loss less ``E[s | x]``, summed over rows (Table 2)."""
         sums = expected_sum(self.family, mu[0], rows.values, rows.weights)
-        weight = float(rows.weights.sum())
-        mass, loss = weight, self._losses(mu, rows)[0]
+        mass = weight = float(rows.weights.sum())
+        loss = 0.0  # EM's rounds are not judged
         if isinstance(self.loss, Ncll):
             features = rows.values.copy()
             features[:, -1] = np.nan
             sums = sums - expected_sum(self.family, mu[0], features, rows.weights)
-            mass, loss = 0.0, self._losses(mu, rows)[1]
-        none = np.zeros((1, 0))
-        return FeatureStatistics(np.array([mass]), sums[None], none, float((rows.weights * loss).sum()), weight)
+            mass, loss = 0.0, float((rows.weights * self._losses(mu, rows)[1]).sum())
+        return FeatureStatistics(np.array([mass]), sums[None], np.zeros((1, 0)), loss, weight)
+
+    def under_prior(self, mu: np.ndarray) -> np.ndarray:
+        """Return for the conditional loss the target given the features at mu, the features themselves the prior's.
+
+        Then the prior, too, is about the target alone, and what is known of the features stays: ``KL(prior || this)`` is the part
+        of ``KL(prior || mu)`` that is not about them.
+        """
+        if not isinstance(self.loss, Ncll):
+            return mu
+        mean, covariance = self.family.to_moments(mu[0])
+        slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
+        located, spread = self.family.to_moments(self.family.centre)
+        located[-1] = mean[-1] + slopes @ (located[:-1] - mean[:-1])
+        along = spread[:-1, :-1] @ slopes
+        spread[-1, -1] = covariance[-1, -1] - slopes @ covariance[:-1, -1] + slopes @ along
+        spread[-1, :-1] = spread[:-1, -1] = along
+        return self.family.from_moments(located, spread)[None]
 
     def _losses(self, mu: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return -ln p(y, x) and -ln p(y | x) of each row, standardised, where x is what is known of it."""

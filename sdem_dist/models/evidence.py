@@ -9,7 +9,9 @@ import numpy as np
 PENALTIES = np.logspace(-6, 6, 121)
 """Penalties that are compared."""
 _PERFECT = 1e-12
-"""Share of the target's variance below which a fit counts as perfect."""
+"""Share of the target's variance below which a fit counts as perfect, and variance below which a target is constant."""
+LEVEL = 0.05
+"""Difference of log marginal likelihoods that says nothing."""
 
 
 class Evidence(NamedTuple):
@@ -24,20 +26,24 @@ class Evidence(NamedTuple):
 def largest_evidence(products: np.ndarray, n: float) -> Evidence:
     """Return the penalty under which the targets are most probable (MacKay 1992, Bayesian Interpolation).
 
-    Slopes are normal with mean 0 and one variance; that of the noise is taken where it is best.
+    Slopes are normal with mean 0 and one variance; that of the noise is taken where it is best. The intercept, of which nothing
+    is known beforehand, takes one row: if it did not, a fit through all points would be the better the smaller the penalty. It is
+    level then, and of penalties that are level the largest is taken. A constant target leaves nothing to choose: the smallest.
 
     Parameters
     ----------
     products : ndarray of shape (n_features + 1, n_features + 1)
-        Sums of products of deviations from the means, the target last.
+        Sums of products of deviations from the means, the target last and of variance 1, or 0.
     n : float
-        Rows.
+        Rows, by weight.
     """
+    total, rows = float(products[-1, -1]), max(n - 1.0, 0.0)
+    if total <= _PERFECT * n:
+        return Evidence(float(PENALTIES[0]), 0.0)
     values, vectors = np.linalg.eigh(products[:-1, :-1])
     values, along = np.maximum(values, 0.0), vectors.T @ products[:-1, -1]
     shrunk = values + PENALTIES[:, None]
-    total = float(products[-1, -1])
     left = np.maximum(total - (along**2 / shrunk).sum(axis=1), _PERFECT * total)
-    log_evidence = -0.5 * n * np.log(left / total) - 0.5 * np.log1p(values / PENALTIES[:, None]).sum(axis=1)
-    best = int(log_evidence.argmax())
+    log_evidence = -0.5 * rows * np.log(left / total) - 0.5 * np.log1p(values / PENALTIES[:, None]).sum(axis=1)
+    best = int(np.flatnonzero(log_evidence >= log_evidence.max() - LEVEL)[-1])
     return Evidence(float(PENALTIES[best]), float(log_evidence[best]))

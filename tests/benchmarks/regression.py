@@ -46,9 +46,8 @@ def models() -> dict[str, object]:
     return {
         "Ridge()": make_pipeline(SimpleImputer(keep_empty_features=True), Ridge()),
         "RidgeCV": make_pipeline(SimpleImputer(keep_empty_features=True), RidgeCV(GRID)),
-        "nll": GaussianRegressor(loss="nll", n_jobs=1),
-        "ncll": GaussianRegressor(n_jobs=1),
-        "ncll, alpha=1": GaussianRegressor(alpha=1.0, n_jobs=1),
+        "GaussianRegressor()": GaussianRegressor(n_jobs=1),
+        "alpha=1": GaussianRegressor(alpha=1.0, n_jobs=1),
     }
 
 

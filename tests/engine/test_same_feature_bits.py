@@ -25,8 +25,8 @@ MODELS = {
     "poisson ncll": (PoissonNB(**SHARED), "counts"),
     "poisson hinge, mean": (PoissonNB(loss="hinge", merge="mean", **SHARED), "counts"),
     "mixed ncll": (MixedNB(kinds={0: "poisson", 1: "exponential", 2: "categorical"}, **SHARED), "counts"),
-    "regression ncll": (GaussianRegressor(n_epochs=2, n_lanes=5), "target"),
-    "regression nll": (GaussianRegressor(loss="nll", alpha=1.0, n_epochs=2, n_lanes=5), "target"),
+    "regression ncll": (GaussianRegressor(loss="ncll", n_epochs=2, n_lanes=5), "target"),
+    "regression nll": (GaussianRegressor(alpha=1.0, n_epochs=2, n_lanes=5), "target"),
 }  # fmt: skip
 
 

@@ -89,6 +89,7 @@ def test_the_same_bits_for_any_number_of_threads_and_lanes_that_only_share_the_w
 
 
 @pytest.mark.parametrize("merge", ["sum", "mean"])
+@pytest.mark.filterwarnings("ignore:.*prior outweighs the loss")
 def test_missing_values_are_summed_out(merge):
     rng = np.random.default_rng(3)
     X = IRIS.copy()
@@ -285,6 +286,27 @@ def test_other_class_priors_after_fixed_or_weighted_ones():
     gain = moved.class_log_prior_ - model.class_log_prior_
     assert gain[2] - gain[0] == pytest.approx(np.log(8.0))
     assert gain[1] - gain[0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GaussianNB(n_epochs=10),
+        GaussianNB(n_epochs=10, var_smoothing=0.1, prior=0.5),
+        GaussianNB(n_epochs=10, unlabelled=2),
+        MixedNB(n_epochs=10, kinds={1: "exponential", 3: "poisson"}),
+    ],
+    ids=str,
+)
+def test_a_document_of_weight_two_is_two_documents(estimator, loss):
+    rng = np.random.default_rng(0)
+    weights, order = rng.integers(0, 5, 150), rng.permutation(150)
+    copies = clone(estimator).set_params(loss=loss).fit(IRIS.repeat(weights, axis=0), SPECIES.repeat(weights))
+    weighted = estimator.set_params(loss=loss).fit(IRIS[order], SPECIES[order], sample_weight=weights[order])
+    np.testing.assert_allclose(weighted.predict_proba(IRIS), copies.predict_proba(IRIS), rtol=1e-6, atol=1e-9)
+    generative = clone(estimator).set_params(loss="nll").fit(IRIS[order], SPECIES[order], sample_weight=weights[order])
+    assert np.abs(generative.predict_proba(IRIS) - weighted.predict_proba(IRIS)).max() > 0.01
 
 
 @pytest.mark.parametrize("loss", ["nll", "ncll"])

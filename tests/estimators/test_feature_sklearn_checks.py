@@ -38,11 +38,6 @@ def expected_failures(estimator) -> dict[str, str]:
             "check_sample_weight_equivalence_on_dense_data",
         ):
             failures[check] = "the check feeds fractions, which are no categories"
-    if name == "GaussianNB" and estimator.loss != "nll" and estimator.merge == "sum":
-        reason = (
-            "a class of the check is one row: its variance is what rounding makes of 0, and all steps follow from it"
-        )
-        failures["check_sample_weight_equivalence_on_dense_data"] = reason
     return failures
 
 

@@ -68,6 +68,8 @@ def test_a_prior_that_holds_training_back_is_named(loss):
     with pytest.warns(UserWarning, match=r"the prior outweighs the loss.*prior=0") as said:
         GaussianNB(loss=loss).fit(X, y)
     assert said[0].filename == __file__
+    with pytest.warns(UserWarning, match="the prior outweighs the loss"):
+        GaussianNB(loss=loss, prior=20.0, var_smoothing=0.1).fit(IRIS, SPECIES)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         losses = [h[loss] for h in GaussianNB(loss=loss, prior=0.0).fit(X, y).history_]

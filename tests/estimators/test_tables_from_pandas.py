@@ -131,3 +131,55 @@ def test_categories_may_be_called_categorical_and_booleans_numbers():
     always = frame.assign(member=True)
     model = MixedNB(kinds=KINDS, loss="nll").fit(always, y)  # True is 1 though nothing else occurs
     assert (model.predict_proba(always) != model.predict_proba(always.assign(member=False))).any()
+
+
+def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
+    frame, y = table()
+    objects = frame.assign(size=frame["size"].astype(object).where(frame["size"].notna(), None))
+    model = MixedNB(kinds=KINDS, loss="nll").fit(objects, y)
+    assert 0 not in model.categories_
+    np.testing.assert_array_equal(
+        model.predict_proba(objects), MixedNB(kinds=KINDS, loss="nll").fit(frame, y).predict_proba(frame)
+    )
+    counts = pd.DataFrame({"n": pd.Series([1, 2.5, None, 4] * 10, dtype=object)})
+    assert np.isnan(write_corpus(tmp_path / "o", counts, y[:40], dense=True).read(0, 40).values).sum() == 10
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pd.date_range("2024-01-01", periods=300), "'when' holds values of type Timestamp.*days since the first"),
+        (pd.to_timedelta(np.arange(300), "h"), "'when' holds values of type Timedelta.*days since the first"),
+        (np.full(300, 1j), "'when' holds values of type complex.*turn the column into one of these"),
+        (
+            pd.cut(pd.Series(np.arange(300)), 3),
+            "'when' holds values of type Interval.*turn the column into one of these",
+        ),
+    ],
+    ids=["dates", "times", "complex", "intervals"],
+)
+def test_columns_that_are_neither_numbers_nor_categories(column, said):
+    frame, y = table()
+    with pytest.raises(ValueError, match=said):
+        MixedNB().fit(frame.assign(when=column), y)
+
+
+def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
+    frame, y = table()
+    model = MixedNB(kinds=KINDS, n_epochs=2).fit(frame, y)
+    with pytest.raises(ValueError, match="column 'size' is to hold numbers: could not convert string to float: 'big'"):
+        model.predict(frame.assign(size="big"))
+    for column, values, said in (
+        ("colour", 3, "'colour' holds values of type number, and held str"),
+        ("grade", "20", "'grade' holds values of type str, and held number"),
+        ("member", frame["member"].map({True: "yes", False: "no"}), "'member' holds values of type str, and held bool"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            model.predict(frame.assign(**{column: values}))
+    with pytest.raises(CorpusError, match="'colour' holds values of type number"):
+        write_corpus(tmp_path / "o", frame.assign(colour=3), y, dense=True, vectorizer=corpus.header.vectorizer)
+    same = model.predict_proba(frame)
+    for column, values in (("grade", frame["grade"].astype(float)), ("member", frame["member"].astype(object))):
+        np.testing.assert_array_equal(model.predict_proba(frame.assign(**{column: values})), same)
+    for nothing in (np.nan, None, "violet"):
+        assert model.predict(frame.assign(colour=nothing)).shape == y.shape

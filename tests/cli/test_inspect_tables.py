@@ -1,0 +1,88 @@
+"""``sdem inspect`` of tables: columns, categories, what is missing and what has no label."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from sdem_dist import GaussianRegressor, MixedNB, write_corpus
+from sdem_dist.cli import main
+
+
+def inspected(path, *options, code=0):
+    found = CliRunner().invoke(main, ["inspect", str(path), *options])
+    assert found.exit_code == code, found.output
+    return {line.split()[0]: " ".join(line.split()[1:]) for line in found.output.splitlines() if line.strip()}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"size": rng.normal(size=40), "colour": ["red", "blue"] * 20, "town": [f"t{i}" for i in range(40)]}
+    )
+    frame.loc[:3, "size"], frame.loc[5:6, "colour"] = np.nan, None
+    labels = np.array(["yes", "no", "?", "yes"] * 10)
+    return write_corpus(tmp_path / "c", frame, labels, dense=True, unlabelled="?", shard_documents=15)
+
+
+def test_a_table(corpus):
+    shown = inspected(corpus.path)
+    assert shown["documents"] == "40, 10 without a label"
+    assert shown["features"] == "3, with names"
+    assert shown["values"].startswith("120 (float")
+    assert shown["missing"] == "6 of 120 values, 5.0%; most in size 10.0%, colour 5.0%"
+    assert shown["categories"] == "colour: blue, red; town: t0, t1, t10, t11, t12 and 35 more"
+    assert shown["yes"] == "20 50.0%"
+    assert not {"text", "nonzeros"} & set(shown)
+    assert "missing" not in inspected(corpus.path, "--no-check")
+
+
+def test_numbers_without_names(tmp_path):
+    X = np.eye(6)
+    shown = inspected(write_corpus(tmp_path / "n", X, np.arange(6) % 2, dense=True).path)
+    assert (shown["missing"], shown["documents"], shown["features"]) == ("none", "6", "6")
+    assert not {"text", "categories"} & set(shown)
+    X[2, 1] = np.nan
+    gaps = inspected(write_corpus(tmp_path / "g", X, np.arange(6) % 2, dense=True).path)
+    assert gaps["missing"] == "1 of 36 values, 2.8%; most in column 1 16.7%"
+    assert inspected(write_corpus(tmp_path / "s", np.eye(6), np.arange(6) % 2).path)["text"] == "to words not recorded"
+
+
+def test_damaged_tables_are_shown_and_named(corpus):
+    shutil.rmtree(Path(corpus.path) / "vocabulary")
+    shutil.rmtree(Path(corpus.path) / "shards" / "00001")
+    shown = inspected(corpus.path, code=1)
+    assert "column 0" in shown["missing"]
+    assert "damaged:" in shown
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (
+            MixedNB(n_epochs=2),
+            {"model": "MixedNB, loss ncll", "features": "3, columns of a table with names", "classes": "2"},
+        ),
+        (GaussianRegressor(), {"model": "GaussianRegressor, loss nll", "features": "2, columns of a table"}),
+    ],
+    ids=["MixedNB", "GaussianRegressor"],
+)
+def test_models_of_tables(model, said, corpus, tmp_path):
+    trained = corpus if isinstance(model, MixedNB) else write_corpus(tmp_path / "r", np.eye(9)[:, :3], dense=True)
+    runner = CliRunner()
+    arguments = ["train", trained.path, str(tmp_path / "m"), "--estimator", type(model).__name__]
+    done = runner.invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert f"{model.loss}  " in done.output  # what its progress is about
+    shown = inspected(tmp_path / "m")
+    assert said.items() <= shown.items()
+    assert not {"raw", "The", "clusters"} & set(shown)
+    scored = runner.invoke(main, ["evaluate", str(tmp_path / "m"), trained.path])
+    assert "ncll" in scored.output
+    assert "(weighted)" not in scored.output
