@@ -17,6 +17,8 @@ from sdem_dist.kernels.randomness import advanced, uniform
 EXACT, PAPER = 0, 1
 """How a position of many occurrences draws: by its exact conditional, or by ``beta (S + alpha)``, equation 18 literally."""
 _DIRECT = 16
+_FEW = 3
+"""So many topics are all looked at in every draw: that is faster than to find those that a document has."""
 
 
 @jit
@@ -187,10 +189,11 @@ def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta)
                     used[place[z]] = used[n_used]
                     place[used[n_used]] = place[z]
             key = advanced(key)
-            if counts[i] == 1.0 or how == PAPER:
+            count = 1.0 if how == PAPER else counts[i]
+            if count == 1.0 and n_topics > _FEW:
                 z = _drawn_sparsely(beta[j], mass[j], sums, used, n_used, alpha, weights, uniform(key))
             else:
-                _conditional(beta[j], sums, alpha, counts[i], weights)
+                _conditional(beta[j], sums, alpha, count, weights)
                 z = _drawn(weights, uniform(key))
             if users[z] == 0:
                 used[n_used], place[z] = z, n_used
