@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # zarr's group has it too, among its attributes.
 _opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
 _MAX_OPENED = 32
+# Of what lies behind a URL it cannot be told cheaply whether it is still the same: tasks share it while any is alive.
+_received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
 
 
 def open_corpus(path: str | Path) -> Corpus:
@@ -66,8 +69,8 @@ class Corpus:
 
         self.path: str = str(path) if is_url(path) else os.path.abspath(path)
 
-    def __reduce__(self) -> tuple[type[Corpus], tuple[str]]:
-        return Corpus, (self.path,)
+    def __reduce__(self) -> tuple[Callable[[str], Corpus], tuple[str]]:
+        return _received, (self.path,)
 
     def __repr__(self) -> str:
         return f"Corpus({self.path!r})"
@@ -218,6 +221,16 @@ class Corpus:
         if idf.dtype != np.float64 or crc32c(idf) != self.header.idf_checksum:
             raise CorpusError(f"{self.path}: array 'idf' does not match its checksum: a file is damaged or missing")
         return idf
+
+
+def _received(path: str) -> Corpus:
+    """Return the corpus that another process pickled."""
+    corpus = _received_urls.get(path)
+    if corpus is None:
+        corpus = Corpus(path)
+        if _identity(path) is None:
+            _received_urls[path] = corpus
+    return corpus
 
 
 def shard_reader(header: Header) -> Callable[..., Documents | DenseDocuments]:

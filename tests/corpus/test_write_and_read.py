@@ -273,6 +273,22 @@ def test_corpus_pickles_as_its_path(tmp_path, monkeypatch):
     assert again.header is corpus.header  # parsed once in a process
 
 
+@pytest.mark.parametrize("where", ["{}/c", "memory://{}/c"])
+def test_tasks_of_a_process_share_what_is_open(tmp_path, where):
+    raw = pickle.dumps(write_corpus(where.format(tmp_path), X, Y))
+    first, second = pickle.loads(raw), pickle.loads(raw)  # noqa: S301
+    assert first._group is second._group
+    assert first.header is second.header
+
+
+def test_a_url_is_opened_anew_when_nobody_reads_it_any_more(tmp_path):
+    url = f"memory://{tmp_path.name}/c"
+    raw = pickle.dumps(write_corpus(url, X, Y))
+    assert pickle.loads(raw).header.n_documents == N  # noqa: S301
+    write_corpus(url, X[:10], Y[:10], overwrite=True)
+    assert pickle.loads(raw).header.n_documents == 10  # noqa: S301
+
+
 def test_a_replaced_corpus_is_read_anew(tmp_path):
     old = write_corpus(tmp_path / "c", X, Y).header
     write_corpus(tmp_path / "c", X[:10], Y[:10], overwrite=True)
