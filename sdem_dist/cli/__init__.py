@@ -11,7 +11,7 @@ _COMMANDS = {
     "demo": ("sdem_dist.cli.demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
     "ingest": ("sdem_dist.cli.ingest", "ingest", "Turn text, tables or matrices into a corpus."),
     "inspect": ("sdem_dist.cli.inspect", "inspect_command", "Show what is in a corpus or a model, and check it."),
-    "train": ("sdem_dist.cli.train", "train", "Train a classifier on a corpus."),
+    "train": ("sdem_dist.cli.train", "train", "Train a model on a corpus."),
     "log": ("sdem_dist.cli.log", "log", "Say where the time of a training run went."),
     "evaluate": ("sdem_dist.cli.evaluate", "evaluate", "Measure a model on a corpus with labels."),
     "predict": ("sdem_dist.cli.predict", "predict", "Label raw texts with a model."),

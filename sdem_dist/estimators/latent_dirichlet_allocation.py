@@ -93,6 +93,8 @@ class LatentDirichletAllocation(TopicModel):
     def score(self, X: Any, y: Any = None, *, n_particles: int = 10) -> float:
         """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`."""
         check_is_fitted(self)
+        if isinstance(X, Corpus):
+            self._evaluation_source(X, None, None)  # its pieces do not say which words their columns are
         total = words = 0.0
         for rows in _pieces(X):
             total += float(self.score_samples(rows, n_particles=n_particles).sum())

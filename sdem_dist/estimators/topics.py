@@ -91,12 +91,19 @@ def coherence(components: np.ndarray, X: Any, n_words: int = 10) -> np.ndarray:
     -------
     ndarray of shape (n_topics,), float64
         From -1 to 1; NaN for topics of words that no document has.
+
+    Raises
+    ------
+    ValueError
+        The documents have another number of features than the topics.
     """
     tops = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     words, places = np.unique(tops, return_inverse=True)
     places = places.reshape(tops.shape)
     together, n_documents = np.zeros((len(words), len(words))), 0
     for block in _blocks(X):
+        if block.shape[1] != components.shape[1]:
+            raise ValueError(f"X has {block.shape[1]} features, the topics {components.shape[1]}")
         present = (block[:, words] > 0).astype(np.float64)
         together += (present.T @ present).toarray()
         n_documents += block.shape[0]

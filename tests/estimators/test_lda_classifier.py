@@ -61,6 +61,8 @@ def test_coherence_of_words_that_always_never_or_by_chance_meet():
     np.testing.assert_allclose(coherence(rows[[2]] + rows[[3]], X, 2), -1.0)
     np.testing.assert_allclose(coherence(rows[[0]] + rows[[4]], X, 2), 0.0, atol=1e-12)
     assert np.isnan(coherence(rows[[0]] + rows[[5]], X, 2)[0])
+    with pytest.raises(ValueError, match="X has 7 features, the topics 6"):
+        coherence(rows, np.ones((3, 7)), 2)
 
 
 @pytest.mark.parametrize("settings", [{}, {"inference": "gibbs"}, {"inference": "gibbs", "n_particles": 2}])

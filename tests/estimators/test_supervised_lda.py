@@ -96,6 +96,15 @@ def test_topics_are_found_again():
     np.testing.assert_array_equal(model.score_samples(X[:9][::-1])[::-1], scores)  # a document's alone decide
 
 
+def test_a_corpus_of_other_words_has_no_perplexity(tmp_path):
+    model = LatentDirichletAllocation(n_components=2, n_epochs=1)
+    model.fit(write_corpus(tmp_path / "ours.zarr", X[:50], vocabulary=WORDS))
+    theirs = write_corpus(tmp_path / "theirs.zarr", X[:5], vocabulary=WORDS[::-1])
+    for estimate in (model.perplexity, model.score):
+        with pytest.raises(CorpusError, match="vocabulary"):
+            estimate(theirs)
+
+
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
 def test_smaller_alpha_gives_sparser_topics(alpha):
     settings = {**SMALL, "topic_rate": 0.3, "batch_size": 20}
