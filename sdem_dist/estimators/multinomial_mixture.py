@@ -236,6 +236,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
         """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
         check_is_fitted(self)
         if isinstance(X, Corpus):
+            self._evaluation_source(X, None, None)  # its pieces do not say which words their columns are
             pieces = range(0, X.n_documents, PREDICTED)
             read = (X.read(start, min(start + PREDICTED, X.n_documents)).to_csr() for start in pieces)
             return np.concatenate([self.predict(rows) for rows in read])

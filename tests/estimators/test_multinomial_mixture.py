@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 
-from sdem_dist import ModelError, MultinomialMixture, cluster_scores, load_model, open_corpus, write_corpus
+from sdem_dist import CorpusError, ModelError, MultinomialMixture, cluster_scores, load_model, open_corpus, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners.protocol import Lane
 
@@ -157,6 +157,15 @@ def test_the_same_bits_on_a_cluster(corpus):
             here = MultinomialMixture(4, **settings).fit(corpus)
             assert bits(there) == bits(here)
             assert there.evaluate(corpus, client=client) == here.evaluate(corpus)
+
+
+def test_a_corpus_of_other_words_has_no_clusters(tmp_path):
+    X = np.eye(4, dtype=np.uint8)[np.arange(20) % 4] + 1
+    model = MultinomialMixture(2, n_epochs=2, n_init=1)
+    model.fit(write_corpus(tmp_path / "ours.zarr", X, vocabulary=list("abcd")))
+    theirs = write_corpus(tmp_path / "theirs.zarr", X, vocabulary=list("dcba"))
+    with pytest.raises(CorpusError, match="vocabulary"):
+        model.predict(theirs)
 
 
 def test_labels_of_a_corpus_play_no_part(corpus, tmp_path):
