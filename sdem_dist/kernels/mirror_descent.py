@@ -170,14 +170,16 @@ def propagate(rows, columns, counts, alpha, ascending, thetas, steps, masses, sl
 
 
 @jit_inline
-def step_length(step, length, alpha, n_topics):  # type: ignore[no-untyped-def]
-    """Return T of a document of so many words.
+def step_length(step, counts, alpha, n_topics):  # type: ignore[no-untyped-def]
+    """Return T of a document; 0 if it is empty.
 
     The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one over
     both together passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other side.
     """
-    size = length + max(alpha - 1.0, 0.0) * n_topics
-    return step / size if size > 0.0 else 0.0
+    length = 0.0
+    for v in range(counts.size):
+        length += counts[v]
+    return step / (length + max(alpha - 1.0, 0.0) * n_topics) if length > 0.0 else 0.0
 
 
 @jit
@@ -227,12 +229,7 @@ def infer_documents(data, indices, indptr, topics, alpha, n_layers, step, search
         columns = flat_columns[: n * n_topics].reshape(n_topics, n)
         masses = flat_masses[: (n_layers + 1) * n].reshape(n_layers + 1, n)
         gather_topics(words, topics, ones, rows, columns)
-        length = 0.0
-        for v in range(n):
-            length += counts[v]
-        infer(
-            rows, columns, counts, alpha, step_length(step, length, alpha, n_topics), search and length > 0.0, ascending,
-            thetas, steps, masses,
-        )  # fmt: skip
+        first = step_length(step, counts, alpha, n_topics)
+        infer(rows, columns, counts, alpha, first, search and first > 0.0, ascending, thetas, steps, masses)
         out[d] = thetas[n_layers]
         likelihoods[d] = -objective(counts, masses[n_layers], ones, 1.0)

@@ -85,13 +85,8 @@ def add_gradients(
         columns = flat_columns[: n * n_topics].reshape(n_topics, n)
         masses = flat_masses[: (n_layers + 1) * n].reshape(n_layers + 1, n)
         gather_topics(words, topics, totals, rows, columns)
-        length = 0.0
-        for v in range(n):
-            length += counts[v]
-        infer(
-            rows, columns, counts, alpha, step_length(step, length, alpha, n_topics), search and length > 0.0, ascending,
-            thetas, steps, masses,
-        )  # fmt: skip
+        first = step_length(step, counts, alpha, n_topics)
+        infer(rows, columns, counts, alpha, first, search and first > 0.0, ascending, thetas, steps, masses)
         theta = thetas[n_layers]
         if kind == NONE:
             for v in range(n):
