@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.tree import ARITY, level_of
+from sdem_dist.engine.tree import LEAVES
 from sdem_dist.learners.protocol import Learner, WideLearner
 
 SHORTEST, LONGEST = 0.1, 10.0
@@ -19,8 +19,10 @@ SCHEDULER_SECONDS = 4e-3
 """A worker more makes tasks longer by this: Dask's scheduler takes about 2 ms for a task, one after the other."""
 DOCUMENT_SECONDS = 2e-6
 """What a document is taken to cost before any has been measured."""
-TASKS_A_WORKER = 2
-"""As many tasks each worker should have in a round, where there are lanes enough."""
+TASKS_A_WORKER = 2, 4
+"""How many tasks each worker should have in a round, at least and at most, where lanes and their seconds allow it."""
+FEW = 64
+"""Up to so many sums are merged by four, where they are; more by sixteen, so that the scheduler has fewer tasks."""
 
 
 @dataclass
@@ -48,14 +50,16 @@ class Bundling:
     def size(self) -> int:
         """Lanes of a task."""
         n_workers = self.executor.n_workers
-        enough = max(1, self.plan.n_lanes // (TASKS_A_WORKER * n_workers))
+        most, least = (self.plan.n_lanes // (tasks * n_workers) for tasks in TASKS_A_WORKER)
         shortest = max(SHORTEST, SCHEDULER_SECONDS * n_workers)
         size = 1
-        while 2 * size <= enough and size * self._lane_seconds < shortest and 2 * size * self._lane_seconds < LONGEST:
+        while 2 * size * self._lane_seconds < LONGEST and (
+            2 * size <= least or (2 * size <= most and size * self._lane_seconds < shortest)
+        ):
             size *= 2
-        # A whole subtree travels as one sum; a part of one as all its leaves.
-        whole = 1 < size < ARITY <= enough and ARITY * self._lane_seconds < LONGEST
-        return ARITY if whole else size
+        # Sixteen lanes travel as one sum; fewer each for itself.
+        whole = 1 < size < LEAVES <= most and LEAVES * self._lane_seconds < LONGEST
+        return LEAVES if whole else size
 
 
 def submit_round(
@@ -63,41 +67,54 @@ def submit_round(
 ) -> list[Any]:
     """Submit the tasks of one round and return the handles of the state's blocks after it.
 
-    ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, ``ceil(n / 16)`` tasks combine, n
-    statistics at a time, while more than 16 are left, and one updates; with more than one block, ``M B`` tasks cut first.
+    ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, sums are merged by 4 while more than 4
+    are left (by 16 while more than 64), in a task each, and one task updates; with more than one block, ``M B`` tasks cut
+    first.  Bundles of fewer than 16 lanes are no sums yet: if there are more lanes, ``ceil(L / 16)`` tasks make them.
     """
     lanes = plan.lanes(epoch, round_)
     if not lanes:  # more rounds than documents
         return blocks
-    level = level_of(bundle)
+    whole = bundle >= LEAVES
     parts = [
         executor.submit(
-            tasks.map_lanes, source, lanes[i : i + bundle], level, *blocks, affinity=lanes[i].lane / plan.n_lanes
+            tasks.map_lanes, source, lanes[i : i + bundle], whole, *blocks, affinity=lanes[i].lane / plan.n_lanes
         )
         for i in range(0, len(lanes), bundle)
     ]
-    items = bundle // ARITY**level
     learner, n = source.learner, plan.n_blocks
     if n == 1:
-        return [_submit_update(learner, executor, blocks[0], parts, items)]
+        return [_submit_update(learner, executor, blocks[0], parts, bundle)]
     return [
         _submit_update(
             learner,
             executor,
             blocks[b],
             [executor.submit(tasks.block_of, learner, part, b, n) for part in parts],
-            items,
+            bundle,
         )
         for b in range(n)
     ]
 
 
-def _submit_update(learner: Learner, executor: Executor, state: Any, parts: list[Any], items: int) -> Any:
-    while len(parts) * items > ARITY:
-        group = ARITY // items
-        parts = [executor.submit(tasks.combine, learner, *parts[i : i + group]) for i in range(0, len(parts), group)]
-        items = 1
-    return executor.submit(tasks.update, learner, state, *parts)
+def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
+    """Yield of each level of tasks that combine how many parts a task takes, and what `reduce` does with them at once."""
+    if bundle < LEAVES:
+        if n_parts * bundle <= LEAVES:  # the update combines them
+            return
+        yield LEAVES // bundle, LEAVES
+        n_parts = -(-n_parts * bundle // LEAVES)
+    while n_parts > 4:
+        fan_in = 16 if n_parts > FEW else 4
+        yield fan_in, 1
+        n_parts = -(-n_parts // fan_in)
+
+
+def _submit_update(learner: Learner, executor: Executor, state: Any, parts: list[Any], bundle: int) -> Any:
+    at_once = LEAVES if bundle < LEAVES else 1
+    for fan_in, together in levels(len(parts), bundle):
+        groups = [parts[i : i + fan_in] for i in range(0, len(parts), fan_in)]
+        parts, at_once = [executor.submit(tasks.combine, learner, together, *group) for group in groups], 1
+    return executor.submit(tasks.update, learner, at_once, state, *parts)
 
 
 class Ended(NamedTuple):

@@ -8,10 +8,12 @@ from typing import Any
 from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import Plan, cut
-from sdem_dist.engine.tree import ARITY
 
 DOCUMENTS = 16_384
 """Documents that one task scores, about."""
+
+TOGETHER = 16
+"""Sums that are added at once.  It shapes them, and so their bits."""
 
 Group = tuple[float, list[tuple[int, int]]]
 """Affinity and ranges of documents of a task."""
@@ -47,6 +49,6 @@ def evaluate(
         The state, block by block.
     """
     parts = [executor.submit(tasks.evaluate, source, ranges, *blocks, affinity=affinity) for affinity, ranges in groups]
-    while len(parts) > ARITY:
-        parts = [executor.submit(tasks.add, *parts[i : i + ARITY]) for i in range(0, len(parts), ARITY)]
+    while len(parts) > TOGETHER:
+        parts = [executor.submit(tasks.add, *parts[i : i + TOGETHER]) for i in range(0, len(parts), TOGETHER)]
     return source.learner.metrics(tasks.add(*(executor.result(part) for part in parts)))

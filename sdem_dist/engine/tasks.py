@@ -14,7 +14,7 @@ import numpy as np
 from sdem_dist.byte_cache import prepared_cache, set_budget
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.blame import blamed
-from sdem_dist.engine.tree import reduce
+from sdem_dist.engine.tree import LEAVES, reduce
 from sdem_dist.learners.protocol import Lane, Learner, WideLearner
 
 # Never shut down by tasks: joining a thread from wherever an unfinished generator happens to be closed can deadlock.
@@ -128,7 +128,7 @@ def compile_kernels(source: Source, n_blocks: int) -> None:
     with blamed(learner, corpus, state, lane):
         documents = learner.prepare(corpus.read(0, 1))
         part = Timed([learner.map(state, documents, lane)] * 2)
-        update(learner, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
+        update(learner, LEAVES, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
         learner.evaluate(state, [documents])
     _compiled.add(type(learner))
 
@@ -138,8 +138,8 @@ def initial_block(learner: Learner, block: int, n_blocks: int) -> Timed:
     return Timed(learner.init() if n_blocks == 1 else cast(WideLearner, learner).initial_block(block, n_blocks))
 
 
-def map_lanes(source: Source, lanes: Sequence[Lane], level: int, *blocks: Timed) -> Timed:
-    """Return the statistics of a bundle of lanes: a list of subtrees of a level, see `sdem_dist.engine.tree`."""
+def map_lanes(source: Source, lanes: Sequence[Lane], whole: bool, *blocks: Timed) -> Timed:
+    """Return the statistics of a bundle of lanes: a list of their one sum if `whole`, or of each, see `sdem_dist.engine.tree`."""
     watch, state = _Watch(), source.state(blocks)
     documents = source.prepared([(lane.start, lane.stop) for lane in lanes], watch)
 
@@ -147,7 +147,10 @@ def map_lanes(source: Source, lanes: Sequence[Lane], level: int, *blocks: Timed)
         with blamed(source.learner, source.corpus, state, lane):
             return watch("map", source.learner.map, state, next(documents), lane)
 
-    parts = reduce(lanes, level, leaf, lambda parts: watch("merge", source.learner.combine, parts))
+    def combine(parts: Sequence[Any]) -> Any:
+        return watch("merge", source.learner.combine, parts)
+
+    parts = [reduce(lanes, leaf, combine, LEAVES)] if whole else [leaf(lane) for lane in lanes]
     return Timed(parts, (watch.work(lanes),))
 
 
@@ -159,17 +162,17 @@ def block_of(learner: Learner, part: Timed, block: int, n_blocks: int) -> Timed:
     )
 
 
-def combine(learner: Learner, *parts: Timed) -> Timed:
-    """Return one subtree's statistics from those of its branches."""
+def combine(learner: Learner, at_once: int, *parts: Timed) -> Timed:
+    """Return the one sum of neighbouring parts, whose values are lanes' statistics or sums: see `reduce` for `at_once`."""
     watch = _Watch()
-    combined = watch("merge", learner.combine, _values(parts))
+    combined = watch("merge", _sum, learner, at_once, parts)
     return Timed([combined], (*_works(parts), watch.work()))
 
 
-def update(learner: Learner, state: Timed, *parts: Timed) -> Timed:
-    """Return the next state from the statistics just under the root of the tree."""
+def update(learner: Learner, at_once: int, state: Timed, *parts: Timed) -> Timed:
+    """Return the next state from all statistics of a round, see `combine`."""
     watch = _Watch()
-    new = watch("merge", lambda: learner.update(state.value, learner.combine(_values(parts))))
+    new = watch("merge", lambda: learner.update(state.value, _sum(learner, at_once, parts)))
     return Timed(new, (*_works(parts), watch.work()))
 
 
@@ -188,8 +191,8 @@ def add(*parts: np.ndarray) -> np.ndarray:
     return np.asarray(np.sum(np.stack(parts), axis=0))
 
 
-def _values(parts: Sequence[Timed]) -> list[Any]:
-    return [item for part in parts for item in part.value]
+def _sum(learner: Learner, at_once: int, parts: Sequence[Timed]) -> Any:
+    return reduce([item for part in parts for item in part.value], lambda item: item, learner.combine, at_once)
 
 
 def _works(parts: Sequence[Timed]) -> list[Work]:

@@ -1,8 +1,7 @@
 """The shape of the reduction: it depends on the number of lanes only, and so do the bits.
 
-Lanes are leaves; neighbours are combined by `ARITY`, level by level, until at most `ARITY` are left, and these at last.
-A task may compute any aligned power of two of leaves, as far as they can be combined alone: `bundle` leaves are
-``bundle / ARITY**level`` subtrees of the highest level that fits.  How lanes are bundled changes no bit.
+Lanes are leaves.  `LEAVES` neighbours are combined at once, and what comes of them by pairs, level by level.  A task may
+map or merge any aligned power of two of them: how lanes are bundled, and how many sums a task merges, changes no bit.
 """
 
 from __future__ import annotations
@@ -10,27 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-ARITY = 16
-
-
-def level_of(bundle: int) -> int:
-    """Return the level of the subtrees that a task of `bundle` leaves returns: leaves have level 0."""
-    level = 0
-    while bundle >= ARITY ** (level + 1):
-        level += 1
-    return level
+LEAVES = 16
 
 
 def reduce(
-    leaves: Sequence[Any], level: int, leaf: Callable[[Any], Any], combine: Callable[[Sequence[Any]], Any]
-) -> list[Any]:
-    """Return the subtrees of a level over some leaves, depth first: no more than a few parts are alive at once."""
+    items: Sequence[Any], get: Callable[[Any], Any], combine: Callable[[Sequence[Any]], Any], at_once: int = 1
+) -> Any:
+    """Return the sum of neighbours, depth first: no more than a few parts are alive at once.
+
+    Parameters
+    ----------
+    items : sequence, not empty
+    get : callable
+        Returns the statistics of an item.
+    combine : callable
+        Returns the statistics of several together.
+    at_once : int
+        `LEAVES` where items are lanes, 1 where they are sums of as many or more.
+    """
 
     def subtree(start: int, size: int) -> Any:
-        if size == 1:
-            return leaf(leaves[start])
-        step = size // ARITY
-        return combine([subtree(i, step) for i in range(start, min(start + size, len(leaves)), step)])
+        if size <= at_once:
+            return combine([get(item) for item in items[start : start + size]])
+        half = size // 2
+        if start + half >= len(items):
+            return subtree(start, half)
+        return combine([subtree(start, half), subtree(start + half, half)])
 
-    size = ARITY**level
-    return [subtree(start, size) for start in range(0, len(leaves), size)]
+    return subtree(0, max(at_once, 1 << (len(items) - 1).bit_length()))

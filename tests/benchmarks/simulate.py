@@ -29,9 +29,9 @@ from sdem_dist.cluster import connected
 from sdem_dist.engine.dask import DaskExecutor
 from sdem_dist.engine.events import Event, LanesEnded, RoundEnded
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.rounds import Bundling
+from sdem_dist.engine.rounds import Bundling, levels
 from sdem_dist.engine.tasks import Work
-from sdem_dist.engine.tree import ARITY, level_of
+from sdem_dist.engine.tree import LEAVES
 from sdem_dist.estimators.settings import default_lanes, default_rounds
 
 
@@ -57,7 +57,7 @@ def epoch_seconds(costs: Costs, n_documents: int, n_workers: int, n_lanes: int, 
     lane = plan.lane_documents * costs.document
     bundling.measured([Work(0, 1, 0, "", map=lane)])
     bundle = bundling.size
-    items = bundle // ARITY ** level_of(bundle)
+    items = bundle if bundle < LEAVES else 1
     broadcast = math.ceil(math.log2(n_workers)) * costs.state / costs.bandwidth
     free = [broadcast] * n_workers
     ends = []
@@ -67,10 +67,9 @@ def epoch_seconds(costs: Costs, n_documents: int, n_workers: int, n_lanes: int, 
         heapq.heappush(free, ends[-1])
     mapped, level = max(ends), ends
     part = costs.merge + costs.statistics / costs.bandwidth * (1.0 - 1.0 / n_workers)
-    while len(level) * items > ARITY:
-        group = ARITY // items
-        heads = [max(level[i : i + group]) for i in range(0, len(level), group)]
-        level = [h + -(-len(heads) // n_workers) * ARITY * part + costs.task for h in heads]
+    for fan_in, _ in levels(len(level), bundle):
+        heads = [max(level[i : i + fan_in]) for i in range(0, len(level), fan_in)]
+        level = [h + -(-len(heads) // n_workers) * fan_in * items * part + costs.task for h in heads]
         items = 1
     total = max(level) + len(level) * items * part + costs.task
     return {"seconds": n_rounds * total, "map": n_rounds * mapped, "merge": n_rounds * (total - mapped)}

@@ -13,7 +13,7 @@ from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import Bundling, submit_round
-from sdem_dist.engine.tree import ARITY, level_of, reduce
+from sdem_dist.engine.tree import LEAVES, reduce
 from sdem_dist.learners.protocol import Lane
 
 
@@ -65,10 +65,12 @@ def test_bundles_do_not_change_the_tree(n_lanes, bundle):
     assert shape.replace("(", "").replace(")", "").split() == [str(i) for i in range(n_lanes)]
 
 
-def test_the_tree_groups_sixteen_neighbours():
+def test_the_tree_combines_sixteen_lanes_and_then_pairs():
     assert trained(3, 1)[0] == "(0 1 2)"
-    first, second = (f"({' '.join(map(str, range(a, b)))})" for a, b in ((0, 16), (16, 20)))
-    assert trained(20, 4)[0] == f"({first} {second})"
+    sums = [f"({' '.join(map(str, range(a, min(a + 16, 90))))})" for a in range(0, 90, 16)]
+    assert trained(20, 4)[0] == f"({sums[0]} (16 17 18 19))"
+    a, b, c, d, e, f = sums
+    assert trained(90, 1)[0] == f"((({a} {b}) ({c} {d})) ({e} {f}))"
 
 
 @pytest.mark.parametrize(
@@ -76,11 +78,14 @@ def test_the_tree_groups_sixteen_neighbours():
     [
         (1, 1, 1, 0),
         (16, 1, 16, 0),
-        (128, 16, 8, 0),
+        (64, 16, 4, 0),
+        (128, 16, 8, 2),
         (128, 32, 4, 0),
-        (128, 1, 128, 8),
-        (300, 4, 75, 19 + 2),
-        (4096, 16, 256, 16),
+        (128, 1, 128, 8 + 2),
+        (300, 4, 75, 19 + 5 + 2),
+        (4096, 64, 64, 16 + 4),
+        (4096, 16, 256, 16 + 4),
+        (4096, 8, 512, 256 + 16 + 4),
     ],
 )
 def test_tasks_of_a_round(n_lanes, bundle, maps, combines):
@@ -97,11 +102,11 @@ def test_affinity_is_the_place_in_the_corpus_whatever_the_bundle():
         assert places == [i / 256 for i in range(0, 256, bundle)]
 
 
-@given(st.integers(1, 600), st.integers(0, 2))
-def test_subtrees_of_a_level_hold_all_leaves(n_leaves, level):
+@given(st.integers(1, 600), st.sampled_from([1, LEAVES]))
+def test_few_parts_are_alive_at_once(n_items, at_once):
     alive, most = 0, 0
 
-    def leaf(i):
+    def get(i):
         nonlocal alive, most
         alive += 1
         most = max(most, alive)
@@ -112,38 +117,39 @@ def test_subtrees_of_a_level_hold_all_leaves(n_leaves, level):
         alive -= len(parts) - 1
         return [i for part in parts for i in part]
 
-    items = reduce(range(n_leaves), level, leaf, combine)
-    assert len(items) == -(-n_leaves // ARITY**level)
-    assert [i for item in items for i in item] == list(range(n_leaves))
-    assert most <= len(items) + level * (ARITY - 1)
+    assert reduce(range(n_items), get, combine, at_once) == list(range(n_items))
+    assert most <= at_once + (n_items // at_once).bit_length()
 
 
 def test_bundles_follow_measured_time():
     plan = Plan(n_documents=128_000, n_epochs=1, n_rounds=1, n_lanes=128, seed=0)
-    bundling = Bundling(plan, SimpleNamespace(n_workers=2))
-    sizes = []
-    for lane_seconds in (1e-5, 0.004, 0.03, 0.2, 60.0):
-        bundling.measured([tasks.Work(lane, 64, 1, "here", map=64 * lane_seconds) for lane in (0, 64)])
-        sizes.append(bundling.size)
-    assert sizes == [32, 32, 16, 1, 1]
-    assert level_of(32) == 1
-    many = Bundling(replace(plan, n_lanes=20_000), SimpleNamespace(n_workers=250))
-    many.measured([tasks.Work(0, 1, 1, "here", map=0.07)])
-    assert many.size == 16  # a second: the scheduler has to feed 250
+
+    def sizes(plan, n_workers, *seconds_a_lane):
+        bundling = Bundling(plan, SimpleNamespace(n_workers=n_workers))
+        for seconds in seconds_a_lane:
+            bundling.measured([tasks.Work(lane, 64, 1, "here", map=64 * seconds) for lane in (0, 64)])
+            yield bundling.size
+
+    # Two tasks a worker if they are short; four of up to ten seconds if not.
+    assert list(sizes(plan, 2, 1e-5, 0.004, 0.03, 0.2, 0.6, 2.0, 60.0)) == [32, 32, 16, 16, 16, 4, 1]
+    long = replace(plan, n_lanes=1024)
+    assert list(sizes(long, 2, 1e-5, 0.01, 0.1)) == [256, 128, 64]
+    many = replace(plan, n_lanes=20_000)
+    assert list(sizes(many, 250, 0.01, 0.07)) == [32, 16]  # the scheduler has to feed 250
     assert Bundling(replace(plan, n_lanes=3), SimpleNamespace(n_workers=8)).size == 1
 
 
 def test_work_is_carried_to_the_state_of_its_round():
     work = [tasks.Work(lane, 1, 10, "a:1", 1.0, 2.0, 3.0, 4.0) for lane in range(3)]
     parts = [tasks.Timed(["a"], (work[0],)), tasks.Timed(["b", "c"], tuple(work[1:]))]
-    combined = tasks.combine(Adder(), *parts)
+    combined = tasks.combine(Adder(), LEAVES, *parts)
     assert combined.value == ["(a b c)"]
     assert list(combined.work[:3]) == work
     assert combined.work[3].n_lanes == 0
-    updated = tasks.update(Adder(), tasks.Timed(["x"], (work[0],) * 9), combined)
+    updated = tasks.update(Adder(), 1, tasks.Timed(["x"], (work[0],) * 9), combined)
     assert updated.value == ["x", "(a b c)"]
     assert tasks.work_behind(updated)[:4] == combined.work  # of its own round only
     assert len(updated.work) == 5
-    mapped = tasks.map_lanes(SOURCE, [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], 0, tasks.Timed([]))
+    mapped = tasks.map_lanes(SOURCE, [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], False, tasks.Timed([]))
     assert mapped.value == ["3", "4"]
     assert mapped.work[0][:3] == (3, 2, 6)
