@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 import sdem_dist as sd
-from sdem_dist.cluster import ALLOCATOR
+from sdem_dist.cluster import configuration
 
 
 def main(corpus: str, model: str, interface: str, *hosts: str) -> None:
@@ -21,7 +21,7 @@ def main(corpus: str, model: str, interface: str, *hosts: str) -> None:
 
     listen = {"interface": interface, "dashboard_address": "127.0.0.1:0"}
     with (
-        dask.config.set({f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}),
+        dask.config.set(configuration()),
         SSHCluster(
             list(hosts),
             scheduler_options={"port": 0, **listen},

@@ -34,7 +34,7 @@ def certificates(folder: Path, days: int) -> None:
 @cluster.command()
 def environment() -> None:
     """Print the shell commands that set what a worker's environment should have: eval "$(sdem cluster environment)"."""
-    from sdem_dist.cluster import ALLOCATOR
+    from sdem_dist.cluster import ENVIRONMENT
 
-    for name, value in ALLOCATOR.items():
+    for name, value in ENVIRONMENT.items():
         click.echo(f"export {name}={value}")

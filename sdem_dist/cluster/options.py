@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sdem_dist.cluster.client import ALLOCATOR
+from sdem_dist.cluster.client import ENVIRONMENT
 from sdem_dist.cluster.settings import SYSTEMS, JobSettings, jobqueue, read_settings
 
 LOOPBACK = "127.0.0.1"
@@ -46,7 +46,7 @@ def job_options(settings: JobSettings) -> dict[str, Any]:
         arguments += ["--lifetime", f"{settings.lifetime:g}s"]
         arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
     prologue = list(dask.config.get(f"{config}.job-script-prologue"))
-    prologue += [f"export {name}={value}" for name, value in ALLOCATOR.items()]
+    prologue += [f"export {name}={value}" for name, value in ENVIRONMENT.items()]
     security = None
     if dask.config.get("distributed.comm.tls.ca-file"):
         security = Security()

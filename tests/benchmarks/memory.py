@@ -14,7 +14,7 @@ from large import corpus_of
 from scale import peak_memory
 
 from sdem_dist import MultinomialNB
-from sdem_dist.cluster import ALLOCATOR
+from sdem_dist.cluster import configuration
 
 
 def decoded_bytes(corpus: object) -> int:
@@ -40,9 +40,8 @@ def main() -> None:
 
     for times in (1, 4, 16):
         corpus = corpus_of(o.folder, times * o.smallest)
-        settings = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
         with (
-            dask.config.set(settings),
+            dask.config.set(configuration()),
             LocalCluster(
                 n_workers=o.workers,
                 threads_per_worker=1,

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from sdem_dist import ClusterError
 from sdem_dist.cli import main
-from sdem_dist.cluster import ALLOCATOR, job_script
+from sdem_dist.cluster import ENVIRONMENT, job_script
 from sdem_dist.cluster.settings import jobqueue, read_settings
 
 pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'sdem_dist[jobqueue]'")
@@ -42,7 +42,7 @@ def test_the_files_under_deploy(system, directives, tmp_path, monkeypatch):
     lines = result.output.splitlines()
     assert lines[0] == "#!/usr/bin/env bash"
     assert set(directives) <= set(lines)
-    assert {f"export {name}={value}" for name, value in ALLOCATOR.items()} <= set(lines)
+    assert {f"export {name}={value}" for name, value in ENVIRONMENT.items()} <= set(lines)
     command = lines[-1]
     for argument in ("--nworkers 8", "--nthreads 1", "--lifetime 3000s", "--lifetime-stagger 300s", "--host 127.0.0.1"):
         assert argument in command
@@ -50,7 +50,7 @@ def test_the_files_under_deploy(system, directives, tmp_path, monkeypatch):
 
 def test_the_environment_for_shells():
     result = CliRunner().invoke(main, ["cluster", "environment"])
-    assert result.output.splitlines() == [f"export {name}={value}" for name, value in ALLOCATOR.items()]
+    assert result.output.splitlines() == [f"export {name}={value}" for name, value in ENVIRONMENT.items()]
 
 
 def test_an_interface_is_used_and_loopback_is_not(tmp_path):

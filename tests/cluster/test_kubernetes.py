@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sdem_dist.cluster import ALLOCATOR
+from sdem_dist.cluster import ENVIRONMENT
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
 
@@ -61,7 +61,7 @@ def test_a_misspelt_name_would_not(schema, where, name):
 
 def test_workers_have_the_environment_of_the_package():
     (container,) = cluster()["spec"]["worker"]["spec"]["containers"]
-    assert {variable["name"]: variable["value"] for variable in container["env"]} == ALLOCATOR
+    assert {variable["name"]: variable["value"] for variable in container["env"]} == ENVIRONMENT
 
 
 def test_the_policy_lets_in_the_cluster_and_its_clients_only():
