@@ -59,12 +59,11 @@ def default_blocks(state: int) -> int:
 
 
 def needed_bytes(state: int, n_blocks: int) -> int:
-    """Return what a state of S bytes in B blocks takes of a worker: ``S (3 + 3 / B)``.
+    """Return what a state of S bytes in B blocks takes of a worker: ``S (2 + 1 / B)``.
 
-    Measured (tests/benchmarks/wide.py): the states before, at and after a round, and to update a block, its copy, its
-    merged statistics and those that arrive.
+    Measured (tests/benchmarks/wide.py): the states before and after a round, and a block's merged statistics.
     """
-    return int(state * (3 + 3 / n_blocks))
+    return int(state * (2 + 1 / n_blocks))
 
 
 def cache_bytes(state: int, n_blocks: int, memory: int) -> int:

@@ -121,8 +121,8 @@ def train(
         states = [executor.submit(tasks.initial_block, learner, b, n) for b in range(n)]
     else:
         states = _put(learner, executor, initial, n)
-    del first, initial
     flight = Flight(source, plan, executor, states)
+    del first, initial, states  # what has a name here is never let go
     history, best_epoch, seconds = list(progress.history), progress.best_epoch, progress.seconds
     emit(RunStarted(plan.n_epochs, plan.n_rounds, plan.n_lanes, executor.n_workers, progress.epoch, progress.round))
     started = time.perf_counter()

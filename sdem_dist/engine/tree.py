@@ -27,13 +27,17 @@ def reduce(
     at_once : int
         `LEAVES` where items are lanes, 1 where they are sums of as many or more.
     """
-
-    def subtree(start: int, size: int) -> Any:
-        if size <= at_once:
-            return combine([get(item) for item in items[start : start + size]])
-        half = size // 2
-        if start + half >= len(items):
-            return subtree(start, half)
-        return combine([subtree(start, half), subtree(start + half, half)])
-
-    return subtree(0, max(at_once, 1 << (len(items) - 1).bit_length()))
+    # Left to right like a binary counter.  A function that calls itself would be part of a cycle, and what it refers to,
+    # whole states, be kept until the garbage collector comes by.
+    trees: list[tuple[int, Any]] = []
+    for start in range(0, len(items), at_once):
+        size, part = 1, combine([get(item) for item in items[start : start + at_once]])
+        while trees and trees[-1][0] == size:
+            part = combine([trees.pop()[1], part])
+            size *= 2
+        trees.append((size, part))
+        del part
+    whole = trees.pop()[1]
+    while trees:
+        whole = combine([trees.pop()[1], whole])
+    return whole

@@ -22,11 +22,11 @@ def test_the_formula():
     state = state_bytes(Sdem(n_features=1000, n_classes=10, n_documents=5).init())
     assert state == pytest.approx(8 * 1000 * 10, rel=0.01)
     check_state(state, 1, 700_000)
-    assert cache_bytes(state, 1, 4 << 30) == pytest.approx(0.6 * (4 << 30) - (350 << 20) - 6 * 80_000, rel=1e-4)
+    assert cache_bytes(state, 1, 4 << 30) == pytest.approx(0.6 * (4 << 30) - (350 << 20) - 3 * 80_000, rel=1e-4)
     assert cache_bytes(state, 1, 600_000) == 32 << 20
     with pytest.raises(ModelError, match="n_blocks"):
-        check_state(state, 1, 400_000)
-    check_state(state, 20, 400_000)
+        check_state(state, 1, 300_000)
+    check_state(state, 20, 300_000)
 
 
 def test_a_run_is_refused_before_its_first_task():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -121,6 +123,24 @@ def test_few_parts_are_alive_at_once(n_items, at_once):
     assert most <= at_once + (n_items // at_once).bit_length()
 
 
+def test_tasks_let_go_of_states_without_the_garbage_collector():
+    class State(list):
+        """Can be referred to weakly."""
+
+    state = State()
+    known = weakref.ref(state)
+    lanes = Plan(n_documents=80, n_epochs=1, n_rounds=1, n_lanes=80, seed=0).lanes(0, 0)
+    gc.disable()
+    try:
+        timed = tasks.Timed(state)
+        part = tasks.map_lanes(SOURCE, lanes, True, timed)
+        tasks.update(Adder(), 1, timed, part)
+        del state, timed
+        assert known() is None
+    finally:
+        gc.enable()
+
+
 def test_bundles_follow_measured_time():
     plan = Plan(n_documents=128_000, n_epochs=1, n_rounds=1, n_lanes=128, seed=0)
 
@@ -130,12 +150,13 @@ def test_bundles_follow_measured_time():
             bundling.measured([tasks.Work(lane, 64, 1, "here", map=64 * seconds) for lane in (0, 64)])
             yield bundling.size
 
-    # Two tasks a worker if they are short; four of up to ten seconds if not.
-    assert list(sizes(plan, 2, 1e-5, 0.004, 0.03, 0.2, 0.6, 2.0, 60.0)) == [32, 32, 16, 16, 16, 4, 1]
-    long = replace(plan, n_lanes=1024)
-    assert list(sizes(long, 2, 1e-5, 0.01, 0.1)) == [256, 128, 64]
-    many = replace(plan, n_lanes=20_000)
-    assert list(sizes(many, 250, 0.01, 0.07)) == [32, 16]  # the scheduler has to feed 250
+    # Tasks of a tenth of a second to ten seconds, one for each worker at least where there are lanes enough.
+    assert list(sizes(plan, 2, 1e-5, 0.004, 0.03, 0.2, 0.6, 2.0, 60.0)) == [64, 32, 16, 16, 16, 2, 1]
+    assert list(sizes(replace(plan, n_lanes=1024), 2, 1e-5, 0.01, 0.1)) == [512, 64, 16]
+    # The scheduler has to feed them all, and none should wait while another has a whole task left.
+    many = replace(plan, n_lanes=100_000)
+    assert list(sizes(many, 64, 0.0133)) == [32]
+    assert list(sizes(many, 1024, 0.0133)) == [128]
     assert Bundling(replace(plan, n_lanes=3), SimpleNamespace(n_workers=8)).size == 1
 
 
