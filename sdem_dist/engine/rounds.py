@@ -13,14 +13,16 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.tree import LEAVES
 from sdem_dist.learners.protocol import Learner, WideLearner
 
-SHORTEST, LONGEST = 0.1, 10.0
-"""Seconds that a task of bundled lanes should take."""
-SCHEDULER_SECONDS = 4e-3
-"""A worker more makes tasks longer by this: Dask's scheduler takes about 2 ms for a task, one after the other."""
+LONGEST = 10.0
+"""Seconds that a task of bundled lanes should take at most."""
+TASK_SECONDS = 5e-3
+"""What a worker loses between two tasks."""
+SCHEDULER_SECONDS = 2e-3
+"""What Dask's scheduler takes for a task, one after the other."""
+UNEVEN = 0.05
+"""Share of a task that others wait for at the end of a round, since tasks of equal length do not end together."""
 DOCUMENT_SECONDS = 2e-6
 """What a document is taken to cost before any has been measured."""
-TASKS_A_WORKER = 2, 4
-"""How many tasks each worker should have in a round, at least and at most, where lanes and their seconds allow it."""
 FEW = 64
 """Up to so many sums are merged by four, where they are; more by sixteen, so that the scheduler has fewer tasks."""
 
@@ -48,18 +50,18 @@ class Bundling:
 
     @property
     def size(self) -> int:
-        """Lanes of a task."""
-        n_workers = self.executor.n_workers
-        most, least = (self.plan.n_lanes // (tasks * n_workers) for tasks in TASKS_A_WORKER)
-        shortest = max(SHORTEST, SCHEDULER_SECONDS * n_workers)
-        size = 1
-        while 2 * size * self._lane_seconds < LONGEST and (
-            2 * size <= least or (2 * size <= most and size * self._lane_seconds < shortest)
-        ):
-            size *= 2
-        # Sixteen lanes travel as one sum; fewer each for itself.
-        whole = 1 < size < LEAVES <= most and LEAVES * self._lane_seconds < LONGEST
-        return LEAVES if whole else size
+        """Lanes of a task, so that the round ends soonest."""
+        n_lanes, sizes = self.plan.n_lanes, [1]
+        while 2 * sizes[-1] <= n_lanes and 2 * sizes[-1] * self._lane_seconds < LONGEST:
+            sizes.append(2 * sizes[-1])
+        if n_lanes >= LEAVES * self.executor.n_workers:  # sixteen lanes travel as one sum; fewer each for itself
+            sizes = [size for size in sizes if size >= LEAVES] or sizes
+        return min(sizes, key=self._seconds)
+
+    def _seconds(self, size: int) -> float:
+        n_tasks, task = -(-self.plan.n_lanes // size), size * self._lane_seconds
+        in_turn = -(-n_tasks // self.executor.n_workers)
+        return max(in_turn * (task + TASK_SECONDS), n_tasks * SCHEDULER_SECONDS) + UNEVEN * task
 
 
 def submit_round(
@@ -83,7 +85,7 @@ def submit_round(
     ]
     learner, n = source.learner, plan.n_blocks
     if n == 1:
-        return [_submit_update(learner, executor, blocks[0], parts, bundle)]
+        return [_submit_update(learner, executor, blocks[0], parts, bundle, None)]
     return [
         _submit_update(
             learner,
@@ -91,6 +93,7 @@ def submit_round(
             blocks[b],
             [executor.submit(tasks.block_of, learner, part, b, n) for part in parts],
             bundle,
+            b / n,  # or one worker might come to hold them all
         )
         for b in range(n)
     ]
@@ -109,12 +112,14 @@ def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
         n_parts = -(-n_parts // fan_in)
 
 
-def _submit_update(learner: Learner, executor: Executor, state: Any, parts: list[Any], bundle: int) -> Any:
+def _submit_update(
+    learner: Learner, executor: Executor, state: Any, parts: list[Any], bundle: int, affinity: float | None
+) -> Any:
     at_once = LEAVES if bundle < LEAVES else 1
     for fan_in, together in levels(len(parts), bundle):
         groups = [parts[i : i + fan_in] for i in range(0, len(parts), fan_in)]
         parts, at_once = [executor.submit(tasks.combine, learner, together, *group) for group in groups], 1
-    return executor.submit(tasks.update, learner, at_once, state, *parts)
+    return executor.submit(tasks.update, learner, at_once, state, *parts, affinity=affinity)
 
 
 class Ended(NamedTuple):
@@ -158,14 +163,14 @@ class Flight:
         blocks = submit_round(self._source, self._plan, self._executor, self.blocks, epoch, round_, size)
         same = blocks is self.blocks  # a round without documents
         self._states.append(blocks)
-        # Submitted before the tasks of later rounds, it comes before them.
-        work = None if same else self._executor.submit(tasks.work_behind, *blocks)
+        # Submitted before the tasks of later rounds, they come before them; each where its block is.
+        work = [] if same else [self._executor.submit(tasks.work_behind, block) for block in blocks]
         self._rounds.append((epoch, round_, work))
 
     def land(self) -> Ended:
         """Wait for the end of the first round under way."""
         epoch, round_, work = self._rounds[0]
-        ended = Ended(epoch, round_, () if work is None else self._executor.result(work))
+        ended = Ended(epoch, round_, tuple(w for block in work for w in self._executor.result(block)))
         self._rounds.popleft()
         self._states.popleft()
         if ended.work:

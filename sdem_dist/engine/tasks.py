@@ -176,9 +176,9 @@ def update(learner: Learner, at_once: int, state: Timed, *parts: Timed) -> Timed
     return Timed(new, (*_works(parts), watch.work()))
 
 
-def work_behind(*blocks: Timed) -> tuple[Work, ...]:
-    """Return the work of the round behind a state, without moving it to the driver."""
-    return tuple(_works(blocks))
+def work_behind(block: Timed) -> tuple[Work, ...]:
+    """Return the work of the round behind a block of a state, without moving it to the driver."""
+    return block.work
 
 
 def evaluate(source: Source, ranges: Sequence[tuple[int, int]], *blocks: Timed) -> np.ndarray:
