@@ -36,10 +36,14 @@ ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
 def default_lanes(n_documents: int, n_rounds: int) -> int:
     """Return the number of lanes of a round for ``merge="mean"``: a function of the corpus, never of the cluster.
 
-    128, fewer where a lane would have under 2 documents, more where it would have over 10,000 in a round.
+    128, fewer where a lane would have under 2 documents; doubled until none has over 10,000 in a round, so that lanes can
+    be dealt out evenly: tasks have powers of two of them.
     """
     a_round = n_documents // n_rounds
-    return max(1, min(LANES, a_round // MIN_LANE_DOCUMENTS), -(-a_round // MAX_LANE_DOCUMENTS))
+    lanes = max(1, min(LANES, a_round // MIN_LANE_DOCUMENTS))
+    while lanes * MAX_LANE_DOCUMENTS < a_round:
+        lanes *= 2
+    return lanes
 
 
 def default_rounds(n_documents: int) -> int:

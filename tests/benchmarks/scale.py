@@ -2,7 +2,7 @@
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/scale.py --folder FOLDER``.  The corpus (see large.py) is made once in
 FOLDER.  Rates are documents a second and core, medians over epochs and repetitions, which alternate.  The overhead of
-a round is its wall time without its share of the tasks' own time for mapping and reading.
+a round is its wall time without a worker's share of the tasks' own time for reading, mapping, merging and updating.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from sdem_dist.estimators.warm_up import warm_up
 
 
 class Overheads:
-    """Collects, of every round after the first epoch, the wall time that is neither mapping nor reading."""
+    """Collects, of every round after the first epoch, the wall time that is neither kernels' nor reading, and the merging."""
 
     def __init__(self, n_workers: int) -> None:
         self.seconds: list[float] = []
         self.shares: list[float] = []
-        self._n_workers, self._busy = n_workers, 0.0
+        self.merging: list[float] = []
+        self._n_workers, self._busy, self._merge = n_workers, 0.0, 0.0
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, LanesEnded):
             self._busy += event.map + event.read + event.prepare
+            self._merge += event.merge
         elif isinstance(event, RoundEnded):
             if event.epoch:
-                self.seconds.append(event.seconds - self._busy / self._n_workers)
+                self.merging.append((self._merge + event.merge) / self._n_workers)
+                self.seconds.append(event.seconds - self._busy / self._n_workers - self.merging[-1])
                 self.shares.append(self.seconds[-1] / event.seconds)
-            self._busy = 0.0
+            self._busy = self._merge = 0.0
 
 
 def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = (), **settings: Any) -> list[float]:
@@ -101,7 +104,8 @@ def main() -> None:
         f"ratios to in-process: cold {first / one:.2f}, cached {two / one:.2f}; speed-up cached {o.workers * two / one:.2f}"
     )
     print(
-        f"overhead a round: {1e3 * statistics.median(overheads.seconds):.0f} ms, {statistics.median(overheads.shares):.1%} of it"
+        f"overhead a round: {1e3 * statistics.median(overheads.seconds):.0f} ms, {statistics.median(overheads.shares):.1%} of it; "
+        f"merging and updating: {1e3 * statistics.median(overheads.merging):.0f} ms"
     )
     print("peak memory of the workers: " + ", ".join(f"{p:,.0f} MiB" for p in peaks))
 
