@@ -7,7 +7,7 @@ import numpy as np
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.logarithm import log
 from sdem_dist.kernels.losses import class_weights, component_weights
-from sdem_dist.kernels.rows import add_row, add_rows_at, clip_row, copy_row, log_row, multiply_eighths, ones_first
+from sdem_dist.kernels.rows import add_row, add_rows_at, clip_row, log_row, multiply_eighths, ones_first, shift_row
 
 
 @jit
@@ -108,11 +108,9 @@ def run_documents(
                 n = stop - start
                 n_ones = ones_first(data[start:stop], indices[start:stop], positions, factors)
                 for j in range(n):
-                    copy_row(words[positions[j]], rows[j])
-                # One loop over all rows, whatever the number of classes: it vectorises even for two.
+                    shift_row(words[positions[j]], gamma, rows[j])
+                # Loops over all rows, whatever the number of classes: they vectorise even for two.
                 used = rows.reshape(-1)[: n * n_classes]
-                for i in range(used.size):
-                    used[i] += gamma
                 # Eight words of count 1 share a logarithm; between 1e-38 and 1e38 their product stays in range.
                 eighth = n_ones // 8
                 skipped = 7 * eighth

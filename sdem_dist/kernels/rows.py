@@ -76,6 +76,13 @@ def copy_row(row, out):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
+def shift_row(row, shift, out):  # type: ignore[no-untyped-def]
+    """``out = row + shift``."""
+    for k in range(out.size):
+        out[k] = row[k] + shift
+
+
+@jit_inline
 def clip_row(row, totals):  # type: ignore[no-untyped-def]
     """Set negative counts of a row to zero and keep the totals the sum of the rows (the check step)."""
     for k in range(row.size):
