@@ -28,6 +28,8 @@ PULSE = 2.0
 """Seconds between two looks at the cluster while waiting."""
 WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
+MANY_TASKS = 20_000
+"""Dask's scheduler keeps what a state could be computed from anew, a few kilobytes a task, until a value replaces it."""
 EVERYWHERE = 120.0
 """Seconds for what every worker does before the run; it only saves time, so that a worker that hangs is not waited for."""
 
@@ -63,7 +65,7 @@ class DaskExecutor:
         self._client = client
         self._scheduler = cast(Any, client.scheduler)
         self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
-        self._count = 0
+        self._count = self._put_at = 0
         self._wait_for_workers = _seconds("wait-for-workers", wait_for_workers, WAIT_FOR_WORKERS)
         self._silence = _seconds("silence", silence, SILENCE)
         self._address = self._scheduler.address
@@ -98,6 +100,11 @@ class DaskExecutor:
         return events
 
     rounds_ahead = 1
+
+    @property
+    def burdened(self) -> bool:
+        """Whether the scheduler has many tasks to remember since the last `put`."""
+        return self._count - self._put_at >= MANY_TASKS
 
     @property
     def memory_bytes(self) -> int:
@@ -161,7 +168,9 @@ class DaskExecutor:
 
     def put(self, value: Any) -> Future:
         """Submit a value as a task of its own, so that Dask can restore it where a scattered copy would be lost."""
-        return self.submit(_identity, value)
+        handle = self.submit(_identity, value)
+        self._put_at = self._count
+        return handle
 
     def transfer_seconds(self) -> float:
         """Return the seconds that workers spent on fetching results from each other since last asked."""

@@ -24,6 +24,10 @@ class Executor(Protocol):
         """How many rounds are submitted before the one under way has ended, so that workers need not wait for the driver."""
 
     @property
+    def burdened(self) -> bool:
+        """Whether so many tasks are kept behind a state that its value should take their place, see `put`."""
+
+    @property
     def memory_bytes(self) -> int:
         """How much memory the process with the least may use; nothing that changes a bit may depend on it."""
 
@@ -73,6 +77,7 @@ class InProcess:
     """
 
     rounds_ahead = 0  # the driver is at hand, and a single thread would run them at once
+    burdened = False  # a task that is done is forgotten
 
     def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
         self.n_workers = n_threads or len(os.sched_getaffinity(0))

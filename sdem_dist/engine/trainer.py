@@ -140,7 +140,8 @@ def train(
             last = last_of_epoch and epoch == plan.n_epochs - 1
             scores = last_of_epoch and monitoring.every > 0 and (last or (epoch + 1) % monitoring.every == 0)
             saves = checkpoints is not None and checkpoints.due(number + 1, last_of_epoch)
-            while len(flight) > (0 if last or scores or saves else executor.rounds_ahead):
+            burdened = executor.burdened
+            while len(flight) > (0 if last or scores or saves or burdened else executor.rounds_ahead):
                 ended = flight.land()
                 for event in executor.noticed():
                     emit(event)
@@ -161,10 +162,12 @@ def train(
                     if best_epoch < 0 or watched < history[best_epoch][f"validation_{monitoring.monitor}"]:
                         best_epoch, best = ended.epoch, flight.value()
                     stopped = _exhausted(history, best_epoch, monitoring)
-            if checkpoints is not None and not flight and (saves or checkpoints.due(number + 1, last_of_epoch)):
-                at = Progress(*divmod(number + 1, plan.n_rounds), history, best_epoch, seconds)
+            due = checkpoints is not None and (saves or checkpoints.due(number + 1, last_of_epoch))
+            if not flight and (due or burdened):
                 whole = flight.value()
-                emit(CheckpointWritten(at.epoch, at.round, checkpoints.write(run, at, whole, best)))
+                if checkpoints is not None and due:
+                    at = Progress(*divmod(number + 1, plan.n_rounds), history, best_epoch, seconds)
+                    emit(CheckpointWritten(at.epoch, at.round, checkpoints.write(run, at, whole, best)))
                 flight.replace(_put(learner, executor, whole, n))  # cuts the chain of tasks behind the state
                 del whole
                 started = time.perf_counter()

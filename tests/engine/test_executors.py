@@ -6,7 +6,9 @@ import operator
 import time
 from concurrent.futures import Future
 
+import numpy as np
 import pytest
+from reference.random_documents import random_counts
 
 from sdem_dist.engine.executor import InProcess
 
@@ -87,3 +89,30 @@ def test_two_runs_on_one_cluster_do_not_mix(client):
     first, second = DaskExecutor(client), DaskExecutor(client)
     handles = [first.put("first"), second.put("second")]
     assert [first.result(handles[0]), second.result(handles[1])] == ["first", "second"]
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_path):
+    from sdem_dist import MultinomialNB, write_corpus
+    from sdem_dist.engine import dask
+    from sdem_dist.engine.events import RoundEnded
+
+    corpus = write_corpus(tmp_path / "c", *random_counts(200, 30, 3))
+    scheduler, known = client.cluster.scheduler, []
+
+    def count(event):
+        if isinstance(event, RoundEnded):
+            known.append(len(scheduler.tasks))
+
+    def trained(**where):
+        return MultinomialNB(n_epochs=12, rounds_per_epoch=10, n_lanes=4, n_blocks=n_blocks, evaluate_every=6).fit(
+            corpus, **where
+        )
+
+    monkeypatch.setattr(dask, "MANY_TASKS", 100)
+    there = trained(client=client, callbacks=[count])
+    assert len(known) == 120
+    assert max(known[60:]) < 300
+    assert max(known[60:]) <= max(known[:60]) + 100
+    for ours, theirs in zip(trained()._state, there._state, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
