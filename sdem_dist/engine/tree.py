@@ -31,12 +31,13 @@ def reduce(
     # whole states, be kept until the garbage collector comes by.
     trees: list[tuple[int, Any]] = []
     for start in range(0, len(items), at_once):
-        size, part = 1, combine([get(item) for item in items[start : start + at_once]])
+        parts = [get(item) for item in items[start : start + at_once]]
+        size, part = 1, combine(parts) if len(parts) > 1 else parts[0]
         while trees and trees[-1][0] == size:
             part = combine([trees.pop()[1], part])
             size *= 2
         trees.append((size, part))
-        del part
+        del parts, part  # before the next are made
     whole = trees.pop()[1]
     while trees:
         whole = combine([trees.pop()[1], whole])

@@ -7,7 +7,7 @@ from faults.clusters import SETTINGS, all_gone, is_end_of, local_cluster, model,
 from faults.saboteur import killed, plan_faults, sabotaged, work
 from reference.trained_bits import bits
 
-from sdem_dist.engine import dask
+from sdem_dist.engine import dask, rounds
 
 POINTS = {
     "map": "map 1 2 3",
@@ -26,8 +26,8 @@ def test_undisturbed_work_is_done_once(corpus, undisturbed, folder):
     compiled = {"map 0 0 0", "update 0 0"}  # run once a process on one document before the first round
     assert {counts[point] for point in compiled} <= {1, 2}
     assert {n for point, n in counts.items() if not point.startswith("send") and point not in compiled} == {1}
-    rounds = SETTINGS["n_epochs"] * SETTINGS["rounds_per_epoch"]
-    assert sum(point.startswith("map") for point in counts) == rounds * SETTINGS["n_lanes"]
+    n_rounds = SETTINGS["n_epochs"] * SETTINGS["rounds_per_epoch"]
+    assert sum(point.startswith("map") for point in counts) == n_rounds * SETTINGS["n_lanes"]
 
 
 def train_on(client, corpus, folder, tmp_path) -> str:
@@ -87,6 +87,8 @@ def test_all_workers_die_and_there_is_no_checkpoint(corpus, undisturbed, folder)
 @pytest.mark.slow
 def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
     monkeypatch.setattr(dask, "PULSE", 0.05)
+    monkeypatch.setattr(rounds, "TASK_SECONDS", 0.0)  # lanes this small would else be one task's
+    monkeypatch.setattr(rounds, "SCHEDULER_SECONDS", 0.0)
     plan_faults(folder)
     with local_cluster(1) as (cluster, client):
         first = pids(client)
