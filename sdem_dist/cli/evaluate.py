@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
+from sdem_dist.counted import counted
 
 
 @click.command(no_args_is_help=True)
@@ -36,7 +37,7 @@ def evaluate(
     if as_json:
         click.echo(json.dumps(metrics))
         return
-    click.echo(f"{documents.n_documents:,} documents of {corpus}")
+    click.echo(f"{counted(documents.n_documents, 'document')} of {corpus}")
     for name, value in metrics.items():
         of_weights = documents.header.weighted and documents.header.layout == "sparse"
         weighted = " (weighted)" if name == "perplexity" and of_weights else ""

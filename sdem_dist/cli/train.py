@@ -12,6 +12,7 @@ import click
 
 from sdem_dist.cli.parameters import Alpha
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
+from sdem_dist.counted import counted
 
 EPILOG = """\b
 Examples:
@@ -175,7 +176,7 @@ def train(
         for name, value in last.items()
         if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name in VALIDATION)
     )
-    click.echo(f"{model}: {options['estimator']}, {estimator.n_iter_} epochs; training {shown}")
+    click.echo(f"{model}: {options['estimator']}, {counted(estimator.n_iter_, 'epoch')}; training {shown}")
 
 
 def estimator_of(options: Mapping[str, Any]) -> Any:

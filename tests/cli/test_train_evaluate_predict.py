@@ -88,6 +88,11 @@ def test_train_and_evaluate(made, tmp_path):
     assert f"{expected['accuracy']:.4f}" in table
 
 
+def test_one_epoch_is_not_many(made, tmp_path):
+    shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "1", "--quiet")
+    assert "MultinomialNB, 1 epoch; training accuracy" in shown
+
+
 def test_every_option_reaches_the_estimator(made, tmp_path):
     options = "--loss hinge --alpha 0.5 --epochs 4 --lanes 2 --rounds 3 --batch-size 2 --patience 2 --seed 9 --quiet"
     validation = ("--validation", str(made / "docs.zarr-held-out"))
