@@ -325,7 +325,9 @@ def test_other_estimators_are_trained_and_used(made, tmp_path):
     ("options", "said"),
     [
         (["--estimator", "Perceptron"], "choose one of MultinomialNB"),
-        (["--set", "n_topics=3"], "MultinomialNB has no n_topics; it has"),
+        (["--estimator", "multinomialNb"], "--estimator multinomialNb: did you mean MultinomialNB? choose one of"),
+        (["--set", "zzz=3"], "MultinomialNB has no zzz; it has"),
+        (["--set", "epochs=3"], "MultinomialNB has no epochs; did you mean n_epochs? it has"),
         (["--set", "loss"], "write NAME=VALUE"),
         (["--loss", "hinge", "--set", "loss=ncll"], "loss is given twice"),
         (["--estimator", "LDAClassifier", "--alpha", "2"], "LDAClassifier has no alpha"),
