@@ -1,4 +1,4 @@
-"""``sdem evaluate``: how good a model is on a corpus with labels."""
+"""``sdem evaluate``: how good a model is on a corpus, which has labels or targets if the model predicts them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from sdem_dist.counted import counted
 def evaluate(
     model: Path, corpus: str, as_json: bool, scheduler: str | None, workers: int | None, cluster: str | None
 ) -> None:
-    """Measure MODEL on CORPUS: accuracy, losses (means a document) and perplexity (a word).
+    """Measure MODEL on CORPUS: of a classifier accuracy, losses (means a document) and perplexity (a word).
 
-    Of a regressor mean squared error and R2; of LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word
-    given topics that were found from the document's words, that one included: less than of words held out.
+    Of a regressor mean squared error and R2; of a mixture -ln p(d) (nll) and perplexity; of LatentDirichletAllocation
+    plug_in_nll, minus the log-likelihood of a word given topics that were found from the document's words, that one
+    included: less than of words held out.
 
     The corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
     --held-out).

@@ -75,6 +75,14 @@ def test_help_of_all_and_version():
     assert "No such command" in refused("trian", code=2)
 
 
+def test_help_speaks_of_what_is_predicted():
+    shown = " ".join(ok("--help").split())
+    assert "Measure a model on a corpus, by labels, targets or likelihood." in shown
+    assert "Predict labels, numbers or clusters of raw texts." in shown
+    shown = " ".join(ok("predict", "--help").split())
+    assert "TEXTS is raw text and MODEL one that was trained on text" in shown
+
+
 def test_train_and_evaluate(made, tmp_path):
     shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "3", "--quiet", "--loss", "hinge")
     assert f"{tmp_path / 'm'}: MultinomialNB, 3 epochs; training accuracy" in shown
