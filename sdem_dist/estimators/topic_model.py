@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.errors import ModelError
+from sdem_dist.errors import OtherRunError
 from sdem_dist.estimators import inputs, topic_settings
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
@@ -151,10 +151,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         initial = learner.start(summary.frequencies)
         try:
             return learner, *fit_state(self, learner, plan, source, options, initial)
-        except ModelError as error:
-            if "other settings" not in str(error):
-                raise
-            raise ModelError(
+        except OtherRunError as error:
+            raise OtherRunError(
                 f"{error}. n_epochs is one of them here: rates fall to 0 over the whole run, so that one of more epochs is "
                 "no continuation of it; train it anew, in a folder of its own"
             ) from error

@@ -24,6 +24,7 @@ from sdem_dist import (
     load_model,
     write_corpus,
 )
+from sdem_dist.errors import OtherRunError
 from sdem_dist.estimators import topic_settings
 from sdem_dist.estimators.topics import plot_topics, topic_title
 from sdem_dist.models.held_out import log_probability
@@ -238,7 +239,7 @@ def test_a_resumed_run_has_the_same_bits(tmp_path, merge):
 def test_a_longer_run_is_no_continuation(tmp_path):
     SupervisedLDARegressor(**SMALL).fit(X, R, checkpoint=tmp_path / "run")
     longer = SupervisedLDARegressor(**{**SMALL, "n_epochs": 9})
-    with pytest.raises(ModelError, match=r"other settings.*n_epochs is one of them here.*over the whole run"):
+    with pytest.raises(OtherRunError, match=r"other settings.*n_epochs is one of them here.*over the whole run"):
         longer.fit(X, R, checkpoint=tmp_path / "run", resume=True)
 
 
