@@ -17,7 +17,7 @@ from sdem_dist.estimators import inputs, topic_settings
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
 from sdem_dist.estimators.restoring_topics import restore_topics
-from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.scoring import over_documents
 from sdem_dist.estimators.signatures import share_parameters
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.words import Words, WordSummary
@@ -180,11 +180,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
+            For a dask array the result is one too, computed block by block. A corpus is read piece by piece, in this
+            process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
         """
         check_is_fitted(self)
-        return over_blocks(self, X, self._proportions, self._n_features_out)
+        return over_documents(self, X, self._proportions, self._n_features_out)
 
     def _topic_labels(self) -> list[Any]:
         """Return what each topic says of what is to be predicted."""
