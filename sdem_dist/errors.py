@@ -27,6 +27,10 @@ class ModelError(SdemError, ValueError):
     """A model or checkpoint file is missing, cut short, altered, or does not fit."""
 
 
+class OtherRunError(ModelError):
+    """A checkpoint was written by a run with other settings or on another corpus, which cannot be resumed as this one."""
+
+
 class TrainingError(SdemError, ArithmeticError):
     """What the mathematics of a training promises did not come true; the message names the pass."""
 

@@ -13,8 +13,12 @@ _COMMANDS = {
     "inspect": ("sdem_dist.cli.inspect", "inspect_command", "Show what is in a corpus or a model, and check it."),
     "train": ("sdem_dist.cli.train", "train", "Train a model on a corpus."),
     "log": ("sdem_dist.cli.log", "log", "Say where the time of a training run went."),
-    "evaluate": ("sdem_dist.cli.evaluate", "evaluate", "Measure a model on a corpus with labels."),
-    "predict": ("sdem_dist.cli.predict", "predict", "Label raw texts with a model."),
+    "evaluate": (
+        "sdem_dist.cli.evaluate",
+        "evaluate",
+        "Measure a model on a corpus, by labels, targets or likelihood.",
+    ),
+    "predict": ("sdem_dist.cli.predict", "predict", "Predict labels, numbers or clusters of raw texts."),
     "cluster": ("sdem_dist.cli.cluster", "cluster", "Prepare a cluster: certificates, environment."),
     "doctor": ("sdem_dist.cli.doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
 }

@@ -1,4 +1,4 @@
-"""``sdem evaluate``: how good a model is on a corpus with labels."""
+"""``sdem evaluate``: how good a model is on a corpus, which has labels or targets if the model predicts them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
+from sdem_dist.counted import counted
 
 
 @click.command(no_args_is_help=True)
@@ -19,10 +20,11 @@ from sdem_dist.cli.where import check_where, client_of, cluster_option, where_op
 def evaluate(
     model: Path, corpus: str, as_json: bool, scheduler: str | None, workers: int | None, cluster: str | None
 ) -> None:
-    """Measure MODEL on CORPUS: accuracy, losses (means a document) and perplexity (a word).
+    """Measure MODEL on CORPUS: of a classifier accuracy, losses (means a document) and perplexity (a word).
 
-    Of a regressor mean squared error and R2; of LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word
-    given topics that were found from the document's words, that one included: less than of words held out.
+    Of a regressor mean squared error and R2; of a mixture -ln p(d) (nll) and perplexity; of LatentDirichletAllocation
+    plug_in_nll, minus the log-likelihood of a word given topics that were found from the document's words, that one
+    included: less than of words held out.
 
     The corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
     --held-out).
@@ -36,7 +38,7 @@ def evaluate(
     if as_json:
         click.echo(json.dumps(metrics))
         return
-    click.echo(f"{documents.n_documents:,} documents of {corpus}")
+    click.echo(f"{counted(documents.n_documents, 'document')} of {corpus}")
     for name, value in metrics.items():
         of_weights = documents.header.weighted and documents.header.layout == "sparse"
         weighted = " (weighted)" if name == "perplexity" and of_weights else ""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.counted import counted
+
 if TYPE_CHECKING:
     from sdem_dist.text import IngestReport
 
@@ -43,11 +45,13 @@ def shown_progress() -> Iterator[Callable[[str, int, int | None], None]]:
 
 def show_report(report: IngestReport) -> None:
     """Say in a few lines what an ingest did."""
-    labelled = f"{len(report.classes)} classes" if report.classes else "targets"
-    words = f"{report.n_features:,} features, {report.n_nonzeros:,} nonzeros"
-    click.echo(f"{report.path}: {report.n_documents:,} documents, {labelled}, {words} ({report.seconds:.1f} s)")
+    labelled = counted(len(report.classes), "class", "classes") if report.classes else "targets"
+    words = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
+    click.echo(
+        f"{report.path}: {counted(report.n_documents, 'document')}, {labelled}, {words} ({report.seconds:.1f} s)"
+    )
     if report.held_out_path is not None:
-        click.echo(f"{report.held_out_path}: {report.n_held_out:,} documents held out")
+        click.echo(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
     if report.n_empty == report.n_documents:
         click.echo(
             "Warning: no document has a known word, so nothing can be learned or predicted from this corpus; "
@@ -55,8 +59,8 @@ def show_report(report: IngestReport) -> None:
             err=True,
         )
     elif report.n_empty:
-        click.echo(f"{report.n_empty:,} documents have no word; they are kept")
+        click.echo(f"{counted(report.n_empty, 'document')} without a word, kept")
     if report.n_skipped:
-        click.echo(f"{report.n_skipped:,} bad lines were left out, such as", err=True)
+        click.echo(f"{counted(report.n_skipped, 'bad line')} left out, such as", err=True)
         for example in report.skipped_examples:
             click.echo(f"  {example}", err=True)

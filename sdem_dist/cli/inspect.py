@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.counted import counted
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -43,7 +45,9 @@ def inspect_command(corpus: str, no_check: bool) -> None:
     for problem in problems:
         click.echo(f"damaged: {problem.message}", err=True)
     if problems:
-        raise click.ClickException(f"{corpus} is damaged ({len(problems)} problems); make it again from its sources")
+        raise click.ClickException(
+            f"{corpus} is damaged ({counted(len(problems), 'problem')}); make it again from its sources"
+        )
     if not no_check:
         click.echo(
             "The one shard is sound." if description.n_shards == 1 else f"All {description.n_shards} shards are sound."
@@ -54,7 +58,7 @@ def facts(corpus: Corpus, description: Description, *, values: bool) -> Table:
     """Return a table of what a corpus is and how it was made; with `values` of what its tables miss, which reads them."""
     header = corpus.header
     sizes = sorted({s.n_documents for s in header.shards})
-    documents = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+    documents = ("" if len(sizes) == 1 else f"{sizes[0]:,} to ") + counted(sizes[-1], "document")
     unlabelled = header.n_documents - sum(header.class_counts) if header.classes else 0
     dense = description.layout == "dense"
     named, entry = ("names", "value") if dense else ("a vocabulary", "nonzero")
@@ -66,7 +70,7 @@ def facts(corpus: Corpus, description: Description, *, values: bool) -> Table:
         (f"{entry}s", f"{description.n_nonzeros:,}{kind} ({', '.join(description.data_dtypes)})"),
         *([("missing", _missing(corpus))] if dense and values else []),
         ("on disk", f"{description.bytes_on_disk / 1e6:,.1f} MB, {description.bytes_per_nonzero:.2f} bytes a {entry}"),
-        ("shards", f"{description.n_shards}, of {documents} documents"),
+        ("shards", f"{description.n_shards}, of {documents}"),
         *_origin(corpus, dense=dense),
         ("made by", _listed(header.made_by)),
         ("uid", description.uid),
@@ -117,12 +121,12 @@ def _some(categories: list[Any]) -> str:
 def classes(corpus: Corpus) -> Table:
     """Return a table of the classes with their numbers and shares, the largest first."""
     header = corpus.header
-    counted = sorted(zip(header.class_counts, header.classes, strict=True), key=lambda pair: -pair[0])
-    rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for n, name in counted[:CLASSES_SHOWN]]
-    if len(counted) > CLASSES_SHOWN:
-        rest = sum(n for n, _ in counted[CLASSES_SHOWN:])
-        rows.append((f"{len(counted) - CLASSES_SHOWN} more", f"{rest:,}", f"{rest / header.n_documents:.1%}"))
-    return _table(rows, title=f"{len(counted)} classes")
+    sizes = sorted(zip(header.class_counts, header.classes, strict=True), key=lambda pair: -pair[0])
+    rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for n, name in sizes[:CLASSES_SHOWN]]
+    if len(sizes) > CLASSES_SHOWN:
+        rest = sum(n for n, _ in sizes[CLASSES_SHOWN:])
+        rows.append((f"{len(sizes) - CLASSES_SHOWN} more", f"{rest:,}", f"{rest / header.n_documents:.1%}"))
+    return _table(rows, title=counted(len(sizes), "class", "classes"))
 
 
 def _table(rows: Iterable[tuple[str, ...]], title: str) -> Table:

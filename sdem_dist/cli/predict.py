@@ -1,4 +1,4 @@
-"""``sdem predict``: labels and probabilities for raw texts, streaming."""
+"""``sdem predict``: labels with probabilities, numbers or clusters for raw texts, streaming."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ BLOCK = 2_000
 @click.option(
     "--text-column", type=click.IntRange(0), metavar="N", help="Take column N (from 0) of TAB-separated lines."
 )
-@click.option("--no-proba", is_flag=True, help="Print the label only.")
+@click.option("--no-proba", is_flag=True, help="Print the label or the cluster only.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the texts.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: all cores]")
 def predict(model: Path, texts: Path, text_column: int | None, no_proba: bool, encoding: str, jobs: int | None) -> None:
-    """Label TEXTS, one document a line (plain, .gz, .xz or .zst; - for standard input), with MODEL.
+    """Predict TEXTS, one document a line (plain, .gz, .xz or .zst; - for standard input), with MODEL.
+
+    TEXTS is raw text and MODEL one that was trained on text; numbers and tables are predicted in Python, by
+    load_model(MODEL).predict(X). A LatentDirichletAllocation has no predict, but transform.
 
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
-    classes; a regressor's numbers alone, a mixture's clusters by number. Nothing is held in memory but a few blocks.
+    classes; of a regressor the numbers alone, of a mixture the clusters by number. Nothing is held in memory but a few blocks.
     """
     from sdem_dist.estimators.streaming import predict_lines
 

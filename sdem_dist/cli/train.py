@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 
 from sdem_dist.cli.parameters import Alpha
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
+from sdem_dist.counted import counted
 
 EPILOG = """\b
 Examples:
@@ -175,7 +177,7 @@ def train(
         for name, value in last.items()
         if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name in VALIDATION)
     )
-    click.echo(f"{model}: {options['estimator']}, {estimator.n_iter_} epochs; training {shown}")
+    click.echo(f"{model}: {options['estimator']}, {counted(estimator.n_iter_, 'epoch')}; training {shown}")
 
 
 def estimator_of(options: Mapping[str, Any]) -> Any:
@@ -189,7 +191,10 @@ def estimator_of(options: Mapping[str, Any]) -> Any:
     from sdem_dist.estimators.persistence import estimator_class, estimator_names
 
     if options["estimator"] not in estimator_names():
-        raise click.UsageError(f"--estimator {options['estimator']}: choose one of {', '.join(estimator_names())}")
+        raise click.UsageError(
+            f"--estimator {options['estimator']}: {_nearest(options['estimator'], estimator_names())}"
+            f"choose one of {', '.join(estimator_names())}"
+        )
     made = estimator_class(options["estimator"])()
     chosen = {PARAMETERS[name]: value for name, value in options.items() if name in PARAMETERS and value is not None}
     for setting in options["settings"]:
@@ -202,8 +207,16 @@ def estimator_of(options: Mapping[str, Any]) -> Any:
     known = made.get_params(deep=False)
     for name in chosen:
         if name not in known:
-            raise click.UsageError(f"{options['estimator']} has no {name}; it has {', '.join(known)}")
+            raise click.UsageError(
+                f"{options['estimator']} has no {name}; {_nearest(name, known)}it has {', '.join(known)}"
+            )
     return made.set_params(**{"verbose": not options["quiet"], **chosen})
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return a question after the known name that is most like `name`, or nothing where none is."""
+    names = {k.lower(): k for k in known}
+    return "".join(f"did you mean {names[k]}? " for k in get_close_matches(name.lower(), names, n=1))
 
 
 def _value(text: str) -> Any:

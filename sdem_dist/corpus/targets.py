@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+from reprlib import repr as brief
 from typing import Any
 
 import numpy as np
 
 from sdem_dist.errors import CorpusError
+
+
+def as_numbers(targets: Any, where: str) -> np.ndarray:
+    """Return targets as float64.
+
+    Raises
+    ------
+    CorpusError
+        One is not a number; the message begins with `where`, and names it and its document.
+    """
+    try:
+        return np.asarray(targets, np.float64)
+    except (TypeError, ValueError):
+        found = np.ndenumerate(np.asarray(targets, object))
+        (row, *column), odd = next(((place or (0,), v) for place, v in found if not _is_number(v)), ((0,), targets))
+        of = f"document {row} (from 0)" + (f", column {column[0]}" if column else "")
+        raise CorpusError(f"{where} has targets that are not numbers, first {brief(odd)} of {of}") from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return value is None  # which numpy takes for NaN
+    return True
 
 
 def checked_targets(targets: Any, n_documents: int, where: str) -> np.ndarray:
@@ -17,10 +43,7 @@ def checked_targets(targets: Any, n_documents: int, where: str) -> np.ndarray:
     CorpusError
         They are not numbers, not finite, or not as many as documents; the message begins with `where`.
     """
-    try:
-        table = np.asarray(targets, np.float64)
-    except (TypeError, ValueError) as error:
-        raise CorpusError(f"{where} has targets that are not numbers: {error}") from error
+    table = as_numbers(targets, where)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != n_documents or table.shape[1] == 0:
         raise CorpusError(f"{where} has {n_documents} documents and targets of shape {np.shape(targets)}")

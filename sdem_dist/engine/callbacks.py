@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sdem_dist.counted import counted
 from sdem_dist.engine.events import (
     Callback,
     CheckpointWritten,
@@ -44,9 +45,10 @@ class LogLines:
     def __call__(self, event: Event) -> None:
         """Write what a person without a terminal wants to know of an event."""
         if isinstance(event, RunStarted):
+            rounds, lanes = counted(event.n_rounds, "round"), counted(event.n_lanes, "lane")
             self._write(
-                f"{event.n_epochs} epochs, {event.n_rounds} round(s) an epoch, {event.n_lanes} lane(s) a round, "
-                f"{event.n_workers} worker(s)" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
+                f"{counted(event.n_epochs, 'epoch')}, {rounds} an epoch, {lanes} a round, "
+                f"{counted(event.n_workers, 'worker')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
             )
         elif isinstance(event, EpochEnded):
             self._write(describe_epoch(event))

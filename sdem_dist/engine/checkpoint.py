@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sdem_dist.errors import ModelError
+from sdem_dist.errors import ModelError, OtherRunError
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.numbers import from_json, to_json
@@ -119,14 +119,14 @@ class Checkpoints:
         Raises
         ------
         ModelError
-            It is damaged, or belongs to other settings or another corpus.
+            It is damaged, or (`OtherRunError`) belongs to other settings or another corpus.
         """
         paths = self._paths()
         if not paths:
             return None
         arrays, metadata = read_archive(paths[-1], KIND)
         if metadata.get("run") != run:
-            raise ModelError(
+            raise OtherRunError(
                 f"{paths[-1]} was written by a run with other settings or on another corpus; "
                 "resume with the same ones, or choose another checkpoint folder"
             )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from sdem_dist.counted import counted
 from sdem_dist.engine import tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import (
@@ -113,7 +114,7 @@ def train(
         found = None  # a wide state is not to be kept twice
         if progress.epoch > plan.n_epochs:
             raise ModelError(
-                f"the newest checkpoint in {checkpoints.folder} has run {progress.epoch} epochs, more than the "
+                f"the newest checkpoint in {checkpoints.folder} has run {counted(progress.epoch, 'epoch')}, more than the "
                 f"{plan.n_epochs} asked for: ask for as many, or choose another checkpoint folder"
             )
     source = tasks.Source(learner, corpus, cache_bytes(size, n, memory))

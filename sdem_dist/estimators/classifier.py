@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.estimators import inputs
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.validated import refuse_missing_labels
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
@@ -69,6 +70,8 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
             if sample_weight is not None:
                 raise ValueError("a corpus has no sample weights: leave sample_weight at None")
             return self.evaluate(X, y)["accuracy"]
+        if y is not None:
+            refuse_missing_labels(self, np.asarray(y, object))
         return float(super().score(X, y, sample_weight))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
@@ -22,6 +22,7 @@ from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
 from sdem_dist.estimators.inputs import Source
 from sdem_dist.estimators.restoring import restore_regression
 from sdem_dist.estimators.settings import positive_integers
+from sdem_dist.estimators.validated import refuse_targets_of_text, validated
 from sdem_dist.families import GaussianFull
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.regression import GaussianRegression
@@ -200,9 +201,8 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
                 raise ValueError("a Dask cluster trains from a corpus that its workers can read: write one first")
             if y is None:
                 raise ValueError("GaussianRegressor requires y to be passed, but the target y is None")
-            X, y = validate_data(
-                self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, reset=reset
-            )
+            refuse_targets_of_text(y)
+            X, y = validated(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, reset=reset)
             n, n_features = len(X), X.shape[1] + 1
             if sample_weight is not None:
                 weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -230,7 +230,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
             Return the standard deviations too, which grow with what is not known.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        X = validated(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         location, scale = self._units()
         rows = (X - location[:-1]) / scale[:-1]
         mean, variance = target_given_features(self._learner.family, self._learner.best(self._state), rows)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.entries import FIT, unfit_row
@@ -18,6 +18,7 @@ from sdem_dist.corpus.tables import numbering
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.matching import check_compatible, some
+from sdem_dist.estimators.validated import refuse_missing_labels, validated
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def unlabelled_source(estimator: Any, X: Any, sample_weight: Any, client: Any, *
         raise ValueError("a Dask cluster reads a corpus that its workers can read: write one first")
     if is_dask_array(X):
         X = gather_blocks(X)
-    X = non_negative_csr(estimator, validate_data(estimator, X, **_accepted(estimator), reset=reset))
+    X = non_negative_csr(estimator, validated(estimator, X, **_accepted(estimator), reset=reset))
     weights = None
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -174,7 +175,8 @@ def matrix_and_labels(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[A
         y = y.compute()
     if not estimator._sparse:
         X = estimator._encoded(X, reset=reset)
-    X, y = validate_data(estimator, X, y, **_accepted(estimator), reset=reset)
+    X, y = validated(estimator, X, y, **_accepted(estimator), reset=reset)
+    refuse_missing_labels(estimator, y)
     check_classification_targets(y)
     return (non_negative_csr(estimator, X) if estimator._sparse else estimator._checked(X)), y
 
@@ -230,11 +232,9 @@ def prediction_documents(estimator: Any, X: Any) -> Any:
             f"{X!r} is predicted piece by piece: pass X.read(start, stop).{rows} for documents start to stop; "
             "evaluate(X) and score(X) take it whole"
         )
-    if isinstance(X, list | tuple) and X and isinstance(X[0], str):
-        raise ValueError("X holds raw texts: pass what this model's vectorize(X) makes of them")
     if not estimator._sparse:
         X = estimator._encoded(X, reset=False)
-    X = validate_data(estimator, X, **_accepted(estimator), reset=False)
+    X = validated(estimator, X, **_accepted(estimator), reset=False)
     if not estimator._sparse:
         return estimator._checked(X)
     X = non_negative_csr(estimator, X)

@@ -9,14 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.estimators import inputs
+from sdem_dist.estimators.scoring import pieces
 from sdem_dist.estimators.topic_model import TopicModel
 from sdem_dist.estimators.word_sources import word_source
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.held_out import log_probability
 from sdem_dist.models.naive_bayes import lengths
-
-SCORED = 4_096
-"""Documents of a corpus that are scored at a time."""
 
 
 class LatentDirichletAllocation(TopicModel):
@@ -96,7 +94,7 @@ class LatentDirichletAllocation(TopicModel):
         if isinstance(X, Corpus):
             self._evaluation_source(X, None, None)  # its pieces do not say which words their columns are
         total = words = 0.0
-        for rows in _pieces(X):
+        for rows in pieces(X):
             total += float(self.score_samples(rows, n_particles=n_particles).sum())
             words += float(lengths(inputs.prediction_documents(self, rows)).sum())
         return total / max(words, 1.0)
@@ -107,9 +105,3 @@ class LatentDirichletAllocation(TopicModel):
         The exponential of "plug_in_nll" from `evaluate` is lower.
         """
         return float(np.exp(-self.score(X, n_particles=n_particles)))
-
-
-def _pieces(X: Any) -> Any:
-    if not isinstance(X, Corpus):
-        return [X]
-    return (X.read(i, min(i + SCORED, X.n_documents)).to_csr() for i in range(0, X.n_documents, SCORED))

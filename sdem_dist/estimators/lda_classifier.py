@@ -14,7 +14,7 @@ from sdem_dist.estimators import inputs, lda_settings, settings
 from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions, fit_state
 from sdem_dist.estimators.restoring import restore_lda
-from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.scoring import over_documents
 from sdem_dist.models.lda import joint_scores, log_word_probabilities
 
 if TYPE_CHECKING:
@@ -173,6 +173,12 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
         """Return p(class, topic | document), shape (n_samples, n_classes * n_topics), in the order of `components_`.
 
         The posterior of the class times the document's topic proportions under it; rows sum to 1.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
+            For a dask array the result is one too, computed block by block. A corpus is read piece by piece, in this
+            process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
         """
 
         def shares(block: Any) -> np.ndarray:
@@ -181,7 +187,7 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
             return joint.reshape(len(scores), -1)
 
         check_is_fitted(self)
-        return over_blocks(self, X, shares, self._n_features_out)
+        return over_documents(self, X, shares, self._n_features_out)
 
     def topics(self, n_words: int = 10) -> list[Topic]:
         """Return the topics of all classes with their words, see `sdem_dist.estimators.topics.Topic`."""

@@ -22,6 +22,22 @@ def check_compatible(estimator: Any, source: Source) -> None:
     ------
     CorpusError
     """
+    check_words(estimator, source)
+    if hasattr(estimator, "classes_") and source.classes.tolist() != estimator.classes_.tolist():
+        where = getattr(source.corpus, "path", "these documents")
+        raise CorpusError(
+            f"the classes of {where} ({some(source.classes)}) are not the model's ({some(estimator.classes_)}); "
+            "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"
+        )
+
+
+def check_words(estimator: Any, source: Source) -> None:
+    """Check that a corpus numbers its words as a fitted model does.
+
+    Raises
+    ------
+    CorpusError
+    """
     where = getattr(source.corpus, "path", "these documents")
     if source.n_features != estimator.n_features_in_:
         raise CorpusError(
@@ -33,11 +49,6 @@ def check_compatible(estimator: Any, source: Source) -> None:
         raise CorpusError(
             f"the vocabulary of {where} does not match the model's; "
             "ingest it with the vocabulary of the training corpus (sdem ingest --vocabulary-from)"
-        )
-    if hasattr(estimator, "classes_") and source.classes.tolist() != estimator.classes_.tolist():
-        raise CorpusError(
-            f"the classes of {where} ({some(source.classes)}) are not the model's ({some(estimator.classes_)}); "
-            "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"
         )
     _check_making(where, source, estimator)
 

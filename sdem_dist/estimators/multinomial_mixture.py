@@ -19,7 +19,7 @@ from sdem_dist.estimators.mixture_classifier import sample_counts
 from sdem_dist.estimators.mixture_settings import full_passes, positive_integers_or_none
 from sdem_dist.estimators.mixture_starts import counts_at_examples, counts_by_k_means, surveyed
 from sdem_dist.estimators.restoring_mixtures import restore_mixture
-from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.scoring import over_blocks, over_documents
 from sdem_dist.estimators.settings import positive_integers, seed_of
 from sdem_dist.learners.mixture_counts import MixtureCounts
 from sdem_dist.losses import marginal_log_likelihood
@@ -27,8 +27,6 @@ from sdem_dist.models.naive_bayes import joint_scores
 
 BATCH = 1024
 """Default documents of a step of ``training="online"``."""
-PREDICTED = 16_384
-"""Documents of a corpus that are predicted at once."""
 
 
 class MultinomialMixture(ClusterMixin, EngineEstimator):
@@ -235,12 +233,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
     def predict(self, X: Any) -> Any:
         """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
         check_is_fitted(self)
-        if isinstance(X, Corpus):
-            self._evaluation_source(X, None, None)  # its pieces do not say which words their columns are
-            pieces = range(0, X.n_documents, PREDICTED)
-            read = (X.read(start, min(start + PREDICTED, X.n_documents)).to_csr() for start in pieces)
-            return np.concatenate([self.predict(rows) for rows in read])
-        return over_blocks(self, X, lambda b: self._scores(b).argmax(axis=1), None)
+        return over_documents(self, X, lambda b: self._scores(b).argmax(axis=1), None)
 
     def predict_proba(self, X: Any) -> Any:
         """Return p(cluster | d), shape (n_samples, n_components)."""

@@ -1,13 +1,18 @@
-"""Applying a fitted model to documents in memory or, block by block, to a dask array."""
+"""Applying a fitted model to documents in memory or, piece by piece, to a dask array or a corpus."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from sdem_dist.estimators.inputs import is_dask_array
+from sdem_dist.corpus import Corpus
+from sdem_dist.estimators.inputs import corpus_source, is_dask_array
+from sdem_dist.estimators.matching import check_words
+
+PIECE = 16_384
+"""Documents of a corpus that are read at a time."""
 
 
 def over_blocks(estimator: Any, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
@@ -30,3 +35,28 @@ def over_blocks(estimator: Any, X: Any, function: Callable[[Any], np.ndarray], n
         return rows.map_blocks(function, dtype=one.dtype, drop_axis=1, meta=one)
     meta = np.empty((0, n_columns))
     return rows.map_blocks(function, dtype=np.float64, chunks=(rows.chunks[0], (n_columns,)), meta=meta)
+
+
+def over_documents(estimator: Any, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
+    """Return ``function(X)`` as `over_blocks` does, or of all documents of a corpus, in its order.
+
+    Raises
+    ------
+    CorpusError
+        The words of the corpus are not the model's; its labels and targets play no part.
+    """
+    if not isinstance(X, Corpus):
+        return over_blocks(estimator, X, function, n_columns)
+    check_words(
+        estimator, corpus_source(X, estimator, labelled=False)
+    )  # pieces do not say which words their columns are
+    return np.concatenate([function(rows) for rows in pieces(X)])
+
+
+def pieces(X: Any) -> Iterator[Any]:
+    """Yield the documents of a sparse corpus as CSR matrices, or `X` if it is no corpus."""
+    if not isinstance(X, Corpus):
+        yield X
+        return
+    for start in range(0, X.n_documents, PIECE):
+        yield X.read(start, min(start + PIECE, X.n_documents)).to_csr()

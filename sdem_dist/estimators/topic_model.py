@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.errors import ModelError
+from sdem_dist.errors import OtherRunError
 from sdem_dist.estimators import inputs, topic_settings
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
 from sdem_dist.estimators.restoring_topics import restore_topics
-from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.scoring import over_documents
 from sdem_dist.estimators.signatures import share_parameters
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.words import Words, WordSummary
@@ -151,10 +151,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
         initial = learner.start(summary.frequencies)
         try:
             return learner, *fit_state(self, learner, plan, source, options, initial)
-        except ModelError as error:
-            if "other settings" not in str(error):
-                raise
-            raise ModelError(
+        except OtherRunError as error:
+            raise OtherRunError(
                 f"{error}. n_epochs is one of them here: rates fall to 0 over the whole run, so that one of more epochs is "
                 "no continuation of it; train it anew, in a folder of its own"
             ) from error
@@ -182,11 +180,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
+            For a dask array the result is one too, computed block by block. A corpus is read piece by piece, in this
+            process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
         """
         check_is_fitted(self)
-        return over_blocks(self, X, self._proportions, self._n_features_out)
+        return over_documents(self, X, self._proportions, self._n_features_out)
 
     def _topic_labels(self) -> list[Any]:
         """Return what each topic says of what is to be predicted."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+
+from sdem_dist.estimators.scoring import pieces
 
 
 class Topic(NamedTuple):
@@ -101,7 +103,7 @@ def coherence(components: np.ndarray, X: Any, n_words: int = 10) -> np.ndarray:
     words, places = np.unique(tops, return_inverse=True)
     places = places.reshape(tops.shape)
     together, n_documents = np.zeros((len(words), len(words))), 0
-    for block in _blocks(X):
+    for block in map(sp.csr_matrix, pieces(X)):
         if block.shape[1] != components.shape[1]:
             raise ValueError(f"X has {block.shape[1]} features, the topics {components.shape[1]}")
         present = (block[:, words] > 0).astype(np.float64)
@@ -123,16 +125,6 @@ def _npmi(p: np.ndarray) -> float:
     npmi[both == 0] = -1.0
     npmi[both == 1] = 1.0
     return float(npmi.mean())
-
-
-def _blocks(X: Any, size: int = 16_384) -> Iterator[sp.csr_matrix]:
-    from sdem_dist.corpus import Corpus
-
-    if not isinstance(X, Corpus):
-        yield sp.csr_matrix(X)
-        return
-    for start in range(0, X.header.n_documents, size):
-        yield X.read(start, min(start + size, X.header.n_documents)).to_csr()
 
 
 def plot_topics(topics: Sequence[Topic], path: str | Path, n_words: int = 8) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus.layout import SPARSE
@@ -15,6 +15,7 @@ from sdem_dist.estimators import inputs
 from sdem_dist.estimators.inputs import Source
 from sdem_dist.estimators.matching import check_compatible
 from sdem_dist.estimators.settings import seed_of
+from sdem_dist.estimators.validated import refuse_targets_of_text, validated
 
 
 def word_source(
@@ -48,13 +49,14 @@ def word_source(
         if y is None:
             raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
         y = y.compute() if inputs.is_dask_array(y) else y
-        X, y = validate_data(
+        refuse_targets_of_text(y)
+        X, y = validated(
             estimator, X, y, accept_sparse="csr", dtype="numeric", multi_output=True, y_numeric=True, reset=reset
         )
         if reset:
             estimator._single = y.ndim == 1  # as with scikit-learn, a column in is a column out
     else:
-        X, y = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset), None
+        X, y = validated(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset), None
     X = inputs.non_negative_csr(estimator, X)
     weights = None
     if sample_weight is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
@@ -295,7 +296,7 @@ def _check_destinations(destinations: list[str], overwrite: bool) -> None:
 def _check_tally(tally: Tally, held_out: float, gate: LineGate) -> None:
     if tally.n_documents == 0:
         examples = "".join(f"\n  {example}" for example in gate.examples)
-        left_out = f"; {gate.skipped} bad lines were left out, such as{examples}" if gate.skipped else ""
+        left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
         raise IngestError(f"the sources hold no document{left_out}")
     if held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
         raise IngestError(

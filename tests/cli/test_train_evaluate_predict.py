@@ -75,6 +75,14 @@ def test_help_of_all_and_version():
     assert "No such command" in refused("trian", code=2)
 
 
+def test_help_speaks_of_what_is_predicted():
+    shown = " ".join(ok("--help").split())
+    assert "Measure a model on a corpus, by labels, targets or likelihood." in shown
+    assert "Predict labels, numbers or clusters of raw texts." in shown
+    shown = " ".join(ok("predict", "--help").split())
+    assert "TEXTS is raw text and MODEL one that was trained on text" in shown
+
+
 def test_train_and_evaluate(made, tmp_path):
     shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "3", "--quiet", "--loss", "hinge")
     assert f"{tmp_path / 'm'}: MultinomialNB, 3 epochs; training accuracy" in shown
@@ -86,6 +94,11 @@ def test_train_and_evaluate(made, tmp_path):
     table = ok("evaluate", str(tmp_path / "m"), held_out)
     assert all(name in table for name in expected)
     assert f"{expected['accuracy']:.4f}" in table
+
+
+def test_one_epoch_is_not_many(made, tmp_path):
+    shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "1", "--quiet")
+    assert "MultinomialNB, 1 epoch; training accuracy" in shown
 
 
 def test_every_option_reaches_the_estimator(made, tmp_path):
@@ -320,7 +333,9 @@ def test_other_estimators_are_trained_and_used(made, tmp_path):
     ("options", "said"),
     [
         (["--estimator", "Perceptron"], "choose one of MultinomialNB"),
-        (["--set", "n_topics=3"], "MultinomialNB has no n_topics; it has"),
+        (["--estimator", "multinomialNb"], "--estimator multinomialNb: did you mean MultinomialNB? choose one of"),
+        (["--set", "zzz=3"], "MultinomialNB has no zzz; it has"),
+        (["--set", "epochs=3"], "MultinomialNB has no epochs; did you mean n_epochs? it has"),
         (["--set", "loss"], "write NAME=VALUE"),
         (["--loss", "hinge", "--set", "loss=ncll"], "loss is given twice"),
         (["--estimator", "LDAClassifier", "--alpha", "2"], "LDAClassifier has no alpha"),

@@ -100,7 +100,7 @@ def test_errors_are_sentences(folder):
     result = run(ingest, "bad.tsv", "c")
     assert result.exit_code == 1 and result.stderr.startswith("Error: bad.tsv, line 2: there is no TAB")
     result = run(ingest, "bad.tsv", "c", "--on-error", "skip")
-    assert result.exit_code == 0 and "1 bad lines were left out" in result.stderr
+    assert result.exit_code == 0 and "1 bad line left out" in result.stderr
     result = run(ingest, "docs.tsv", "c")
     assert result.exit_code == 1 and "c exists already" in result.stderr
     assert run(ingest, "docs.tsv", "c", "--overwrite").exit_code == 0

@@ -92,7 +92,9 @@ def test_damage_is_named(corpus, tmp_path):
     [
         (R[:-1], "has 230 documents and targets of shape"),
         (np.where(np.arange(N) == 9, np.nan, 0.0), "not finite, first for its document 9"),
-        (["x"] * N, "targets that are not numbers"),
+        (["x"] * N, r"targets that are not numbers, first 'x' of document 0 \(from 0\)"),
+        ([[1.0, 2.0]] * 3 + [[None, "7 stars"]] * (N - 3), r"first '7 stars' of document 3 \(from 0\), column 1"),
+        (["1__0"] * N, "targets that are not numbers"),
         (R[:, :0], "targets of shape"),
     ],
 )

@@ -12,6 +12,7 @@ from reference.trained_bits import bits
 from sdem_dist import ModelError, MultinomialNB, open_corpus, write_corpus
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, RunStarted
+from sdem_dist.errors import OtherRunError
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.word_counts import SdemState
 from sdem_dist.storage import archive, publish
@@ -134,7 +135,7 @@ def test_resume_without_a_checkpoint_begins(corpus, tmp_path):
 )  # fmt: skip
 def test_other_settings_are_refused(change, corpus, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path)
-    with pytest.raises(ModelError, match="other settings or on another corpus"):
+    with pytest.raises(OtherRunError, match="other settings or on another corpus"):
         model("mean", **change).fit(corpus, checkpoint=tmp_path, resume=True)
 
 

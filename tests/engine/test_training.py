@@ -128,13 +128,18 @@ def test_a_training_that_fails_leaves_no_threads():
     assert threading.active_count() == before
 
 
+def test_one_of_a_thing_is_not_many(capsys):
+    MultinomialNB(n_epochs=1, n_lanes=2, rounds_per_epoch=3, verbose=True).fit(X, Y)
+    assert "1 epoch, 3 rounds an epoch, 2 lanes a round" in capsys.readouterr().err.splitlines()[0]
+
+
 def test_lines_where_nobody_watches(capsys, tmp_path):
     MultinomialNB(n_epochs=60, patience=1, verbose=True, n_lanes=1).fit(X, Y, validation=HELD_OUT, checkpoint=tmp_path)
     captured = capsys.readouterr()
     lines = captured.err.splitlines()
     assert captured.out == ""
     assert all(line.startswith("ncll  ") for line in lines)
-    assert "60 epochs, 1 round(s) an epoch, 1 lane(s) a round" in lines[0]
+    assert "60 epochs, 1 round an epoch, 1 lane a round, 1 worker" in lines[0]
     assert "epoch 1" in lines[1] and "validation_ncll" in lines[1]
     assert "checkpoint" in lines[2] and str(tmp_path) in lines[2]
     assert "the validation loss did not improve" in lines[-1]

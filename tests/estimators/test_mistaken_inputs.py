@@ -5,10 +5,22 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist import CorpusError, ModelError, MultinomialNB, load_model, write_corpus
+from sdem_dist import (
+    CorpusError,
+    GaussianNB,
+    GaussianRegressor,
+    LatentDirichletAllocation,
+    LDAClassifier,
+    ModelError,
+    MultinomialNB,
+    SupervisedLDARegressor,
+    load_model,
+    write_corpus,
+)
 from sdem_dist.text import VectorizerSettings
 
 X = np.array([[1, 0, 2], [0, 3, 1], [2, 0, 0], [0, 1, 1]])
@@ -46,8 +58,85 @@ def test_labels_or_weights_beside_a_corpus_are_not_ignored(tmp_path, model):
 
 
 def test_raw_text_is_to_be_vectorized(model):
-    with pytest.raises(ValueError, match="vectorize"):
+    for method in (model.predict, model.predict_proba, lambda texts: model.evaluate(texts, ["a", "b"])):
+        with pytest.raises(ValueError, match="vectorize it as the training documents were"):
+            method(["some text", "more"])
+
+
+def test_raw_text_for_a_model_of_text_is_to_be_vectorized_by_it(tmp_path):
+    vectorizer = VectorizerSettings(kind="hashing", n_features=3).to_json()
+    model = MultinomialNB(n_epochs=1).fit(write_corpus(tmp_path / "c.zarr", X, Y, vectorizer=vectorizer))
+    with pytest.raises(ValueError, match=r"what this model's vectorize\(X\) makes of it"):
         model.predict(["some text", "more"])
+
+
+TEXTS = ["the only text", "a second text", "the third", "and one more"] * 500
+
+
+@pytest.mark.parametrize(
+    "texts", [TEXTS, np.array(TEXTS), np.array(TEXTS, object), pd.Series(TEXTS), [[t] for t in TEXTS]]
+)
+@pytest.mark.parametrize(
+    ("estimator", "advice"),
+    [
+        (MultinomialNB(), "vectorize it first, .* sdem ingest"),
+        (LDAClassifier(), "vectorize it first, .* sdem ingest"),
+        (LatentDirichletAllocation(), "vectorize it first, .* sdem ingest"),
+        (SupervisedLDARegressor(), "vectorize it first, .* sdem ingest"),
+        (GaussianNB(), "tables of numbers"),
+        (GaussianRegressor(), "tables of numbers"),
+    ],
+    ids=str,
+)
+def test_texts_are_not_trained_on_nor_echoed(texts, estimator, advice):
+    with pytest.raises(ValueError, match=rf"X holds raw text \('the only text'\): .*{advice}") as caught:
+        estimator.fit(texts, np.arange(len(texts)) % 2)
+    assert "second" not in str(caught.value)
+    assert caught.value.__suppress_context__  # whose message would hold them all
+
+
+def test_other_errors_are_scikit_learns(model):
+    ragged = [[1, 2, 3], [4, 5], [1, 2, 3], [1, 2, 3]]
+    for bad, said in ((ragged, "inhomogeneous"), (np.full((4, 3), np.nan), "contains NaN"), (np.ones(4), "2D array")):
+        with pytest.raises(ValueError, match=said):
+            model.fit(bad, Y)
+
+
+@pytest.mark.parametrize("estimator", [GaussianRegressor(), SupervisedLDARegressor(n_components=2)], ids=str)
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series])
+def test_a_target_of_text_is_named(estimator, kind):
+    with pytest.raises(
+        ValueError, match=r"^y has targets that are not numbers, first 'five' of document 2 \(from 0\)$"
+    ):
+        estimator.fit(X, kind(["1", "2.5", "five", "six"]))
+    with pytest.raises(ValueError, match="^y has targets that are not numbers, first 'five'"):
+        estimator.fit(X, "five")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y", "advice"),
+    [
+        (
+            MultinomialNB(),
+            ["a", "b", None, "b"],
+            "label of their own and name it, such as unlabelled='', with loss='nll'",
+        ),
+        (MultinomialNB(), [0, 1, None, 1], "unlabelled=-1"),
+        (GaussianNB(), ["a", "b", None, "b"], "unlabelled=''"),
+        (MultinomialNB(unlabelled=-1, loss="nll"), [0, -1, None, 1], "the one that unlabelled names, -1"),
+        (LDAClassifier(), ["a", "b", None, "b"], "leave such documents out"),
+    ],
+)
+def test_a_label_that_is_none_is_named(estimator, y, advice):
+    for labels in (y, np.array(y, object)):
+        with pytest.raises(ValueError, match=rf"position 2 \(from 0\) but None: .*{advice}"):
+            estimator.fit(X, labels)
+
+
+def test_nor_are_documents_scored_by_labels_that_are_none(model):
+    for method in (model.score, model.evaluate, lambda *xy: model.partial_fit(*xy)):
+        with pytest.raises(ValueError, match=r"position 1 \(from 0\) but None"):
+            method(X, ["a", None, "a", "b"])
 
 
 @pytest.mark.parametrize(("entry", "what"), [(-1.0, "Negative"), (1e300, "Too large")])

@@ -17,14 +17,17 @@ from sklearn.preprocessing import FunctionTransformer
 from sdem_dist import (
     CorpusError,
     LatentDirichletAllocation,
+    LDAClassifier,
     ModelError,
+    MultinomialMixture,
     SupervisedLDAClassifier,
     SupervisedLDARegressor,
     TrainingError,
     load_model,
     write_corpus,
 )
-from sdem_dist.estimators import topic_settings
+from sdem_dist.errors import OtherRunError
+from sdem_dist.estimators import scoring, topic_settings
 from sdem_dist.estimators.topics import plot_topics, topic_title
 from sdem_dist.models.held_out import log_probability
 
@@ -103,6 +106,40 @@ def test_a_corpus_of_other_words_has_no_perplexity(tmp_path):
     for estimate in (model.perplexity, model.score):
         with pytest.raises(CorpusError, match="vocabulary"):
             estimate(theirs)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (LatentDirichletAllocation(n_components=3, n_epochs=1), None),
+        (SupervisedLDAClassifier(n_components=3, n_epochs=1), Y),
+        (SupervisedLDARegressor(n_components=3, n_epochs=1), R),
+        (LDAClassifier(n_topics=2, n_epochs=1), Y),
+        (MultinomialMixture(3, n_epochs=1), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_corpus_is_described_whole_whatever_its_labels(model, y, tmp_path, monkeypatch):
+    monkeypatch.setattr(scoring, "PIECE", 7)
+    corpus = write_corpus(tmp_path / "plain.zarr", X[:50], vocabulary=WORDS)
+    method = "predict" if isinstance(model, MultinomialMixture) else "transform"
+    described = getattr(model.fit(X, y), method)
+    found = described(corpus)
+    np.testing.assert_array_equal(found, described(corpus.read(0, 50).to_csr()))
+    order = np.concatenate([corpus.ids(shard) for shard in range(len(corpus.header.shards))])
+    np.testing.assert_array_equal(found, described(X[:50])[order])
+    with pytest.raises(CorpusError, match="has 3 words, the model"):
+        described(write_corpus(tmp_path / "narrow.zarr", X[:, :3]))
+    with pytest.raises(CorpusError, match="holds dense documents"):
+        described(write_corpus(tmp_path / "dense.zarr", X.toarray(), dense=True))
+
+
+def test_a_corpus_of_other_words_is_not_described(tmp_path):
+    model = SupervisedLDAClassifier(n_components=2, n_epochs=1)
+    model.fit(write_corpus(tmp_path / "ours.zarr", X, Y, vocabulary=WORDS))
+    theirs = write_corpus(tmp_path / "theirs.zarr", X[:5], vocabulary=WORDS[::-1])
+    with pytest.raises(CorpusError, match="vocabulary"):
+        model.transform(theirs)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
@@ -238,7 +275,7 @@ def test_a_resumed_run_has_the_same_bits(tmp_path, merge):
 def test_a_longer_run_is_no_continuation(tmp_path):
     SupervisedLDARegressor(**SMALL).fit(X, R, checkpoint=tmp_path / "run")
     longer = SupervisedLDARegressor(**{**SMALL, "n_epochs": 9})
-    with pytest.raises(ModelError, match=r"other settings.*n_epochs is one of them here.*over the whole run"):
+    with pytest.raises(OtherRunError, match=r"other settings.*n_epochs is one of them here.*over the whole run"):
         longer.fit(X, R, checkpoint=tmp_path / "run", resume=True)
 
 
