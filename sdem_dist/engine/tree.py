@@ -23,7 +23,8 @@ def reduce(
     get : callable
         Returns the statistics of an item.
     combine : callable
-        Returns the statistics of several together.
+        Returns the statistics of several together; one alone is never combined, since how often that would be depends
+        on how lanes are bundled.
     at_once : int
         `LEAVES` where items are lanes, 1 where they are sums of as many or more.
     """
@@ -31,7 +32,9 @@ def reduce(
     # whole states, be kept until the garbage collector comes by.
     trees: list[tuple[int, Any]] = []
     for start in range(0, len(items), at_once):
-        size, part = 1, combine([get(item) for item in items[start : start + at_once]])
+        neighbours = [get(item) for item in items[start : start + at_once]]
+        size, part = 1, combine(neighbours) if len(neighbours) > 1 else neighbours[0]
+        del neighbours
         while trees and trees[-1][0] == size:
             part = combine([trees.pop()[1], part])
             size *= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from dataclasses import replace
 from types import SimpleNamespace
@@ -31,7 +32,7 @@ class Adder:
         return str(lane.lane)
 
     def combine(self, parts):
-        return parts[0] if len(parts) == 1 else f"({' '.join(parts)})"
+        return f"({' '.join(parts)})"  # one alone would show
 
     def update(self, state, statistics):
         return [*state, statistics]
@@ -52,12 +53,12 @@ class Counting(InProcess):
 SOURCE = tasks.Source(Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), 1 << 30)
 
 
-def trained(n_lanes: int, bundle: int):
+def trained(n_lanes: int, bundle: int, n_documents: int | None = None, n_rounds: int = 1):
     executor = Counting()
-    plan = Plan(n_documents=n_lanes, n_epochs=1, n_rounds=1, n_lanes=n_lanes, seed=0)
+    plan = Plan(n_documents=n_documents or n_lanes, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)
     start = executor.put(tasks.Timed([]))
     state = executor.result(submit_round(SOURCE, plan, executor, [start], 0, 0, bundle)[0]).value
-    return state[0], executor.submitted
+    return "".join(state), executor.submitted  # nothing if the round has no document
 
 
 @given(st.integers(1, 700), st.integers(0, 10).map(lambda k: 2**k))
@@ -65,6 +66,17 @@ def test_bundles_do_not_change_the_tree(n_lanes, bundle):
     shape, _ = trained(n_lanes, bundle)
     assert shape == trained(n_lanes, 1)[0]
     assert shape.replace("(", "").replace(")", "").split() == [str(i) for i in range(n_lanes)]
+
+
+@given(st.integers(1, 400), st.integers(1, 800), st.integers(0, 9).map(lambda k: 2**k))
+def test_nor_do_they_where_lanes_have_no_documents(n_lanes, n_documents, bundle):
+    shape, _ = trained(n_lanes, bundle, n_documents, n_rounds=3)
+    assert shape == trained(n_lanes, 1, n_documents, n_rounds=3)[0]
+    # The tree is that of as many lanes that all have documents.
+    names = shape.replace("(", "").replace(")", "").split()
+    if names:
+        full = trained(len(names), 1)[0]
+        assert re.sub(r"\d+", lambda found: names[int(found[0])], full) == shape
 
 
 def test_the_tree_combines_sixteen_lanes_and_then_pairs():
