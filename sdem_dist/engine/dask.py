@@ -161,7 +161,9 @@ class DaskExecutor:
 
     def put(self, value: Any) -> Future:
         """Submit a value as a task of its own, so that Dask can restore it where a scattered copy would be lost."""
-        return self.submit(_identity, value)
+        # Dask warns of values in tasks from 10 MB on; a state is as large as it is.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.submit(_identity, value)
 
     def transfer_seconds(self) -> float:
         """Return the seconds that workers spent on fetching results from each other since last asked."""

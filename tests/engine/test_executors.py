@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
+import warnings
 from concurrent.futures import Future
 
 import pytest
@@ -87,3 +88,15 @@ def test_two_runs_on_one_cluster_do_not_mix(client):
     first, second = DaskExecutor(client), DaskExecutor(client)
     handles = [first.put("first"), second.put("second")]
     assert [first.result(handles[0]), second.result(handles[1])] == ["first", "second"]
+
+
+def test_large_values_are_put_without_advice_to_users(client):
+    import numpy as np
+
+    from sdem_dist.engine.dask import DaskExecutor
+
+    executor = DaskExecutor(client)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        handle = executor.put(np.arange(2_000_000.0))
+    assert executor.result(executor.submit(operator.getitem, handle, -1)) == 1_999_999
