@@ -38,7 +38,7 @@ trap 'rm -f "$file"' EXIT
 tied=()
 if command -v setpriv >/dev/null; then tied=(setpriv --pdeathsig KILL); fi
 
-eval "$(sdem cluster environment)" # what workers need of the memory allocator
+eval "$(sdem cluster environment)" # of the memory allocator and of Dask, for workers
 export DASK_LOGGING__DISTRIBUTED=warning
 "${tied[@]}" dask scheduler "${listen[@]}" --port 0 --dashboard-address 127.0.0.1:0 --scheduler-file "$file" &
 for _ in $(seq 120); do
