@@ -124,8 +124,9 @@ class DaskExecutor:
             }
         # The function comes first: Dask groups its measurements by what precedes the first number.
         key = f"{function.__name__}-{self._run}-{self._count}{_place(args)}"
-        # What merges or reports is short, and others wait for it; blocks are updated when nothing else is left.  Everything else runs in the order of submission: Dask
-        # takes what comes within 100 ms as equal, and statistics would wait for neighbours to be merged with.
+        # What merges or reports is short, and others wait for it.  Everything else runs in the order of submission (updates
+        # of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as equal, and
+        # statistics would wait for neighbours to be merged with.
         return self._client.submit(
             _attempt, function, *args, key=key, pure=False, priority=int(affinity is None), fifo_timeout=0, **where
         )
