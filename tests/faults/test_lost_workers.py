@@ -7,7 +7,7 @@ from faults.clusters import SETTINGS, all_gone, is_end_of, local_cluster, model,
 from faults.saboteur import killed, plan_faults, sabotaged, work
 from reference.trained_bits import bits
 
-from sdem_dist.engine import dask
+from sdem_dist.engine import dask, rounds
 
 POINTS = {
     "map": "map 1 2 3",
@@ -87,6 +87,7 @@ def test_all_workers_die_and_there_is_no_checkpoint(corpus, undisturbed, folder)
 @pytest.mark.slow
 def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
     monkeypatch.setattr(dask, "PULSE", 0.05)
+    monkeypatch.setattr(rounds, "SCHEDULER_SECONDS", 0.0)  # whatever lanes take, three bundles of sixteen for three workers
     plan_faults(folder)
     with local_cluster(1) as (cluster, client):
         first = pids(client)
@@ -97,9 +98,9 @@ def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
                 client.wait_for_workers(3, timeout=60)
 
         with sabotaged(folder):
-            fitted = model(n_lanes=64, n_epochs=5).fit(corpus, client=client, callbacks=[grow])
+            fitted = model(n_lanes=48, n_epochs=5).fit(corpus, client=client, callbacks=[grow])
         joined = set(pids(client)) - set(first)
-    assert bits(fitted) == bits(model(n_lanes=64, n_epochs=5, n_jobs=1).fit(corpus))
+    assert bits(fitted) == bits(model(n_lanes=48, n_epochs=5, n_jobs=1).fit(corpus))
     at_work = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines() if "map" in line}
     assert len(joined) == 2
     assert at_work == {*first, *joined}
