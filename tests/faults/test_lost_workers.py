@@ -87,7 +87,9 @@ def test_all_workers_die_and_there_is_no_checkpoint(corpus, undisturbed, folder)
 @pytest.mark.slow
 def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
     monkeypatch.setattr(dask, "PULSE", 0.05)
-    monkeypatch.setattr(rounds, "SCHEDULER_SECONDS", 0.0)  # whatever lanes take, three bundles of sixteen for three workers
+    monkeypatch.setattr(
+        rounds, "SCHEDULER_SECONDS", 0.0
+    )  # whatever lanes take, three bundles of sixteen for three workers
     plan_faults(folder)
     with local_cluster(1) as (cluster, client):
         first = pids(client)
