@@ -131,8 +131,9 @@ class DaskExecutor:
             }
         # The function comes first: Dask groups its measurements by what precedes the first number.
         key = f"{function.__name__}-{self._run}-{self._count}{_place(args)}"
-        # What merges or reports is short, and others wait for it.  Everything else runs in the order of submission: Dask
-        # takes what comes within 100 ms as equal, and statistics would wait for neighbours to be merged with.
+        # What merges or reports is short, and others wait for it.  Everything else runs in the order of submission (updates
+        # of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as equal, and
+        # statistics would wait for neighbours to be merged with.
         return self._client.submit(
             _attempt, function, *args, key=key, pure=False, priority=int(affinity is None), fifo_timeout=0, **where
         )
@@ -168,7 +169,9 @@ class DaskExecutor:
 
     def put(self, value: Any) -> Future:
         """Submit a value as a task of its own, so that Dask can restore it where a scattered copy would be lost."""
-        handle = self.submit(_identity, value)
+        # Dask warns of values in tasks from 10 MB on; a state is as large as it is.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            handle = self.submit(_identity, value)
         self._put_at = self._count
         return handle
 

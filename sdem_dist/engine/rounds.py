@@ -19,6 +19,8 @@ TASK_SECONDS = 5e-3
 """What a worker loses between two tasks."""
 SCHEDULER_SECONDS = 2e-3
 """What Dask's scheduler takes for a task, one after the other."""
+PART_SECONDS = 5e-3
+"""What it takes to move and merge a sum of lanes, or a lane's statistics."""
 UNEVEN = 0.05
 """Share of a task that others wait for at the end of a round, since tasks of equal length do not end together."""
 DOCUMENT_SECONDS = 2e-6
@@ -54,14 +56,14 @@ class Bundling:
         n_lanes, sizes = self.plan.n_lanes, [1]
         while 2 * sizes[-1] <= n_lanes and 2 * sizes[-1] * self._lane_seconds < LONGEST:
             sizes.append(2 * sizes[-1])
-        if n_lanes >= LEAVES * self.executor.n_workers:  # sixteen lanes travel as one sum; fewer each for itself
-            sizes = [size for size in sizes if size >= LEAVES] or sizes
         return min(sizes, key=self._seconds)
 
     def _seconds(self, size: int) -> float:
-        n_tasks, task = -(-self.plan.n_lanes // size), size * self._lane_seconds
-        in_turn = -(-n_tasks // self.executor.n_workers)
-        return max(in_turn * (task + TASK_SECONDS), n_tasks * SCHEDULER_SECONDS) + UNEVEN * task
+        n_lanes, n_workers, task = self.plan.n_lanes, self.executor.n_workers, size * self._lane_seconds
+        n_tasks = -(-n_lanes // size)
+        n_parts = n_tasks if size >= LEAVES else n_lanes  # sixteen lanes travel as one sum; fewer each for itself
+        mapped = max(-(-n_tasks // n_workers) * (task + TASK_SECONDS), n_tasks * SCHEDULER_SECONDS)
+        return mapped + UNEVEN * task + n_parts * PART_SECONDS / n_workers
 
 
 def submit_round(

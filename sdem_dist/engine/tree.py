@@ -23,7 +23,8 @@ def reduce(
     get : callable
         Returns the statistics of an item.
     combine : callable
-        Returns the statistics of several together.
+        Returns the statistics of several together; one alone is never combined, since how often that would be depends
+        on how lanes are bundled.
     at_once : int
         `LEAVES` where items are lanes, 1 where they are sums of as many or more.
     """
@@ -31,13 +32,14 @@ def reduce(
     # whole states, be kept until the garbage collector comes by.
     trees: list[tuple[int, Any]] = []
     for start in range(0, len(items), at_once):
-        parts = [get(item) for item in items[start : start + at_once]]
-        size, part = 1, combine(parts) if len(parts) > 1 else parts[0]
+        neighbours = [get(item) for item in items[start : start + at_once]]
+        size, part = 1, combine(neighbours) if len(neighbours) > 1 else neighbours[0]
+        del neighbours
         while trees and trees[-1][0] == size:
             part = combine([trees.pop()[1], part])
             size *= 2
         trees.append((size, part))
-        del parts, part  # before the next are made
+        del part
     whole = trees.pop()[1]
     while trees:
         whole = combine([trees.pop()[1], whole])

@@ -64,7 +64,7 @@ class Learner(Protocol):
         """Return the statistics of one lane at the broadcast state: on a worker, no I/O, no hidden state."""
 
     def combine(self, parts: Sequence[Any]) -> Any:
-        """Return the statistics of one or more sets of lanes together; associative up to rounding."""
+        """Return the statistics of several sets of lanes together; associative up to rounding."""
 
     def update(self, state: Any, statistics: Any) -> Any:
         """Return the next state: step in the expectation parameters, check, M-step."""

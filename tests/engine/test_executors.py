@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
+import warnings
 from concurrent.futures import Future
 
 import numpy as np
@@ -116,3 +117,13 @@ def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_
     assert max(known[60:]) <= max(known[:60]) + 100
     for ours, theirs in zip(trained()._state, there._state, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_large_values_are_put_without_advice_to_users(client):
+    from sdem_dist.engine.dask import DaskExecutor
+
+    executor = DaskExecutor(client)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        handle = executor.put(np.arange(2_000_000.0))
+    assert executor.result(executor.submit(operator.getitem, handle, -1)) == 1_999_999

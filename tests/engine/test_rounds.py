@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from dataclasses import replace
 from types import SimpleNamespace
@@ -31,7 +32,7 @@ class Adder:
         return str(lane.lane)
 
     def combine(self, parts):
-        return parts[0] if len(parts) == 1 else f"({' '.join(parts)})"
+        return f"({' '.join(parts)})"  # one alone would show
 
     def update(self, state, statistics):
         return [*state, statistics]
@@ -52,12 +53,12 @@ class Counting(InProcess):
 SOURCE = tasks.Source(Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), 1 << 30)
 
 
-def trained(n_lanes: int, bundle: int):
+def trained(n_lanes: int, bundle: int, n_documents: int | None = None, n_rounds: int = 1):
     executor = Counting()
-    plan = Plan(n_documents=n_lanes, n_epochs=1, n_rounds=1, n_lanes=n_lanes, seed=0)
+    plan = Plan(n_documents=n_documents or n_lanes, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)
     start = executor.put(tasks.Timed([]))
     state = executor.result(submit_round(SOURCE, plan, executor, [start], 0, 0, bundle)[0]).value
-    return state[0], executor.submitted
+    return "".join(state), executor.submitted  # nothing if the round has no document
 
 
 @given(st.integers(1, 700), st.integers(0, 10).map(lambda k: 2**k))
@@ -65,6 +66,17 @@ def test_bundles_do_not_change_the_tree(n_lanes, bundle):
     shape, _ = trained(n_lanes, bundle)
     assert shape == trained(n_lanes, 1)[0]
     assert shape.replace("(", "").replace(")", "").split() == [str(i) for i in range(n_lanes)]
+
+
+@given(st.integers(1, 400), st.integers(1, 800), st.integers(0, 9).map(lambda k: 2**k))
+def test_nor_do_they_where_lanes_have_no_documents(n_lanes, n_documents, bundle):
+    shape, _ = trained(n_lanes, bundle, n_documents, n_rounds=3)
+    assert shape == trained(n_lanes, 1, n_documents, n_rounds=3)[0]
+    # The tree is that of as many lanes that all have documents.
+    names = shape.replace("(", "").replace(")", "").split()
+    if names:
+        full = trained(len(names), 1)[0]
+        assert re.sub(r"\d+", lambda found: names[int(found[0])], full) == shape
 
 
 def test_the_tree_combines_sixteen_lanes_and_then_pairs():
@@ -150,13 +162,15 @@ def test_bundles_follow_measured_time():
             bundling.measured([tasks.Work(lane, 64, 1, "here", map=64 * seconds) for lane in (0, 64)])
             yield bundling.size
 
-    # Tasks of a tenth of a second to ten seconds, one for each worker at least where there are lanes enough.
-    assert list(sizes(plan, 2, 1e-5, 0.004, 0.03, 0.2, 0.6, 2.0, 60.0)) == [64, 32, 16, 16, 16, 2, 1]
-    assert list(sizes(replace(plan, n_lanes=1024), 2, 1e-5, 0.01, 0.1)) == [512, 64, 16]
+    # Long enough that little is lost between tasks, short enough that workers end together.
+    assert list(sizes(plan, 2, 1e-5, 0.004, 0.0104, 0.03, 0.2, 2.0, 60.0)) == [128, 64, 32, 16, 16, 2, 1]
+    assert list(sizes(replace(plan, n_lanes=1024), 2, 1e-5, 0.01, 0.1)) == [512, 128, 32]
     # The scheduler has to feed them all, and none should wait while another has a whole task left.
     many = replace(plan, n_lanes=100_000)
     assert list(sizes(many, 64, 0.0133)) == [32]
     assert list(sizes(many, 1024, 0.0133)) == [128]
+    assert list(sizes(plan, 7, 0.1)) == [1]
+    assert list(sizes(replace(plan, n_lanes=256), 12, 0.1)) == [2]
     assert Bundling(replace(plan, n_lanes=3), SimpleNamespace(n_workers=8)).size == 1
 
 

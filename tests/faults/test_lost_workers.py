@@ -87,8 +87,9 @@ def test_all_workers_die_and_there_is_no_checkpoint(corpus, undisturbed, folder)
 @pytest.mark.slow
 def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
     monkeypatch.setattr(dask, "PULSE", 0.05)
-    monkeypatch.setattr(rounds, "TASK_SECONDS", 0.0)  # lanes this small would else be one task's
-    monkeypatch.setattr(rounds, "SCHEDULER_SECONDS", 0.0)
+    monkeypatch.setattr(
+        rounds, "SCHEDULER_SECONDS", 0.0
+    )  # whatever lanes take, three bundles of sixteen for three workers
     plan_faults(folder)
     with local_cluster(1) as (cluster, client):
         first = pids(client)
@@ -99,9 +100,9 @@ def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
                 client.wait_for_workers(3, timeout=60)
 
         with sabotaged(folder):
-            fitted = model(n_lanes=64, n_epochs=5).fit(corpus, client=client, callbacks=[grow])
+            fitted = model(n_lanes=48, n_epochs=5).fit(corpus, client=client, callbacks=[grow])
         joined = set(pids(client)) - set(first)
-    assert bits(fitted) == bits(model(n_lanes=64, n_epochs=5, n_jobs=1).fit(corpus))
+    assert bits(fitted) == bits(model(n_lanes=48, n_epochs=5, n_jobs=1).fit(corpus))
     at_work = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines() if "map" in line}
     assert len(joined) == 2
     assert at_work == {*first, *joined}
