@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from sdem_dist.counted import counted
+
 PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
 
 
@@ -45,14 +47,14 @@ def log(log: Path) -> None:
         f"of {total['worker_seconds']:.1f} seconds of workers: "
         + ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)
     )
-    for name, what in (
-        ("TaskRetried", "tasks tried again"),
-        ("WorkerLost", "workers lost"),
-        ("CheckpointWritten", "checkpoints"),
+    for name, *what in (
+        ("TaskRetried", "task tried again", "tasks tried again"),
+        ("WorkerLost", "worker lost", "workers lost"),
+        ("CheckpointWritten", "checkpoint", "checkpoints"),
     ):
         found = [e for e in events if e["event"] == name]
         if found:
-            console.print(f"{len(found)} {what}")
+            console.print(counted(len(found), *what))
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

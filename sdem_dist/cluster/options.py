@@ -45,8 +45,8 @@ def job_options(settings: JobSettings) -> dict[str, Any]:
     if settings.lifetime is not None:
         arguments += ["--lifetime", f"{settings.lifetime:g}s"]
         arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
-    prologue = list(dask.config.get(f"{config}.job-script-prologue"))
-    prologue += [f"export {name}={value}" for name, value in ENVIRONMENT.items()]
+    prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]  # the file's own come after, and win
+    prologue += dask.config.get(f"{config}.job-script-prologue")
     security = None
     if dask.config.get("distributed.comm.tls.ca-file"):
         security = Security()
