@@ -74,7 +74,8 @@ def main() -> None:
     print("raw counts\n\n" + table({n: row(load(n), seeds) for n in names}), flush=True)
     weighted = [n for n in names if n != "imdb"]
     rows = {n: row(tfidf(load(n), NORM), seeds) for n in weighted}
-    print(f"\nsublinear tf-idf, rows of norm {NORM:g}\n\n" + table(rows), flush=True)
+    if rows:
+        print(f"\nsublinear tf-idf, rows of norm {NORM:g}\n\n" + table(rows), flush=True)
 
 
 if __name__ == "__main__":
