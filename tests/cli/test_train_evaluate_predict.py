@@ -16,7 +16,6 @@ from click.testing import CliRunner
 
 from sdem_dist import load_model, open_corpus
 from sdem_dist.cli import main, predict
-from sdem_dist.cli import train as train_command
 
 RNG = np.random.default_rng(0)
 TOPICS = {
@@ -384,19 +383,3 @@ def test_clusters_are_predicted_and_topic_models_predict_nothing(made, tmp_path)
     assert "predicts nothing" in refused("predict", topics, str(texts))
     assert "plug_in_nll" in ok("evaluate", topics, corpus) and "plug_in_nll" in ok("evaluate", "--help")
     assert "topic 3" in ok("inspect", topics)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("False", False),
-        ("false", False),
-        ("None", None),
-        ("null", None),
-        ("[.5,.5]", [0.5, 0.5]),
-        ("0.5", 0.5),
-        ("gibbs", "gibbs"),
-    ],
-)
-def test_values_of_parameters_are_read_as_json_or_python(text, value):
-    assert train_command._value(text) == value
