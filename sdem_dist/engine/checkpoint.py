@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdem_dist.errors import ModelError, OtherRunError
-from sdem_dist.storage.archive import read_archive, write_archive
+from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.numbers import from_json, to_json
 
@@ -35,6 +36,48 @@ class Progress(NamedTuple):
     """Epoch (from 0) of the lowest validation loss so far, or -1."""
     seconds: float
     """Wall time of the unfinished epoch's rounds so far."""
+
+
+class Saved(NamedTuple):
+    """A state in a checkpoint, to be read block by block wherever its file is seen."""
+
+    path: str
+    """Absolute: processes have working directories of their own."""
+    contents: int | None
+    """Checksum of the file's table of contents: elsewhere another file may have its name."""
+    state_type: Any
+    n_blocks: int
+
+    @property
+    def seen(self) -> bool:
+        """Whether this process sees the file, and not another of its name."""
+        return self.contents is not None and contents_checksum(self.path) == self.contents
+
+    def block(self, number: int) -> Any:
+        """Return one block of the state.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read here; another try may succeed.
+        ModelError
+            It is damaged, or holds something else.
+        """
+        prefix = _prefix(number, self.n_blocks)
+        try:
+            if contents_checksum(self.path) != self.contents and Path(self.path).exists():
+                raise ModelError(
+                    f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: keep checkpoints "
+                    "where every worker sees the same files, or none"
+                )
+            arrays, _ = read_archive(self.path, KIND, [f"{prefix}_{name}" for name in self.state_type._fields])
+            return _restored(self.state_type, arrays, prefix)
+        except ModelError as error:
+            if isinstance(error.__cause__, OSError):
+                raise error.__cause__ from None
+            raise
+        except (KeyError, TypeError) as error:
+            raise _unfit(self.path, error) from error
 
 
 def fingerprint(*parts: Any) -> str:
@@ -94,7 +137,9 @@ class Checkpoints:
             return rounds_done % self.every_rounds == 0
         return end_of_epoch
 
-    def write(self, run: str, progress: Progress, state: NamedTuple, best: NamedTuple | None) -> Path:
+    def write(
+        self, run: str, progress: Progress, state_type: Any, n_blocks: int, get: Callable[[int], Any], best: Any
+    ) -> Saved:
         """Publish a checkpoint and remove all but the newest `keep`.
 
         Parameters
@@ -102,18 +147,31 @@ class Checkpoints:
         run : str
             `fingerprint` of the settings and the corpus.
         progress : Progress
-        state, best : NamedTuple of arrays and floats
+        state_type : class
+            A NamedTuple of arrays and floats.
+        n_blocks : int
+            Of the state.
+        get : callable
+            ``get(block)`` returns one; each is written before the next is asked for.
+        best : state or None
+            In one piece.
         """
-        arrays = _named(state, "state") | (_named(best, "best") if best is not None else {})
-        path = self.folder / f"checkpoint-{progress.epoch:06d}-{progress.round:06d}.sdem"
-        write_archive(path, KIND, arrays, {"run": run, "progress": to_json(progress._asdict())})
+
+        def arrays() -> Iterator[tuple[str, np.ndarray]]:
+            for number in range(n_blocks):
+                yield from _named(get(number), _prefix(number, n_blocks))
+            if best is not None:
+                yield from _named(best, "best")
+
+        path = self.folder.absolute() / f"checkpoint-{progress.epoch:06d}-{progress.round:06d}.sdem"
+        write_archive(path, KIND, arrays(), {"run": run, "progress": to_json(progress._asdict())})
         for old in self._paths()[: -self.keep]:
             with suppress(OSError):  # the new one is safe, which is what counts; the next call tries again
                 old.unlink()
         self._last = time.monotonic()
-        return path
+        return Saved(str(path), contents_checksum(path), state_type, n_blocks)
 
-    def latest(self, run: str, state_type: Any) -> tuple[Progress, Any, Any] | None:
+    def latest(self, run: str, state_type: Any, n_blocks: int) -> tuple[Progress, Saved, Any] | None:
         """Return (progress, state, best state or None) of the newest checkpoint, or None where there is none.
 
         Raises
@@ -124,27 +182,37 @@ class Checkpoints:
         paths = self._paths()
         if not paths:
             return None
-        arrays, metadata = read_archive(paths[-1], KIND)
+        path = paths[-1].absolute()
+        arrays, metadata = read_archive(path, KIND, [f"best_{name}" for name in state_type._fields])
         if metadata.get("run") != run:
             raise OtherRunError(
-                f"{paths[-1]} was written by a run with other settings or on another corpus; "
+                f"{path} was written by a run with other settings or on another corpus; "
                 "resume with the same ones, or choose another checkpoint folder"
             )
         try:
             progress = Progress(**from_json(metadata["progress"]))
-            best = _restored(state_type, arrays, "best") if "best_t" in arrays else None
-            return progress, _restored(state_type, arrays, "state"), best
+            best = _restored(state_type, arrays, "best") if arrays else None
         except (KeyError, TypeError) as error:
-            raise ModelError(f"{paths[-1]}: the parts of this checkpoint do not fit together ({error})") from error
+            raise _unfit(path, error) from error
+        return progress, Saved(str(path), contents_checksum(path), state_type, n_blocks), best
 
     def _paths(self) -> list[Path]:
         return sorted(p for p in self.folder.iterdir() if _NAME.fullmatch(p.name))
 
 
-def _named(state: NamedTuple, prefix: str) -> dict[str, np.ndarray]:
-    return {f"{prefix}_{name}": np.asarray(value) for name, value in state._asdict().items()}
+def _prefix(block: int, n_blocks: int) -> str:
+    return "state" if n_blocks == 1 else f"state_{block}"
+
+
+def _named(state: NamedTuple, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
+    for name, value in state._asdict().items():
+        yield f"{prefix}_{name}", np.asarray(value)
 
 
 def _restored(state_type: Any, arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
     values = (arrays[f"{prefix}_{name}"] for name in state_type._fields)
     return state_type(*(float(v) if v.ndim == 0 else v for v in values))
+
+
+def _unfit(path: str | Path, error: Exception) -> ModelError:
+    return ModelError(f"{path}: the parts of this checkpoint do not fit together ({error})")

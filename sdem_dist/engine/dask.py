@@ -28,8 +28,6 @@ PULSE = 2.0
 """Seconds between two looks at the cluster while waiting."""
 WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
-MANY_TASKS = 20_000
-"""Dask's scheduler keeps what a state could be computed from anew, a few kilobytes a task, until a value replaces it."""
 EVERYWHERE = 120.0
 """Seconds for what every worker does before the run; it only saves time, so that a worker that hangs is not waited for."""
 
@@ -65,7 +63,7 @@ class DaskExecutor:
         self._client = client
         self._scheduler = cast(Any, client.scheduler)
         self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
-        self._count = self._put_at = 0
+        self._count = 0
         self._wait_for_workers = _seconds("wait-for-workers", wait_for_workers, WAIT_FOR_WORKERS)
         self._silence = _seconds("silence", silence, SILENCE)
         self._address = self._scheduler.address
@@ -85,14 +83,19 @@ class DaskExecutor:
         """How many threads the workers had when last looked, at least 1."""
         return max(1, self._threads)
 
-    def everywhere(self, function: Callable[..., None], *args: Any) -> None:
+    def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self._workers)}.values()
+        found: list[Any] = []
         for workers in (list(first), [worker for worker in self._workers if worker not in first]):
             if workers:
                 # A worker lost meanwhile compiles when it is back; what else fails here fails in a task, which says more.
                 run = partial(self._client.run, function, *args, workers=workers, on_error="ignore", asynchronous=True)
-                self._client.sync(self._while_alive, partial(_within, run, EVERYWHERE))
+                answers = self._client.sync(self._while_alive, partial(_within, run, EVERYWHERE))
+                if answers is None:
+                    return []
+                found += answers.values()
+        return found
 
     def noticed(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last asked."""
@@ -102,9 +105,9 @@ class DaskExecutor:
     rounds_ahead = 1
 
     @property
-    def burdened(self) -> bool:
-        """Whether the scheduler has many tasks to remember since the last `put`."""
-        return self._count - self._put_at >= MANY_TASKS
+    def n_remembered(self) -> int:
+        """How many tasks there were: the scheduler keeps those behind a result."""
+        return self._count
 
     @property
     def memory_bytes(self) -> int:
@@ -171,9 +174,7 @@ class DaskExecutor:
         """Submit a value as a task of its own, so that Dask can restore it where a scattered copy would be lost."""
         # Dask warns of values in tasks from 10 MB on; a state is as large as it is.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            handle = self.submit(_identity, value)
-        self._put_at = self._count
-        return handle
+            return self.submit(_identity, value)
 
     def transfer_seconds(self) -> float:
         """Return the seconds that workers spent on fetching results from each other since last asked."""
@@ -281,9 +282,9 @@ def _same_attempt(error: BaseException, known: BaseException | None) -> bool:
     return error is known or getattr(error, "attempt", error) == getattr(known, "attempt", known)
 
 
-async def _within(start: Callable[[], Awaitable[Any]], seconds: float) -> None:
+async def _within(start: Callable[[], Awaitable[Any]], seconds: float) -> Any:
     with suppress(TimeoutError):
-        await asyncio.wait_for(start(), seconds)
+        return await asyncio.wait_for(start(), seconds)
 
 
 def _identity(value: Any) -> Any:

@@ -24,8 +24,8 @@ class Executor(Protocol):
         """How many rounds are submitted before the one under way has ended, so that workers need not wait for the driver."""
 
     @property
-    def burdened(self) -> bool:
-        """Whether so many tasks are kept behind a state that its value should take their place, see `put`."""
+    def n_remembered(self) -> int:
+        """How many tasks, of all so far, are kept as long as a result of theirs is, to compute it again; 0: none ever."""
 
     @property
     def memory_bytes(self) -> int:
@@ -54,8 +54,11 @@ class Executor(Protocol):
     def put(self, value: Any) -> Any:
         """Return a handle to a value of the driver."""
 
-    def everywhere(self, function: Callable[..., None], *args: Any) -> None:
-        """Run ``function(*args)`` in every process: in one of each machine first, whose files the others then find."""
+    def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Run ``function(*args)`` in every process: in one of each machine first, whose files the others then find.
+
+        Returns what each returned, without those that failed or were lost; empty if one does not answer.
+        """
 
     def noticed(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last asked."""
@@ -77,7 +80,7 @@ class InProcess:
     """
 
     rounds_ahead = 0  # the driver is at hand, and a single thread would run them at once
-    burdened = False  # a task that is done is forgotten
+    n_remembered = 0  # a task that is done is forgotten
 
     def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
         self.n_workers = n_threads or len(os.sched_getaffinity(0))
@@ -111,9 +114,9 @@ class InProcess:
         future.set_result(value)
         return future
 
-    def everywhere(self, function: Callable[..., None], *args: Any) -> None:
+    def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Run ``function(*args)``."""
-        function(*args)
+        return [function(*args)]
 
     def noticed(self) -> list[Event]:
         """Return nothing: threads do not come and go."""

@@ -142,10 +142,15 @@ class Flight:
     executor : Executor
     blocks : list of handles
         The state, block by block.
+    most_tasks : int
+        How many may be kept behind the state, see `burdened`.
     """
 
-    def __init__(self, source: tasks.Source, plan: Plan, executor: Executor, blocks: list[Any]) -> None:
-        self._source, self._plan, self._executor = source, plan, executor
+    def __init__(
+        self, source: tasks.Source, plan: Plan, executor: Executor, blocks: list[Any], most_tasks: int
+    ) -> None:
+        self._source, self._plan, self._executor, self._most_tasks = source, plan, executor, most_tasks
+        self._n_before = executor.n_remembered
         self._bundling = Bundling(plan, executor)
         # The state before the first round under way is kept: what a lost worker held is recomputed from it.
         self._states = deque([blocks])
@@ -158,6 +163,11 @@ class Flight:
     def blocks(self) -> list[Any]:
         """Handles of the state after the last round submitted."""
         return self._states[-1]
+
+    @property
+    def burdened(self) -> bool:
+        """Whether too many tasks are kept behind the state, since the first or `replace`."""
+        return self._executor.n_remembered - self._n_before >= self._most_tasks
 
     def submit(self, epoch: int, round_: int) -> None:
         """Submit one more round."""
@@ -182,10 +192,27 @@ class Flight:
     def replace(self, blocks: list[Any]) -> None:
         """Go on from other handles of the last state; nothing is under way."""
         self._states = deque([blocks])
+        self._n_before = self._executor.n_remembered
 
     def value(self) -> Any:
         """Return the state after the last round submitted, in one piece."""
-        executor, blocks = self._executor, self.blocks
-        if len(blocks) == 1:
-            return executor.result(blocks[0]).value
-        return cast(WideLearner, self._source.learner).whole(len(blocks), lambda b: executor.result(blocks[b]).value)
+        return self._whole(list(self.blocks))
+
+    def take(self) -> Any:
+        """Return the same for the last time: each block is let go when it has come."""
+        blocks = self.blocks
+        self._states = deque()
+        return self._whole(blocks)
+
+    def block(self, number: int) -> Any:
+        """Return one block of that state."""
+        return self._executor.result(self.blocks[number]).value
+
+    def _whole(self, blocks: list[Any]) -> Any:
+        n = len(blocks)
+
+        def get(number: int) -> Any:
+            handle, blocks[number] = blocks[number], None
+            return self._executor.result(handle).value
+
+        return get(0) if n == 1 else cast(WideLearner, self._source.learner).whole(n, get)

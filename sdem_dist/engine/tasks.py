@@ -14,6 +14,7 @@ import numpy as np
 from sdem_dist.byte_cache import prepared_cache, set_budget
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.blame import blamed
+from sdem_dist.engine.checkpoint import Saved
 from sdem_dist.engine.tree import LEAVES, reduce
 from sdem_dist.learners.protocol import Lane, Learner, WideLearner
 
@@ -136,6 +137,16 @@ def compile_kernels(source: Source, n_blocks: int) -> None:
 def initial_block(learner: Learner, block: int, n_blocks: int) -> Timed:
     """Return a block of the state before the first document, made where it is needed."""
     return Timed(learner.init() if n_blocks == 1 else cast(WideLearner, learner).initial_block(block, n_blocks))
+
+
+def saved_block(saved: Saved, block: int) -> Timed:
+    """Return a block of a state from a checkpoint."""
+    return Timed(saved.block(block))
+
+
+def seen(saved: Saved) -> bool:
+    """Whether this process sees a checkpoint."""
+    return saved.seen
 
 
 def map_lanes(source: Source, lanes: Sequence[Lane], whole: bool, *blocks: Timed) -> Timed:

@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from sdem_dist.counted import counted
-from sdem_dist.engine import tasks
-from sdem_dist.engine.checkpoint import Checkpoints, Progress
+from sdem_dist.engine import anchors, tasks
+from sdem_dist.engine.checkpoint import Checkpoints, Progress, Saved
 from sdem_dist.engine.events import (
     Callback,
     CheckpointWritten,
@@ -27,7 +28,13 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import Ended, Flight
 from sdem_dist.engine.scoring import evaluate, groups_of, groups_of_plan
 from sdem_dist.errors import ModelError
-from sdem_dist.learners.protocol import Learner, WideLearner
+from sdem_dist.learners.protocol import Learner
+
+MANY_TASKS = 20_000
+"""Without checkpoints, a state's value takes the place of the tasks behind it when there are so many, or more if they are
+still lighter than the value."""
+TASK_BYTES = 4096
+"""What Dask's scheduler keeps of a task, about."""
 
 
 class Result(NamedTuple):
@@ -105,25 +112,29 @@ def train(
 
     n = plan.n_blocks
     first = tasks.initial_block(learner, 0, n).value
-    size, memory = n * state_bytes(first), executor.memory_bytes
+    state_type, size, memory = type(first), n * state_bytes(first), executor.memory_bytes
+    del first
     check_state(size, n, memory)
     progress = Progress(epoch=0, round=0, history=[], best_epoch=-1, seconds=0.0)
+    saved: Saved | None = None
     best: Any = None
-    if checkpoints is not None and resume and (found := checkpoints.latest(run, type(first))) is not None:
-        progress, initial, best = found
-        found = None  # a wide state is not to be kept twice
+    if checkpoints is not None and resume and (found := checkpoints.latest(run, state_type, n)) is not None:
+        progress, saved, best = found
+        del found  # a wide state is not to be kept twice
         if progress.epoch > plan.n_epochs:
             raise ModelError(
                 f"the newest checkpoint in {checkpoints.folder} has run {counted(progress.epoch, 'epoch')}, more than the "
                 f"{plan.n_epochs} asked for: ask for as many, or choose another checkpoint folder"
             )
     source = tasks.Source(learner, corpus, cache_bytes(size, n, memory))
-    if initial is None:  # made by the workers
-        states = [executor.submit(tasks.initial_block, learner, b, n) for b in range(n)]
+    if saved is not None:
+        states = anchors.from_checkpoint(executor, saved)
+    elif initial is not None:
+        states = anchors.from_state(executor, learner, initial, n)
     else:
-        states = _put(learner, executor, initial, n)
-    flight = Flight(source, plan, executor, states)
-    del first, initial, states  # what has a name here is never let go
+        states = anchors.from_nothing(executor, learner, n)
+    flight = Flight(source, plan, executor, states, max(MANY_TASKS, size // TASK_BYTES))
+    del initial, states  # what has a name here is never let go
     history, best_epoch, seconds = list(progress.history), progress.best_epoch, progress.seconds
     emit(RunStarted(plan.n_epochs, plan.n_rounds, plan.n_lanes, executor.n_workers, progress.epoch, progress.round))
     started = time.perf_counter()
@@ -141,7 +152,7 @@ def train(
             last = last_of_epoch and epoch == plan.n_epochs - 1
             scores = last_of_epoch and monitoring.every > 0 and (last or (epoch + 1) % monitoring.every == 0)
             saves = checkpoints is not None and checkpoints.due(number + 1, last_of_epoch)
-            burdened = executor.burdened
+            burdened = flight.burdened
             while len(flight) > (0 if last or scores or saves or burdened else executor.rounds_ahead):
                 ended = flight.land()
                 for event in executor.noticed():
@@ -161,19 +172,23 @@ def train(
                 watched = metrics.get(f"validation_{monitoring.monitor}")
                 if monitoring.patience is not None and watched is not None:
                     if best_epoch < 0 or watched < history[best_epoch][f"validation_{monitoring.monitor}"]:
+                        best = None  # or there would be two
                         best_epoch, best = ended.epoch, flight.value()
                     stopped = _exhausted(history, best_epoch, monitoring)
             due = checkpoints is not None and (saves or checkpoints.due(number + 1, last_of_epoch))
-            if not flight and (due or burdened):
-                whole = flight.value()
-                if checkpoints is not None and due:
-                    at = Progress(*divmod(number + 1, plan.n_rounds), history, best_epoch, seconds)
-                    emit(CheckpointWritten(at.epoch, at.round, checkpoints.write(run, at, whole, best)))
-                flight.replace(_put(learner, executor, whole, n))  # cuts the chain of tasks behind the state
-                del whole
-                started = time.perf_counter()
+            if flight or not (due or burdened):
+                continue
+            if checkpoints is not None and due:
+                at = Progress(*divmod(number + 1, plan.n_rounds), history, best_epoch, seconds)
+                saved = checkpoints.write(run, at, state_type, n, flight.block, best)
+                emit(CheckpointWritten(at.epoch, at.round, Path(saved.path)))
+                if executor.n_remembered:
+                    flight.replace(anchors.from_checkpoint(executor, saved))
+            else:
+                flight.replace(anchors.from_driver(executor, n, flight.block))
+            started = time.perf_counter()
     emit(RunEnded(len(history), "patience" if stopped else "epochs"))
-    return Result(best if best is not None else flight.value(), history)
+    return Result(best if best is not None else flight.take(), history)
 
 
 @contextmanager
@@ -210,11 +225,3 @@ def _exhausted(history: list[dict[str, float]], best_epoch: int, monitoring: Mon
         return False
     watched = f"validation_{monitoring.monitor}"
     return sum(watched in entry for entry in history[best_epoch + 1 :]) >= monitoring.patience
-
-
-def _put(learner: Learner, executor: Executor, state: Any, n_blocks: int) -> list[Any]:
-    """Return handles to the blocks of a state of the driver."""
-    if n_blocks == 1:
-        return [executor.put(tasks.Timed(state))]
-    wide = cast(WideLearner, learner)
-    return [executor.put(tasks.Timed(wide.block_of_state(state, b, n_blocks))) for b in range(n_blocks)]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from sdem_dist.estimators import inputs
 from sdem_dist.estimators.fitting import FitOptions
+from sdem_dist.estimators.lazy_parameters import LazyParameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from sdem_dist.engine.events import Callback
-
-
-def parameters_of(learner: Any, state: Any) -> Any:
-    """Return what a fitted model predicts with: the same bits whatever the number of threads that BLAS has."""
-    with threadpool_limits(1, user_api="blas"):  # inverses of wide covariances come out otherwise with more
-        return learner.parameters(state)
 
 
 class EngineEstimator(BaseEstimator):
@@ -35,7 +29,7 @@ class EngineEstimator(BaseEstimator):
     """From arrays, settings and the number of features to the learner and the state of a model file."""
     _learner: Any
     _state: Any
-    _parameters: Any
+    _lazy_parameters: LazyParameters
 
     @abstractmethod
     def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
@@ -117,10 +111,18 @@ class EngineEstimator(BaseEstimator):
         source = self._training_source(X, y, sample_weight, client)
         options = FitOptions(client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks)
         self._describe(source)
-        self._learner, self._state, self.history_ = self._train(source, options)
+        learner, state, self.history_ = self._train(source, options)
         self.n_iter_ = len(self.history_)
-        self._parameters = parameters_of(self._learner, self._state)
+        self._take(learner, state)
         return self
+
+    def _take(self, learner: Any, state: Any) -> None:
+        """Become the model of a learner's state."""
+        self._learner, self._state, self._lazy_parameters = learner, state, LazyParameters(learner, state)
+
+    @property
+    def _parameters(self) -> Any:
+        return self._lazy_parameters.value
 
     def _describe(self, source: inputs.Source) -> None:
         self.n_features_in_ = source.n_features

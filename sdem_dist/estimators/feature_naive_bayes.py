@@ -263,7 +263,7 @@ class FeatureNB(SdemClassifier):
             log_prior = np.full(len(old), -np.inf)
             log_prior[known] = self._parameters.log_prior[known] + shares[known] - np.log(old[known])
         new = copy.copy(self)
-        new._parameters = self._parameters._replace(log_prior=log_prior - logsumexp(log_prior))
+        new._lazy_parameters = self._lazy_parameters.with_prior(log_prior - logsumexp(log_prior))
         return new
 
     def _extra(self) -> dict[str, Any]:

@@ -188,13 +188,11 @@ class MultinomialNB(SdemClassifier):
         source = inputs.partial_source(self, X, y, classes, sample_weight, first)
         if first:
             self.history_, self.n_iter_ = [], 0
-            self._state = settings.learner(self, source).init()
             self._describe(source)
-        seen = self._state.t + source.weight
-        self._learner = settings.learner(self, source, n_documents=seen)
-        self._state = one_pass(self, self._learner, source, self._state)
+        state = self._state if hasattr(self, "_state") else settings.learner(self, source).init()
+        learner = settings.learner(self, source, n_documents=state.t + source.weight)
+        self._take(learner, one_pass(self, learner, source, state))
         self.n_iter_ += 1
-        self._parameters = self._learner.parameters(self._state)
         return self
 
     @property

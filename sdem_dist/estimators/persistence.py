@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.base import parameters_of
 from sdem_dist.estimators.plain import fields, plain, restored
 from sdem_dist.storage.archive import is_archive, read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
@@ -150,7 +149,8 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
         raise ValueError("array 'idf' has another size than the vocabulary")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata.get("damaged_shards", [])
-    estimator._learner, estimator._state, estimator._parameters = learner, state, parameters_of(learner, state)
+    estimator._take(learner, state)
+    _ = estimator._parameters  # which fails if they do not fit together
     if "extra" in metadata:
         estimator._take_extra(metadata["extra"])
     return estimator

@@ -53,15 +53,17 @@ def whole(n_features: int, n_blocks: int, get: Callable[[int], SdemState]) -> Sd
     block = get(0)
     words = np.empty((n_features, *block.words.shape[1:]))
     means = np.empty((n_features, *block.mean_words.shape[1:]) if len(block.mean_words) else block.mean_words.shape)
-    totals = np.zeros_like(block.totals)
+    rest, totals = block._replace(words=words, mean_words=means), np.zeros_like(block.totals)
     for number in range(n_blocks):
-        block = get(number) if number else block
+        if number:
+            del block  # before the next comes
+            block = get(number)
         first, last = bounds(n_features, number, n_blocks)
         words[first:last] = block.words
         totals += block.totals
         if len(block.mean_words):
             means[first:last] = block.mean_words
-    return block._replace(words=words, totals=totals, mean_words=means)
+    return rest._replace(totals=totals)
 
 
 def take(table: Table, words: np.ndarray | slice) -> np.ndarray:

@@ -149,7 +149,8 @@ class Sdem(WordCountSdem):
         state = self.scored(state)
         rows, totals = blocks.take(state.words, words) + state.gamma, state.totals + state.gamma * self.n_features
         with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0
-            return naive_bayes.NaturalParameters(np.log(rows), np.log(totals), self.class_log_prior(state))
+            # In place: the table of a wide model is not to be there twice.
+            return naive_bayes.NaturalParameters(np.log(rows, out=rows), np.log(totals), self.class_log_prior(state))
 
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the sums of `sdem_dist.evaluation` over all batches."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,12 @@ _DTYPES = frozenset(
 )
 
 
-def write_archive(path: str | Path, kind: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
+def write_archive(
+    path: str | Path,
+    kind: str,
+    arrays: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
+    metadata: Mapping[str, Any],
+) -> None:
     """Write `arrays` and `metadata` as the file `path`, atomically; equal ones make equal files.
 
     Parameters
@@ -39,8 +44,9 @@ def write_archive(path: str | Path, kind: str, arrays: Mapping[str, np.ndarray],
         File to create or replace.
     kind : str
         What the file is, such as ``"sdem-model"``; `read_archive` must be given the same.
-    arrays : mapping of str to ndarray
-        Booleans, integers and floats of any shape, empty ones too. A name is a Python identifier.
+    arrays : mapping of str to ndarray, or iterable of pairs
+        Booleans, integers and floats of any shape, empty ones too. A name is a Python identifier. Of an iterable each array
+        is written before the next is asked for.
     metadata : mapping
         JSON values; no NaN or infinity.
 
@@ -48,50 +54,52 @@ def write_archive(path: str | Path, kind: str, arrays: Mapping[str, np.ndarray],
     ------
     ModelError
         An array has a name or dtype that cannot be stored, the metadata are not JSON or too large, or the disk refuses.
+        What `arrays` itself raises passes through, and what was at `path` stays.
     """
     path = Path(path)
-    stored = {name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in arrays.items()}
-    for name, array in stored.items():
-        if not name.isidentifier() or not name.isascii():
-            raise ModelError(f"{path}: {name!r} cannot be the name of an array: it is not an identifier")
-        if array.dtype.name not in _DTYPES or array.ndim > MAX_DIMENSIONS:
-            raise ModelError(f"{path}: array {name!r} of {array.dtype}, {array.ndim} dimensions cannot be stored")
-    document = {
-        "format": kind,
-        "format_version": FORMAT_VERSION,
-        "checksums": {name: crc32c(array) for name, array in stored.items()},
-        "metadata": dict(metadata),
-    }
     try:
-        size = len(json.dumps(document, allow_nan=False).encode())
+        size = len(json.dumps(dict(metadata), allow_nan=False).encode())
     except (TypeError, ValueError) as error:
         raise ModelError(f"{path}: the metadata are not JSON: {error}") from error
     if size > MAX_JSON_BYTES // 4:  # zarr indents it, and must stay below what read_archive accepts
         raise ModelError(f"{path}: the metadata take {size:,} bytes as JSON, above {MAX_JSON_BYTES // 4:,}")
-    publish_file(path, lambda partial: _write(partial, stored, document), error=ModelError)
+    pairs = arrays.items() if isinstance(arrays, Mapping) else arrays
+    publish_file(path, lambda partial: _write(path, partial, kind, pairs, dict(metadata)), error=ModelError)
 
 
-def _write(path: Path, arrays: Mapping[str, np.ndarray], document: dict[str, Any]) -> None:
-    members: dict[str, Any] = {}
-    group = zarr.create_group(MemoryStore(members), attributes=document, zarr_format=3)
-    for name, array in arrays.items():
-        group.create_array(
-            name,
-            shape=array.shape,
-            dtype=array.dtype,
-            chunks=_chunk_shape(array.shape),
-            filters=None,
-            compressors=None,
-            serializer=BytesCodec(endian="little"),
-        )
+def _write(
+    path: Path, partial: Path, kind: str, arrays: Iterable[tuple[str, np.ndarray]], metadata: dict[str, Any]
+) -> None:
     # Not by zarr's own ZipStore, which writes the time into each member: equal content is to be equal bytes.
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+        kinds: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
+        checksums: dict[str, int] = {}
+        for name, array in arrays:
+            if not name.isidentifier() or not name.isascii():
+                raise ModelError(f"{path}: {name!r} cannot be the name of an array: it is not an identifier")
+            if array.dtype.name not in _DTYPES or array.ndim > MAX_DIMENSIONS:
+                raise ModelError(f"{path}: array {name!r} of {array.dtype}, {array.ndim} dimensions cannot be stored")
+            kinds[name] = array.shape, array.dtype
+            little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
+            checksums[name] = crc32c(little)
+            if array.size:
+                archive.writestr(_member(_chunk(name, array.ndim)), little.view(np.uint8).data)
+            del array, little  # before the next is made
+        members: dict[str, Any] = {}
+        document = {"format": kind, "format_version": FORMAT_VERSION, "checksums": checksums, "metadata": metadata}
+        group = zarr.create_group(MemoryStore(members), attributes=document, zarr_format=3)
+        for name, (shape, dtype) in kinds.items():
+            group.create_array(
+                name,
+                shape=shape,
+                dtype=dtype,
+                chunks=_chunk_shape(shape),
+                filters=None,
+                compressors=None,
+                serializer=BytesCodec(endian="little"),
+            )
         for key, value in members.items():
             archive.writestr(_member(key), value.to_bytes())
-        for name, array in arrays.items():
-            if array.size:
-                little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-                archive.writestr(_member(_chunk(name, array.ndim)), little.reshape(-1).view(np.uint8).data)
 
 
 def _member(name: str) -> zipfile.ZipInfo:
@@ -104,7 +112,9 @@ def _chunk(name: str, n_dimensions: int) -> str:
     return "/".join([name, "c"] + ["0"] * n_dimensions)
 
 
-def read_archive(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_archive(
+    path: str | Path, kind: str, names: Collection[str] | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read what `write_archive` wrote.
 
     Parameters
@@ -112,6 +122,8 @@ def read_archive(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], di
     path : str or Path
     kind : str
         What the file must be.
+    names : collection of str, optional
+        Read only those of these arrays that are there; the checksums of others are not verified.
 
     Returns
     -------
@@ -126,7 +138,7 @@ def read_archive(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], di
     """
     path = Path(path)
     try:
-        arrays, document = _read(path, kind)
+        return _read(path, kind, names)
     except ModelError:
         raise
     except FileNotFoundError as error:
@@ -139,7 +151,15 @@ def read_archive(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], di
         raise ModelError(
             f"{path}: cut short, altered, or not a {kind} file ({type(error).__name__}: {error})"
         ) from error
-    return arrays, document
+
+
+def contents_checksum(path: str | Path) -> int | None:
+    """Return the CRC-32C of an archive's table of contents, which holds those of its arrays; None if there is none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return crc32c(np.frombuffer(archive.read("zarr.json"), np.uint8))
+    except Exception:  # noqa: BLE001  whatever else it is
+        return None
 
 
 def is_archive(path: str | Path, kind: str) -> bool:
@@ -151,7 +171,7 @@ def is_archive(path: str | Path, kind: str) -> bool:
         return False
 
 
-def _read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _read(path: Path, kind: str, wanted: Collection[str] | None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     with zipfile.ZipFile(path) as archive:
         members = _checked_members(path, archive)
         document = _checked_document(path, kind, _json_member(path, archive, members, "zarr.json"))
@@ -165,7 +185,8 @@ def _read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]
     store = ZipStore(path, mode="r")
     try:
         group = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=False)
-        arrays = {name: np.asarray(group[name][...]) for name in names}  # type: ignore[index]
+        chosen = [name for name in names if wanted is None or name in wanted]
+        arrays = {name: np.asarray(group[name][...]) for name in chosen}  # type: ignore[index]
     finally:
         store.close()
     for name, array in arrays.items():

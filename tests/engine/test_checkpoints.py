@@ -277,8 +277,9 @@ def test_infinite_losses_are_kept(tmp_path):
         1, 0, [{"epoch": 1, "nll": float("inf"), "perplexity": float("nan"), "x": -float("inf")}], 0, 0.5
     )
     kept = Checkpoints(tmp_path)
-    kept.write("run", progress, learner.init(), None)
-    found, state, best = kept.latest("run", SdemState)
+    kept.write("run", progress, SdemState, 1, lambda _: learner.init(), None)
+    found, saved, best = kept.latest("run", SdemState, 1)
+    state = saved.block(0)
     assert best is None and found.history[0]["nll"] == np.inf and np.isnan(found.history[0]["perplexity"])
     assert found.history[0]["x"] == -np.inf and found[:2] == (1, 0)
     for a, b in zip(state, learner.init(), strict=True):

@@ -78,7 +78,8 @@ def publish(what: str, folder: Path, generation: int) -> None:
         write_archive(folder / "model", "sdem-model", {"a": np.full(1000, generation)}, {"generation": generation})
     else:
         state = LEARNER.init()._replace(t=float(generation))
-        Checkpoints(folder, keep=2).write("run", Progress(generation, 0, [], -1, 0.0), state, None)
+        progress = Progress(generation, 0, [], -1, 0.0)
+        Checkpoints(folder, keep=2).write("run", progress, type(state), 1, lambda _: state, None)
 
 
 def main(what: str, folder: Path) -> None:

@@ -1,0 +1,37 @@
+"""What a fitted model predicts with, made when it is first asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+
+class LazyParameters:
+    """Natural parameters of a learner's state: of a wide model they are as large as the state, and training needs none.
+
+    An object of its own, since predicting may not change the attributes of an estimator.
+
+    Parameters
+    ----------
+    learner : Learner
+    state : state
+    """
+
+    def __init__(self, learner: Any, state: Any) -> None:
+        self._learner, self._state = learner, state
+        self._value: Any = None
+
+    @property
+    def value(self) -> Any:
+        """The parameters: the same bits whatever the number of threads that BLAS has."""
+        if self._value is None:
+            with threadpool_limits(1, user_api="blas"):  # inverses of wide covariances come out otherwise with more
+                self._value = self._learner.parameters(self._state)
+        return self._value
+
+    def with_prior(self, log_prior: Any) -> LazyParameters:
+        """Return the same with another ln p(y)."""
+        other = LazyParameters(self._learner, self._state)
+        other._value = self.value._replace(log_prior=log_prior)
+        return other
