@@ -29,7 +29,8 @@ def from_checkpoint(executor: Executor, saved: Saved) -> list[Any]:
     seen = executor.everywhere(tasks.seen, saved)
     if not seen or not all(seen):
         return from_driver(executor, saved.n_blocks, saved.block)
-    return [executor.submit(tasks.saved_block, saved, b, affinity=b / saved.n_blocks) for b in range(saved.n_blocks)]
+    # Without affinity: where no worker is left, Dask would never run a task that asks for one of them.
+    return [executor.submit(tasks.saved_block, saved, b) for b in range(saved.n_blocks)]
 
 
 def from_driver(executor: Executor, n_blocks: int, get: Callable[[int], Any]) -> list[Any]:

@@ -85,6 +85,7 @@ class DaskExecutor:
 
     def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
+        self._client.sync(self._look)  # a worker lost since would be waited for
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self._workers)}.values()
         found: list[Any] = []
         for workers in (list(first), [worker for worker in self._workers if worker not in first]):

@@ -73,6 +73,17 @@ def test_several_workers_die_at_once(n_workers, n_victims, point, corpus, undist
 
 
 @pytest.mark.slow
+def test_all_workers_die_and_go_on_from_a_checkpoint(corpus, undisturbed, folder, tmp_path):
+    with local_cluster(2) as (_, client):
+        plan_faults(folder, "map 1 2 3", victims=["self", *pids(client)])
+        assert train_on(client, corpus, folder, tmp_path) == undisturbed
+    assert len(killed(folder)) == 2
+    counts = work(folder)
+    assert counts["map 1 2 3"] >= 2
+    assert counts["update 1 1"] == 1, "the state is read, not made again"
+
+
+@pytest.mark.slow
 def test_all_workers_die_and_there_is_no_checkpoint(corpus, undisturbed, folder):
     with local_cluster(2) as (_, client):
         before = pids(client)
