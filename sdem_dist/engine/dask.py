@@ -70,6 +70,7 @@ class DaskExecutor:
         self._workers: list[str] = []
         self._threads = 0
         self._events: list[Event] = []
+        self._disturbed = False
         self._asked = time.time()
         self._looked = self._peopled = time.monotonic()
         client.sync(self._look)
@@ -241,12 +242,18 @@ class DaskExecutor:
         """Ask the scheduler for its workers, which also shows that it is alive."""
         present = await self._answer(self._scheduler.ncores)
         self._looked = time.monotonic()
-        self._events += [WorkerLost(worker) for worker in self._workers if worker not in present]
+        lost = [worker for worker in self._workers if worker not in present]
+        self._events += [WorkerLost(worker) for worker in lost]
         self._events += [WorkerJoined(worker) for worker in present if worker not in self._workers]
         self._workers = _slots(self._workers, present)
         self._threads = sum(present.values())
-        if await self._answer(self._scheduler.ncores_running):
+        running = await self._answer(self._scheduler.ncores_running)
+        before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
+        if running:
             self._peopled = self._looked
+            if before or self._disturbed:
+                with suppress(ValueError):  # a scheduler that takes no functions
+                    await self._answer(partial(self._client.run_on_scheduler, _let_others_run, self._run))
         elif self._looked - self._peopled >= self._wait_for_workers:
             what = (
                 f"has had all of its {len(present)} workers paused, which Dask does to workers short of memory, for "
@@ -281,6 +288,17 @@ def _attempt(function: Callable[..., Any], *args: Any) -> Any:
 
 def _same_attempt(error: BaseException, known: BaseException | None) -> bool:
     return error is known or getattr(error, "attempt", error) == getattr(known, "attempt", known)
+
+
+def _let_others_run(run: str, dask_scheduler: Any) -> None:
+    """Free a run's tasks that wait for a worker which is lost or paused, though any other may run them.
+
+    Dask does not, where no worker at all was running when they became ready.
+    """
+    waiting = [ts for ts in dask_scheduler.unrunnable if run in str(ts.key) and ts.loose_restrictions]
+    for ts in waiting:
+        ts.worker_restrictions = None
+    dask_scheduler.transitions({ts.key: "processing" for ts in waiting}, f"let-others-run-{time.time()}")
 
 
 async def _within(start: Callable[[], Awaitable[Any]], seconds: float) -> Any:

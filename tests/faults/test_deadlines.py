@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 from faults import work
-from faults.clusters import is_end_of, model, wait_until
+from faults.clusters import is_end_of, local_cluster, model, wait_until
 
 from sdem_dist import ClusterError
 from sdem_dist.cluster import connected
@@ -115,3 +115,33 @@ def test_workers_that_are_all_paused_end_the_run(corpus, monkeypatch):
         client.run(pause)
         with pytest.raises(ClusterError, match="paused"):
             model().fit(corpus, client=client)
+
+
+def set_paused(paused: bool, dask_worker) -> None:
+    """Pause a worker, or let it go on, as its memory would; after that its memory decides nothing."""
+    from distributed.core import Status
+
+    dask_worker.memory_manager.memory_pause_fraction = False
+    dask_worker.status = Status.paused if paused else Status.running
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_what_asked_for_a_worker_that_is_lost_or_paused_runs_elsewhere(lost, monkeypatch):
+    monkeypatch.setattr(dask, "PULSE", 0.1)
+    with local_cluster(2) as (cluster, client):
+        executor = dask.DaskExecutor(client)
+        state = executor.put(1)
+        for place in (0.0, 0.5):  # both have it
+            assert executor.result(executor.submit(work.repeat, state, affinity=place)) == 1
+        asked, other = executor._workers
+        client.run(set_paused, True)
+        wait_until(lambda: not client.cluster.scheduler.running, "both are paused")
+        waiting = executor.submit(work.repeat, state, affinity=0.0)
+        scheduler = cluster.scheduler
+        wait_until(lambda: waiting.key in {task.key for task in scheduler.unrunnable}, "the task waits")
+        if lost:
+            os.kill(client.run(os.getpid, workers=[asked])[asked], signal.SIGKILL)
+            wait_until(lambda: asked not in scheduler.workers, "it is lost")
+        client.run(set_paused, False, workers=[other])
+        assert executor.result(waiting) == 1
+        assert asked not in {worker.address for worker in scheduler.tasks[waiting.key].who_has}

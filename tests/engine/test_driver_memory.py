@@ -1,0 +1,212 @@
+"""The driver never holds two dense copies of a model: at checkpoints one block, in the end the one it returns."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
+import cloudpickle
+import numpy as np
+import pytest
+from reference.random_documents import random_counts
+from reference.trained_bits import bits
+
+from sdem_dist import MultinomialNB, write_corpus
+from sdem_dist.engine import anchors
+from sdem_dist.engine.checkpoint import Checkpoints, Progress
+from sdem_dist.engine.events import CheckpointWritten
+from sdem_dist.engine.executor import InProcess
+from sdem_dist.errors import ModelError
+from sdem_dist.estimators import fitting
+from sdem_dist.learners.word_counts import SdemState
+
+N_WORDS, N_BLOCKS = 64, 8
+X, Y = random_counts(200, N_WORDS, 3, seed=3)
+
+
+class Elsewhere(InProcess):
+    """Workers that share no memory with the driver: what it is sent is a copy, counted while it is alive."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.n_remembered = self.alive = self.most = 0
+
+    def submit(self, function, *args, affinity=None):
+        self.n_remembered += 1
+        return super().submit(function, *args, affinity=affinity)
+
+    def result(self, handle):
+        value = copy.deepcopy(super().result(handle))
+        if isinstance(getattr(value, "value", None), SdemState):
+            words = value.value.words
+            self.alive += len(words)
+            self.most = max(self.most, self.alive)
+            weakref.finalize(words, self._dead, len(words))
+        return value
+
+    def _dead(self, n_words: int) -> None:
+        self.alive -= n_words
+
+
+def fitted(n_blocks=N_BLOCKS, **more) -> MultinomialNB:
+    settings = {name: more.pop(name) for name in ("patience", "evaluate_every", "n_jobs") if name in more}
+    model = MultinomialNB(n_epochs=4, n_lanes=4, rounds_per_epoch=2, n_blocks=n_blocks, **settings)
+    return model.fit(X, Y, **more)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch) -> Elsewhere:
+    executor = Elsewhere()
+    monkeypatch.setattr(fitting, "InProcess", lambda *_: executor)
+    return executor
+
+
+@pytest.mark.parametrize("patience", [None, 1])
+def test_one_block_at_a_time(elsewhere, patience, tmp_path):
+    more = {} if patience is None else {"patience": patience, "validation": (X[:50], Y[:50])}
+    straight = bits(fitted(**more))
+    elsewhere.most = 0
+    assert bits(fitted(checkpoint=tmp_path, checkpoint_rounds=1, **more)) == straight
+    assert elsewhere.most == N_WORDS // N_BLOCKS
+    assert elsewhere.alive == 0
+
+
+def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
+    from sdem_dist.engine.rounds import Flight
+
+    left = []
+    take = Flight.take
+
+    def watched(flight):
+        blocks = flight.blocks
+        result = elsewhere.result
+        monkeypatch.setattr(elsewhere, "result", lambda h: left.append(sum(b is not None for b in blocks)) or result(h))
+        return take(flight)
+
+    monkeypatch.setattr(Flight, "take", watched)
+    fitted()
+    assert left == list(range(N_BLOCKS - 1, -1, -1))
+
+
+def test_parameters_are_made_when_asked_for(monkeypatch):
+    from sdem_dist.learners.sdem import Sdem
+
+    asked = []
+    parameters = Sdem.parameters
+    monkeypatch.setattr(Sdem, "parameters", lambda *args: asked.append(len(args)) or parameters(*args))
+    model = fitted(evaluate_every=0)
+    assert not asked
+    predicted = model.predict(X)
+    np.testing.assert_array_equal(model.predict(X), predicted)
+    assert asked == [2], "once, of all words"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("driver") / "corpus", *random_counts(200, 20_000, 3, seed=3))
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("n_blocks", [1, 4])
+def test_no_task_carries_the_model(client, corpus, n_blocks, tmp_path):
+    scheduler, largest = client.cluster.scheduler, []
+
+    def look(event):
+        if isinstance(event, CheckpointWritten):
+            largest.append(max(len(cloudpickle.dumps(task.run_spec)) for task in scheduler.tasks.values()))
+
+    model = MultinomialNB(n_epochs=3, n_lanes=4, rounds_per_epoch=2, n_blocks=n_blocks)
+    model.fit(corpus, client=client, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[look])
+    assert len(largest) == 6
+    assert max(largest) < 10_000 < model._state.words.nbytes / 40
+
+
+def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
+    state = MultinomialNB(n_epochs=1).fit(X, Y)._state
+    kept = Checkpoints(tmp_path / "run")
+    found = [
+        kept.write("run", Progress(epoch, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None) for epoch in (1, 2)
+    ]
+    assert found[0].seen and found[1].seen
+    Path(found[1].path).rename(found[0].path)
+    assert not found[0].seen, "another file has its name"
+    with pytest.raises(ModelError, match="every worker sees the same files"):
+        found[0].block(0)
+    assert not found[1].seen
+    with pytest.raises(FileNotFoundError):
+        found[1].block(0)
+
+
+@pytest.mark.parametrize("there", ["nothing", "another file"])
+def test_where_workers_do_not_see_the_folder_the_driver_sends_blocks(there, corpus, tmp_path, monkeypatch):
+    from faults.clusters import local_cluster
+
+    sent = []
+    from_driver = anchors.from_driver
+    monkeypatch.setattr(anchors, "from_driver", lambda *args: sent.append(args[1]) or from_driver(*args))
+    settings = {"n_epochs": 2, "n_lanes": 4, "rounds_per_epoch": 2, "n_blocks": 3}
+    folder = "/proc/self/cwd/run"  # another one for each process
+    for process in ("driver", "worker"):
+        (tmp_path / process).mkdir()
+    monkeypatch.chdir(tmp_path / "worker")
+    if there == "another file":
+        MultinomialNB(**settings, alpha=3.0).fit(corpus, checkpoint="run")
+    with local_cluster(2) as (_, client):
+        monkeypatch.chdir(tmp_path / "driver")
+        away = MultinomialNB(**settings).fit(corpus, client=client, checkpoint=folder)
+        assert sent == [3, 3]
+        here = MultinomialNB(**settings).fit(corpus, client=client, checkpoint=str(tmp_path / "seen"))
+        assert sent == [3, 3], "seen by all"
+    assert bits(away) == bits(here) == bits(MultinomialNB(**settings).fit(corpus))
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+def peak():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
+
+def main(path, kept):
+    from sdem_dist import MultinomialNB, open_corpus
+    from sdem_dist.cluster import connected
+    from sdem_dist.engine.events import CheckpointWritten
+
+    corpus, found = open_corpus(path), []
+    model = MultinomialNB(n_epochs=2, rounds_per_epoch=2, n_lanes=8, n_blocks=8, evaluate_every=0)
+    with connected(n_workers=1) as client:
+        before = peak()
+        listen = lambda event: found.append(peak()) if isinstance(event, CheckpointWritten) else None
+        model.fit(corpus, client=client, checkpoint=kept, checkpoint_rounds=1, callbacks=[listen])
+    print(model._state.words.nbytes, found[-1] - before, peak() - before)
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+"""
+
+
+def test_memory_of_a_driver(tmp_path):
+    X, _ = random_counts(100, 200_000, 2, seed=1)
+    corpus = write_corpus(tmp_path / "corpus", X, np.arange(100))
+    (tmp_path / "driver.py").write_text(SCRIPT)
+    ended = subprocess.run(
+        [sys.executable, str(tmp_path / "driver.py"), str(corpus.path), str(tmp_path / "kept")],
+        capture_output=True, text=True, timeout=200, check=True,
+    )  # fmt: skip
+    state, checkpoints, in_all = map(int, ended.stdout.split())
+    assert state == 160_000_000
+    assert checkpoints < 0.6 * state
+    assert state < in_all < 1.6 * state
