@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.estimators import inputs
 from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.labels import checked_labels
 from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.validated import refuse_missing_labels
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
@@ -71,7 +71,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
                 raise ValueError("a corpus has no sample weights: leave sample_weight at None")
             return self.evaluate(X, y)["accuracy"]
         if y is not None:
-            refuse_missing_labels(self, np.asarray(y, object))
+            checked_labels(self, y)
         return float(super().score(X, y, sample_weight))
 
 

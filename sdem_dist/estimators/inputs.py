@@ -17,8 +17,9 @@ from sdem_dist.corpus.layout import DENSE, SPARSE
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
+from sdem_dist.estimators.labels import checked_labels
 from sdem_dist.estimators.matching import check_compatible, some
-from sdem_dist.estimators.validated import refuse_missing_labels, validated
+from sdem_dist.estimators.validated import validated
 
 
 @dataclass(frozen=True)
@@ -175,9 +176,8 @@ def matrix_and_labels(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[A
         y = y.compute()
     if not estimator._sparse:
         X = estimator._encoded(X, reset=reset)
-    X, y = validated(estimator, X, y, **_accepted(estimator), reset=reset)
-    refuse_missing_labels(estimator, y)
-    check_classification_targets(y)
+    X, y = validated(estimator, X, checked_labels(estimator, y), **_accepted(estimator), reset=reset)
+    check_classification_targets(y[_is_labelled(estimator, y)])
     return (non_negative_csr(estimator, X) if estimator._sparse else estimator._checked(X)), y
 
 
@@ -242,6 +242,11 @@ def prediction_documents(estimator: Any, X: Any) -> Any:
     return Documents(data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), X.shape[1])
 
 
+def _is_labelled(estimator: Any, y: np.ndarray) -> np.ndarray:
+    unlabelled = getattr(estimator, "unlabelled", None)
+    return np.ones(len(y), bool) if unlabelled is None else np.asarray(y != unlabelled)
+
+
 def _memory_source(
     estimator: Any,
     X: Any,
@@ -250,9 +255,7 @@ def _memory_source(
     sample_weight: Any,
     shuffle: bool = True,
 ) -> Source:
-    labelled = np.ones(len(y), bool)
-    if getattr(estimator, "unlabelled", None) is not None:
-        labelled = y != estimator.unlabelled
+    labelled = _is_labelled(estimator, y)
     found = np.unique(y[labelled])
     if classes is None:
         classes = found

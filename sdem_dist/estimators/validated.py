@@ -1,4 +1,4 @@
-"""scikit-learn's validation of what is in memory, with advice where people hand over texts or leave labels out."""
+"""scikit-learn's validation of what is in memory, with advice where people hand over texts."""
 
 from __future__ import annotations
 
@@ -47,19 +47,6 @@ def _advice(estimator: Any, training: bool) -> str:
     if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
         return "vectorize it as the training documents were"
     return "pass what this model's vectorize(X) makes of it"
-
-
-def refuse_missing_labels(estimator: Any, y: np.ndarray) -> None:
-    """Raise ValueError where a label is None."""
-    if y.dtype.kind != "O" or (at := next((i for i, v in enumerate(y) if v is None), None)) is None:
-        return
-    advice = f"leave such documents out: {type(estimator).__name__} takes labelled ones only"
-    if hasattr(estimator, "unlabelled"):
-        own = "" if any(isinstance(v, str) for v in y) else -1
-        advice = f"give such documents a label of their own and name it, such as unlabelled={own!r}, with loss='nll'"
-        if estimator.unlabelled is not None:
-            advice = f"documents without a label have the one that unlabelled names, {estimator.unlabelled!r}"
-    raise ValueError(f"y has no label at position {at} (from 0) but None: {advice}")
 
 
 def refuse_targets_of_text(y: Any) -> None:

@@ -133,6 +133,34 @@ def test_a_label_that_is_none_is_named(estimator, y, advice):
             estimator.fit(X, labels)
 
 
+@pytest.mark.parametrize("missing", [float("nan"), pd.NA, np.nan])
+def test_a_label_that_is_missing_is_no_class(missing):
+    for labels in (["a", missing, "b", "b"], pd.Series(["a", missing, "b", "b"]), np.array([1, missing, 2, 2], object)):
+        with pytest.raises(ValueError, match=r"no label at position 1 \(from 0\) but (nan|<NA>): give such"):
+            MultinomialNB().fit(X, labels)
+
+
+def test_texts_are_not_mixed_with_what_would_become_a_text():
+    with pytest.raises(ValueError, match=r"y mixes texts with others, first -1 at position 2 .* or name what stands for"):
+        MultinomialNB().fit(X, ["a", "b", -1, "b"])
+    with pytest.raises(ValueError, match=r"y mixes texts with others, first 3 at position 3"):
+        MultinomialNB(loss="nll", unlabelled=-1).fit(X, ["a", "b", -1, 3])
+    with pytest.raises(ValueError, match=r"y mixes texts with others.*make all of one kind$"):
+        LDAClassifier().fit(X, ["a", "b", 1, "b"])
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series])
+def test_a_number_may_stand_for_no_label_among_texts(kind):
+    y = ["a", "b", -1, "b"]
+    y = np.array(y, object) if kind is np.array else kind(y)
+    model = MultinomialNB(loss="nll", unlabelled=-1).fit(X, y)
+    assert model.classes_.tolist() == ["a", "b"]
+    texts = MultinomialNB(loss="nll", unlabelled="").fit(X, ["a", "b", "", "b"])
+    np.testing.assert_array_equal(model.feature_log_prob_, texts.feature_log_prob_)
+    all_known = MultinomialNB(loss="nll", unlabelled=-1).fit(X, ["a", "b", "a", "b"])
+    assert all_known.classes_.tolist() == ["a", "b"]
+
+
 def test_nor_are_documents_scored_by_labels_that_are_none(model):
     for method in (model.score, model.evaluate, lambda *xy: model.partial_fit(*xy)):
         with pytest.raises(ValueError, match=r"position 1 \(from 0\) but None"):
