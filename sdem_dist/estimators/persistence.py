@@ -150,7 +150,6 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata.get("damaged_shards", [])
     estimator._take(learner, state)
-    _ = estimator._parameters  # which fails if they do not fit together
     if "extra" in metadata:
         estimator._take_extra(metadata["extra"])
     return estimator
