@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import threadpool_limits
+
+_limiting = Lock()
+"""The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early,
+and the other for good to what the first had made of it."""
 
 
 class LazyParameters:
@@ -26,8 +31,10 @@ class LazyParameters:
     def value(self) -> Any:
         """The parameters: the same bits whatever the number of threads that BLAS has."""
         if self._value is None:
-            with threadpool_limits(1, user_api="blas"):  # inverses of wide covariances come out otherwise with more
-                self._value = self._learner.parameters(self._state)
+            # Inverses of wide covariances come out otherwise with more threads.
+            with _limiting, threadpool_limits(1, user_api="blas"):
+                if self._value is None:
+                    self._value = self._learner.parameters(self._state)
         return self._value
 
     def with_prior(self, log_prior: Any) -> LazyParameters:
