@@ -176,7 +176,9 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path)
         executor.wait(handle)
     assert [type(event) for event in executor.noticed()] == [TaskRetried] * (TRIES - 1)
     away.rename(saved.path)
-    np.testing.assert_array_equal(executor.result(executor.submit(tasks.saved_block, saved, 0)).value.words, state.words)
+    np.testing.assert_array_equal(
+        executor.result(executor.submit(tasks.saved_block, saved, 0)).value.words, state.words
+    )
 
 
 @pytest.mark.parametrize("there", ["nothing", "another file"])

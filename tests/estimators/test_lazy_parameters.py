@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import threading
 
+import cloudpickle
 import numpy as np
 from reference.random_documents import random_counts
 
@@ -44,9 +44,14 @@ def test_one_thread_at_a_time_limits_blas():
     assert learner.begun == 2, "each model's once"
 
 
+def sent(model: MultinomialNB) -> MultinomialNB:
+    """Return what another process gets."""
+    return cloudpickle.loads(cloudpickle.dumps(model))
+
+
 def test_copies_of_a_model_that_was_not_asked():
     model = MultinomialNB(n_epochs=1).fit(X, Y)
-    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)]
+    copies = [sent(model), copy.deepcopy(model), copy.copy(model)]
     expected = model.predict_proba(X)
-    for other in [*copies, pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]:
+    for other in [*copies, sent(model), copy.deepcopy(model)]:
         np.testing.assert_array_equal(other.predict_proba(X), expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -220,9 +222,11 @@ def test_a_first_call_that_failed_leaves_nothing_to_go_on_from(first, monkeypatc
     from sdem_dist.engine import tasks
 
     model = MultinomialNB(n_jobs=1)
-    with monkeypatch.context() as broken, pytest.raises(ZeroDivisionError):
+    call = {"fit": model.fit, "partial_fit": partial(model.partial_fit, classes=[0, 1, 2])}[first]
+    with monkeypatch.context() as broken:
         broken.setattr(tasks, "update", lambda *_: 1 / 0)
-        model.fit(X, Y) if first == "fit" else model.partial_fit(X, Y, classes=[0, 1, 2])
+        with pytest.raises(ZeroDivisionError):
+            call(X, Y)
     with pytest.raises(ValueError, match="classes must be passed"):
         model.partial_fit(X, Y)
     model.partial_fit(X[:, :10], Y, classes=[0, 1, 2])
