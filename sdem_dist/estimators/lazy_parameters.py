@@ -21,10 +21,16 @@ class LazyParameters:
     ----------
     learner : Learner
     state : state
+
+    Attributes
+    ----------
+    log_prior : ndarray or None
+        What `with_prior` was given: the state does not know it.
     """
 
     def __init__(self, learner: Any, state: Any) -> None:
         self._learner, self._state = learner, state
+        self.log_prior: Any = None
         self._value: Any = None
 
     @property
@@ -40,5 +46,5 @@ class LazyParameters:
     def with_prior(self, log_prior: Any) -> LazyParameters:
         """Return the same with another ln p(y)."""
         other = LazyParameters(self._learner, self._state)
-        other._value = self.value._replace(log_prior=log_prior)
+        other.log_prior, other._value = log_prior, self.value._replace(log_prior=log_prior)
         return other
