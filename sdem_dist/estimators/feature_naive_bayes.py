@@ -261,7 +261,8 @@ class FeatureNB(SdemClassifier):
         if self.loss not in ("nll", Nll()):
             known = np.flatnonzero(old)
             log_prior = np.full(len(old), -np.inf)
-            log_prior[known] = self._parameters.log_prior[known] + shares[known] - np.log(old[known])
+            trained = self._lazy_parameters.trained.value.log_prior
+            log_prior[known] = trained[known] + shares[known] - np.log(old[known])
         new = copy.copy(self)
         new._lazy_parameters = self._lazy_parameters.with_prior(log_prior - logsumexp(log_prior))
         return new
@@ -269,8 +270,9 @@ class FeatureNB(SdemClassifier):
     def _extra(self) -> dict[str, Any]:
         """Return what a model file holds beside arrays and settings."""
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
-        moved = {} if (prior := self._lazy_parameters.log_prior) is None else {"log_prior": prior.tolist()}
-        return {"class_count": self.class_count_.tolist(), "categories": categories, **moved}
+        moved = self._lazy_parameters.trained is not self._lazy_parameters
+        prior = {"log_prior": self._parameters.log_prior.tolist()} if moved else {}
+        return {"class_count": self.class_count_.tolist(), "categories": categories, **prior}
 
     def _take_extra(self, extra: Any) -> None:
         """Take back what `_extra` returned."""

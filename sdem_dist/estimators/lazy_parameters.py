@@ -21,16 +21,11 @@ class LazyParameters:
     ----------
     learner : Learner
     state : state
-
-    Attributes
-    ----------
-    log_prior : ndarray or None
-        What `with_prior` was given: the state does not know it.
     """
 
     def __init__(self, learner: Any, state: Any) -> None:
         self._learner, self._state = learner, state
-        self.log_prior: Any = None
+        self._origin: LazyParameters | None = None
         self._value: Any = None
 
     @property
@@ -43,8 +38,14 @@ class LazyParameters:
                     self._value = self._learner.parameters(self._state)
         return self._value
 
+    @property
+    def trained(self) -> LazyParameters:
+        """Those of the state: these, or what `with_prior` moved away from."""
+        # Not an attribute: a wide model in a cycle would wait for the garbage collector.
+        return self if self._origin is None else self._origin
+
     def with_prior(self, log_prior: Any) -> LazyParameters:
         """Return the same with another ln p(y)."""
         other = LazyParameters(self._learner, self._state)
-        other.log_prior, other._value = log_prior, self.value._replace(log_prior=log_prior)
+        other._origin, other._value = self.trained, self.value._replace(log_prior=log_prior)
         return other
