@@ -21,6 +21,7 @@ from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.numbers import from_json, to_json
 
 KIND = "sdem-checkpoint"
+SEEN_BY_ALL = "keep checkpoints where every worker sees the same files, or none"
 _NAME = re.compile(r"checkpoint-(\d{6})-(\d{6})\.sdem")
 
 
@@ -65,17 +66,18 @@ class Saved(NamedTuple):
         """
         prefix = _prefix(number, self.n_blocks)
         try:
-            if contents_checksum(self.path) != self.contents and Path(self.path).exists():
+            if contents_checksum(self.path) not in (self.contents, None):  # of None, reading says why
                 raise ModelError(
-                    f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: keep checkpoints "
-                    "where every worker sees the same files, or none"
+                    f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SEEN_BY_ALL}"
                 )
             arrays, _ = read_archive(self.path, KIND, [f"{prefix}_{name}" for name in self.state_type._fields])
             return _restored(self.state_type, arrays, prefix)
         except ModelError as error:
-            if isinstance(error.__cause__, OSError):
-                raise error.__cause__ from None
-            raise
+            if not isinstance(cause := error.__cause__, OSError):
+                raise
+            # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
+            what = f"{cause.strerror or cause}, as {socket.gethostname()} sees it ({SEEN_BY_ALL})"
+            raise OSError(cause.errno, what, self.path) from None
         except (KeyError, TypeError) as error:
             raise _unfit(self.path, error) from error
 

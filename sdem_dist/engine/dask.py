@@ -89,14 +89,16 @@ class DaskExecutor:
         self._client.sync(self._look)  # a worker lost since would be waited for
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self._workers)}.values()
         found: list[Any] = []
-        for workers in (list(first), [worker for worker in self._workers if worker not in first]):
-            if workers:
+        for chosen in (list(first), [worker for worker in self._workers if worker not in first]):
+            while workers := [worker for worker in chosen if worker in self._workers]:
                 # A worker lost meanwhile compiles when it is back; what else fails here fails in a task, which says more.
                 run = partial(self._client.run, function, *args, workers=workers, on_error="ignore", asynchronous=True)
-                answers = self._client.sync(self._while_alive, partial(_within, run, EVERYWHERE))
-                if answers is None:
+                answers = self._client.sync(self._while_alive, partial(self._answers, run, workers))
+                if answers is not None:
+                    found += answers.values()
+                    break
+                if all(worker in self._workers for worker in workers):
                     return []
-                found += answers.values()
         return found
 
     def noticed(self) -> list[Event]:
@@ -233,6 +235,16 @@ class DaskExecutor:
         finally:
             work.cancel()
 
+    async def _answers(self, run: Callable[[], Awaitable[Any]], workers: list[str]) -> Any:
+        """Return what workers answer; None if one does not in time, or is lost: Dask would go on calling it for 30 s."""
+        answers, deadline = asyncio.ensure_future(run()), time.monotonic() + EVERYWHERE
+        try:
+            while not answers.done() and time.monotonic() < deadline and set(workers) <= set(self._workers):
+                await asyncio.wait({answers}, timeout=PULSE / 4)
+            return answers.result() if answers.done() else None
+        finally:
+            answers.cancel()
+
     async def _first_worker(self) -> None:
         while not self._workers:
             await asyncio.sleep(min(PULSE, self._wait_for_workers / 4))
@@ -299,11 +311,6 @@ def _let_others_run(run: str, dask_scheduler: Any) -> None:
     for ts in waiting:
         ts.worker_restrictions = None
     dask_scheduler.transitions({ts.key: "processing" for ts in waiting}, f"let-others-run-{time.time()}")
-
-
-async def _within(start: Callable[[], Awaitable[Any]], seconds: float) -> Any:
-    with suppress(TimeoutError):
-        return await asyncio.wait_for(start(), seconds)
 
 
 def _identity(value: Any) -> Any:

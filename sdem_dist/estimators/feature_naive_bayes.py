@@ -261,7 +261,8 @@ class FeatureNB(SdemClassifier):
         if self.loss not in ("nll", Nll()):
             known = np.flatnonzero(old)
             log_prior = np.full(len(old), -np.inf)
-            log_prior[known] = self._parameters.log_prior[known] + shares[known] - np.log(old[known])
+            trained = self._lazy_parameters.trained.value.log_prior
+            log_prior[known] = trained[known] + shares[known] - np.log(old[known])
         new = copy.copy(self)
         new._lazy_parameters = self._lazy_parameters.with_prior(log_prior - logsumexp(log_prior))
         return new
@@ -269,7 +270,9 @@ class FeatureNB(SdemClassifier):
     def _extra(self) -> dict[str, Any]:
         """Return what a model file holds beside arrays and settings."""
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
-        return {"class_count": self.class_count_.tolist(), "categories": categories}
+        moved = self._lazy_parameters.trained is not self._lazy_parameters
+        prior = {"log_prior": self._parameters.log_prior.tolist()} if moved else {}
+        return {"class_count": self.class_count_.tolist(), "categories": categories, **prior}
 
     def _take_extra(self, extra: Any) -> None:
         """Take back what `_extra` returned."""
@@ -278,6 +281,11 @@ class FeatureNB(SdemClassifier):
         if len(self.class_count_) != len(self.classes_):
             raise ValueError("the counts of the classes do not match the classes")
         self.categories_ = {int(i): np.array(c) for i, c in items["categories"]}
+        if "log_prior" in items:  # of `with_class_prior`
+            log_prior = np.array(items["log_prior"], np.float64)
+            if log_prior.shape != self.class_count_.shape or np.isnan(log_prior).any():
+                raise ValueError("the class prior does not match the classes")
+            self._lazy_parameters = self._lazy_parameters.with_prior(log_prior)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -184,12 +184,12 @@ class MultinomialNB(SdemClassifier):
         -------
         self
         """
-        first = not hasattr(self, "classes_")
+        first = not hasattr(self, "_state")  # a first call that failed leaves classes_ behind
         source = inputs.partial_source(self, X, y, classes, sample_weight, first)
         if first:
             self.history_, self.n_iter_ = [], 0
             self._describe(source)
-        state = self._state if hasattr(self, "_state") else settings.learner(self, source).init()
+        state = settings.learner(self, source).init() if first else self._state
         learner = settings.learner(self, source, n_documents=state.t + source.weight)
         self._take(learner, one_pass(self, learner, source, state))
         self.n_iter_ += 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import errno
 import subprocess
 import sys
 import weakref
 from pathlib import Path
+from unittest.mock import Mock
 
 import cloudpickle
 import numpy as np
@@ -15,7 +17,7 @@ from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
 from sdem_dist import MultinomialNB, write_corpus
-from sdem_dist.engine import anchors
+from sdem_dist.engine import anchors, tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
@@ -146,8 +148,37 @@ def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
     with pytest.raises(ModelError, match="every worker sees the same files"):
         found[0].block(0)
     assert not found[1].seen
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="every worker sees the same files"):
         found[1].block(0)
+
+
+def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path, monkeypatch):
+    from sdem_dist.storage import archive
+
+    state = MultinomialNB(n_epochs=1).fit(X, Y)._state
+    saved = Checkpoints(tmp_path).write("run", Progress(1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
+    monkeypatch.setattr(archive.zipfile, "ZipFile", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    assert not saved.seen
+    with pytest.raises(OSError, match="Input/output error, as .* sees it"):
+        saved.block(0)
+
+
+def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path):
+    from sdem_dist.engine.dask import TRIES, DaskExecutor
+    from sdem_dist.engine.events import TaskRetried
+
+    executor, state = DaskExecutor(client), MultinomialNB(n_epochs=1).fit(X, Y)._state
+    saved = Checkpoints(tmp_path).write("run", Progress(1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
+    away = Path(saved.path).rename(tmp_path / "away")
+    executor.noticed()
+    handle = executor.submit(tasks.saved_block, saved, 0)
+    with pytest.raises(FileNotFoundError, match="every worker sees the same files"):
+        executor.wait(handle)
+    assert [type(event) for event in executor.noticed()] == [TaskRetried] * (TRIES - 1)
+    away.rename(saved.path)
+    np.testing.assert_array_equal(
+        executor.result(executor.submit(tasks.saved_block, saved, 0)).value.words, state.words
+    )
 
 
 @pytest.mark.parametrize("there", ["nothing", "another file"])

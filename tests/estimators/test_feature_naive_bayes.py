@@ -255,6 +255,22 @@ def test_saved_and_loaded(estimator, tmp_path):
     )
 
 
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+def test_another_class_prior_is_saved(loss, tmp_path):
+    moved = GaussianNB(loss=loss, n_epochs=3).fit(IRIS, SPECIES).with_class_prior([0.3, 0.7, 0.0])
+    moved.save(tmp_path / "moved.model")
+    again = load_model(tmp_path / "moved.model")
+    np.testing.assert_array_equal(again.class_log_prior_, moved.class_log_prior_)
+    np.testing.assert_array_equal(again.predict_proba(IRIS), moved.predict_proba(IRIS))
+
+
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+def test_class_priors_take_the_place_of_each_other(loss):
+    model = GaussianNB(loss=loss, n_epochs=3).fit(IRIS, SPECIES)
+    back = model.with_class_prior([0.9, 0.1, 0.0]).with_class_prior([1 / 3, 1 / 3, 1 / 3])
+    np.testing.assert_allclose(back.predict_proba(IRIS), model.predict_proba(IRIS), rtol=1e-9)
+
+
 @pytest.mark.parametrize("around", [OneVsRestClassifier, OneVsOneClassifier])
 def test_one_against_all_and_all_against_all(around):
     assert around(GaussianNB(n_epochs=10)).fit(IRIS, SPECIES).score(IRIS, SPECIES) > 0.95

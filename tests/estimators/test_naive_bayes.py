@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.random_documents import random_counts
+from reference.trained_bits import bits
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -212,6 +215,23 @@ def test_partial_fit_after_fit_changes_the_model(average):
     model.partial_fit(X_NEW, Y_NEW)
     assert not np.allclose(model.feature_log_prob_, before)
     np.testing.assert_allclose(np.exp(model.feature_log_prob_).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_a_first_call_that_failed_leaves_nothing_to_go_on_from(first, monkeypatch):
+    from sdem_dist.engine import tasks
+
+    model = MultinomialNB(n_jobs=1)
+    call = {"fit": model.fit, "partial_fit": partial(model.partial_fit, classes=[0, 1, 2])}[first]
+    with monkeypatch.context() as broken:
+        broken.setattr(tasks, "update", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            call(X, Y)
+    with pytest.raises(ValueError, match="classes must be passed"):
+        model.partial_fit(X, Y)
+    model.partial_fit(X[:, :10], Y, classes=[0, 1, 2])
+    assert model.n_iter_ == 1
+    assert bits(model) == bits(MultinomialNB().partial_fit(X[:, :10], Y, classes=[0, 1, 2]))
 
 
 def test_partial_fit_says_what_is_wrong():

@@ -145,3 +145,12 @@ def test_what_asked_for_a_worker_that_is_lost_or_paused_runs_elsewhere(lost, mon
         client.run(set_paused, False, workers=[other])
         assert executor.result(waiting) == 1
         assert asked not in {worker.address for worker in scheduler.tasks[waiting.key].who_has}
+
+
+def test_what_every_worker_is_asked_does_not_wait_for_one_that_is_lost(monkeypatch):
+    monkeypatch.setattr(dask, "PULSE", 1.0)
+    monkeypatch.setattr(dask, "EVERYWHERE", 15.0)  # Dask itself calls a lost worker for 30 s
+    with local_cluster(2) as (_, client):
+        executor = dask.DaskExecutor(client)
+        other = client.run(os.getpid)[executor._workers[1]]
+        assert executor.everywhere(work.kill, other) == ["killed"], "the first does it, and then the second is dead"

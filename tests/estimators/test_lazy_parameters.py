@@ -1,0 +1,57 @@
+"""Parameters made when they are asked for: once, by one thread, also in copies of a model that has not been asked."""
+
+from __future__ import annotations
+
+import copy
+import threading
+
+import cloudpickle
+import numpy as np
+from reference.random_documents import random_counts
+
+from sdem_dist import MultinomialNB
+from sdem_dist.estimators.lazy_parameters import LazyParameters
+
+X, Y = random_counts(60, 20, 3, seed=5)
+
+
+class Slow:
+    """A learner whose parameters take until another thread begins with them, too, or gives up."""
+
+    def __init__(self) -> None:
+        self.begun, self.inside, self.most = 0, 0, 0
+        self.second = threading.Event()
+
+    def parameters(self, state: float) -> float:
+        self.begun, self.inside = self.begun + 1, self.inside + 1
+        self.most = max(self.most, self.inside)
+        if self.inside == 2:
+            self.second.set()
+        self.second.wait(0.5)
+        self.inside -= 1
+        return state
+
+
+def test_one_thread_at_a_time_limits_blas():
+    learner = Slow()
+    models = [LazyParameters(learner, 1.0), LazyParameters(learner, 2.0)]
+    threads = [threading.Thread(target=lambda m=m: m.value) for m in [*models, models[0]]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert learner.most == 1, "or the first would restore what the second needs, and the second restore the limit"
+    assert learner.begun == 2, "each model's once"
+
+
+def sent(model: MultinomialNB) -> MultinomialNB:
+    """Return what another process gets."""
+    return cloudpickle.loads(cloudpickle.dumps(model))  # noqa: TID251  as joblib and Dask do
+
+
+def test_copies_of_a_model_that_was_not_asked():
+    model = MultinomialNB(n_epochs=1).fit(X, Y)
+    copies = [sent(model), copy.deepcopy(model), copy.copy(model)]
+    expected = model.predict_proba(X)
+    for other in [*copies, sent(model), copy.deepcopy(model)]:
+        np.testing.assert_array_equal(other.predict_proba(X), expected)
