@@ -130,6 +130,16 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(made, tmp
     assert f"kept: epoch {kept['epoch']}" in shown and "last epoch" not in shown
 
 
+def test_a_warning_is_words_and_no_code(made, tmp_path):
+    damaged = tmp_path / "docs.zarr"
+    options = ("--held-out", "0.25", "--jobs", "1", "--shard-documents", "20")
+    ok("ingest", str(made / "docs.tsv"), str(damaged), *options)
+    next((damaged / "shards").glob("*1/indices/c/0")).unlink()
+    result = run("train", str(damaged), str(tmp_path / "m"), "--epochs", "1", "--quiet", "--skip-damaged")
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"Warning: {damaged}: 1 of") and "train.py" not in result.stderr
+
+
 def test_train_shows_progress_on_standard_error_only(made, tmp_path):
     result = run("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "2")
     assert "epoch 1" in result.stderr and "epoch 2" in result.stderr
