@@ -42,8 +42,7 @@ def show_model(console: Console, path: Path) -> None:
         **_parts(model),
         **_inputs(model),
         "epochs": f"{model.n_iter_}",
-        which: ", ".join(f"{k} {v:.4g}" for k, v in kept.items() if k not in ("epoch", "seconds"))
-        or "not evaluated",
+        which: ", ".join(f"{k} {v:.4g}" for k, v in kept.items() if k not in ("epoch", "seconds")) or "not evaluated",
         "left out": "; ".join(model.damaged_shards_) or "nothing",
         "on disk": f"{path.stat().st_size / 1e6:,.1f} MB",
     }

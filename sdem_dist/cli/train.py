@@ -166,11 +166,11 @@ def train(
                 skip_damaged=options["skip_damaged"],
                 callbacks=callbacks,
             )
+            estimator.save(model)  # before whatever may go wrong when the cluster ends and Dask's report is written
     except SdemError:
         raise
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    estimator.save(model)
     kept = estimator._kept
     shown = ", ".join(
         f"{name} {value:.4f}"
