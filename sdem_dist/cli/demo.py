@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.counted import counted
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -72,7 +74,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     say("compiled the kernels")
     models: dict[str, MultinomialNB] = {}
     with connected(n_workers=workers) as client:
-        say(f"started a Dask cluster of {workers} worker processes")
+        say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")
         for loss in LOSSES:
             model = MultinomialNB(loss=loss, n_epochs=epochs).fit(corpus, client=client, validation=test)
             model.save(folder / f"{loss}.model")
