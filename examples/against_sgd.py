@@ -78,7 +78,7 @@ def draw(curves: dict, linear: tuple[str, float], plain: dict[str, float], loss:
         axes.set(title=f"{'NCLL' if loss == 'ncll' else 'Hinge'}: {TITLES[method]}", xlabel="epoch")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8, loc="lower right")
+        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3)
     panels[0].set_ylabel("accuracy, IMDB test split")
     figure.savefig(path, dpi=110)
 

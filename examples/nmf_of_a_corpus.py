@@ -46,7 +46,7 @@ def learn(corpus: Any, n_features: int, n_passes: int = 3, block: int = 4096) ->
 def write_features(model: MiniBatchNMF, corpus: Any, path: Path, block: int = 4096) -> Any:
     """Write the features of a corpus as a dense corpus, in a stream."""
     stream = ((model.transform(rows), labels) for rows, labels in blocks(corpus, block))
-    return sd.write_corpus(path, stream, dense=True)
+    return sd.write_corpus(path, stream, dense=True, overwrite=True)
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--out", default="examples-out", help="folder for corpora")
     arguments = parser.parse_args()
     out = Path(arguments.out)
-    out.mkdir(exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     n = 1_500 if arguments.quick else 20_000
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(300, 0.05), 12)  # each class is about two of four topics at a time
@@ -65,8 +65,8 @@ def main() -> None:
     mixed = np.einsum("nk,nkw->nw", shares, topics[4 * y[:, None] + np.arange(4)])
     X = sp.csr_matrix(np.array([rng.multinomial(60, p / p.sum()) for p in mixed]))
     held = n // 5
-    corpus = sd.write_corpus(out / "nmf-counts", X[held:], y[held:])
-    test = sd.write_corpus(out / "nmf-counts-test", X[:held], y[:held])
+    corpus = sd.write_corpus(out / "nmf-counts", X[held:], y[held:], overwrite=True)
+    test = sd.write_corpus(out / "nmf-counts-test", X[:held], y[:held], overwrite=True)
     model = learn(corpus, 16)
     features = write_features(model, corpus, out / "nmf-features")
     test_features = write_features(model, test, out / "nmf-features-test")

@@ -91,7 +91,7 @@ def main() -> None:
     topics = sorted(model.topics(8))  # by their stars
     for topic in (topics[0], topics[-1]):
         print(f"topic of {topic.label:.1f} stars: {' '.join(topic.telling)}")
-    plot_topics([*topics[:4], *topics[-4:]], options.out / "topics.png")
+    plot_topics([*topics[:4], *topics[-4:]], options.out / "supervised-topics-words.png")
     figure.savefig(options.out / "supervised-topics.png", dpi=110)
 
 

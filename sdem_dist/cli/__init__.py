@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -45,13 +48,23 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, short) for name, (_, _, short) in _COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; the package's own errors are messages for the person at the terminal, not tracebacks."""
+        """Run a command; errors and warnings of the package are messages for the person at the terminal, not code."""
         from sdem_dist.errors import SdemError
 
-        try:
-            return super().invoke(ctx)
-        except SdemError as error:
-            raise click.ClickException(str(error)) from error
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_show, warnings.showwarning)
+            try:
+                return super().invoke(ctx)
+            except SdemError as error:
+                raise click.ClickException(str(error)) from error
+
+
+def _show(usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Show a warning as words where it is for users, as usual where it is for developers."""
+    if category is UserWarning:
+        click.echo(f"Warning: {message}", err=True)
+    else:
+        usual(message, category, *where)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

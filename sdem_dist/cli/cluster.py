@@ -12,7 +12,7 @@ def cluster() -> None:
     """Prepare a cluster."""
 
 
-@cluster.command(no_args_is_help=True)
+@cluster.command(no_args_is_help=True, short_help="Make certificates and keys in a folder.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--days", type=click.IntRange(1), default=365, show_default=True, help="How long they are valid.")
 def certificates(folder: Path, days: int) -> None:
@@ -31,7 +31,7 @@ def certificates(folder: Path, days: int) -> None:
     )
 
 
-@cluster.command()
+@cluster.command(short_help="Print the settings of a worker's environment.")
 def environment() -> None:
     """Print the shell commands that set what a worker's environment should have: eval "$(sdem cluster environment)"."""
     from sdem_dist.cluster import ENVIRONMENT

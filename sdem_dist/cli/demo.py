@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.counted import counted
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -39,10 +41,15 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     from sdem_dist import MultinomialNB, ingest, open_corpus
     from sdem_dist.cluster import connected
     from sdem_dist.estimators.warm_up import warm_up
+    from sdem_dist.storage.publish import check_writable
     from sdem_dist.text import VectorizerSettings, collect_docstrings
 
     console = Console(highlight=False, soft_wrap=True)  # a command that is copied has no line ends in it
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.ClickException(f"cannot make {folder}: {error.strerror}; choose another with --folder") from error
+    check_writable(folder / "docstrings.jsonl")
     started = time.perf_counter()
 
     def say(what: str) -> None:
@@ -67,7 +74,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     say("compiled the kernels")
     models: dict[str, MultinomialNB] = {}
     with connected(n_workers=workers) as client:
-        say(f"started a Dask cluster of {workers} worker processes")
+        say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")
         for loss in LOSSES:
             model = MultinomialNB(loss=loss, n_epochs=epochs).fit(corpus, client=client, validation=test)
             model.save(folder / f"{loss}.model")

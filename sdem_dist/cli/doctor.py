@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.where import client_of
+from sdem_dist.counted import counted
 
 
 @click.command()
@@ -41,5 +42,7 @@ def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str
         click.echo(f"{verdict:<9}{topic:<12}{text}")
     count = {verdict: sum(line.verdict == verdict for line in lines) for verdict in ("error", "warning")}
     if count["error"]:
-        raise click.ClickException(f"not fit: {count['error']} error(s), {count['warning']} warning(s)")
-    click.echo(f"fit, {count['warning']} warning(s)" if count["warning"] else "fit")
+        raise click.ClickException(
+            f"not fit: {counted(count['error'], 'error')}, {counted(count['warning'], 'warning')}"
+        )
+    click.echo(f"fit, {counted(count['warning'], 'warning')}" if count["warning"] else "fit")

@@ -27,7 +27,8 @@ def show_model(console: Console, path: Path) -> None:
     model = load_model(path)
     defaults = type(model)().get_params()
     given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
-    last = model.history_[-1] if model.history_ else {}
+    kept = model._kept
+    which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
     trained = getattr(model, "training", None)  # mixtures have several trainings, and not all of them a loss
     how = f", training {trained}" if trained else ""
     if hasattr(model, "loss") and trained in (None, "sdem"):
@@ -41,8 +42,7 @@ def show_model(console: Console, path: Path) -> None:
         **_parts(model),
         **_inputs(model),
         "epochs": f"{model.n_iter_}",
-        "last epoch": ", ".join(f"{k} {v:.4g}" for k, v in last.items() if k not in ("epoch", "seconds"))
-        or "not evaluated",
+        which: ", ".join(f"{k} {v:.4g}" for k, v in kept.items() if k not in ("epoch", "seconds")) or "not evaluated",
         "left out": "; ".join(model.damaged_shards_) or "nothing",
         "on disk": f"{path.stat().st_size / 1e6:,.1f} MB",
     }

@@ -12,6 +12,8 @@ import click
 from sdem_dist.counted import counted
 
 PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
+BEGINNING = '{"event": "'
+"""Of a line of a log."""
 
 
 @click.command(no_args_is_help=True)
@@ -63,7 +65,8 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     Raises
     ------
     ClickException
-        The file cannot be read, or a line is no event.  A last line cut short is left out.
+        The file cannot be read, or a line is no event.  Events cut short, as a run that is killed leaves its last one, are
+        left out.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -75,8 +78,8 @@ def read_events(path: Path) -> list[dict[str, Any]]:
             event = json.loads(line)
             event["event"]
         except (ValueError, KeyError, TypeError) as error:
-            if number == len(lines) or '"RunStarted"' in lines[number]:  # cut short when the run was killed
-                continue
+            if number == len(lines) or line.startswith(BEGINNING) or BEGINNING.startswith(line.rstrip("\n")):
+                continue  # cut short when a run was killed; another may have gone on below
             raise click.ClickException(f"{path}, line {number}: no event; is it a log of sdem train --log?") from error
         events.append(event)
     return events

@@ -166,18 +166,23 @@ def train(
                 skip_damaged=options["skip_damaged"],
                 callbacks=callbacks,
             )
+            estimator.save(model)  # before whatever may go wrong when the cluster ends and Dask's report is written
     except SdemError:
         raise
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    estimator.save(model)
-    last = estimator.history_[-1]
+    kept = estimator._kept
     shown = ", ".join(
         f"{name} {value:.4f}"
-        for name, value in last.items()
+        for name, value in kept.items()
         if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name in VALIDATION)
     )
-    click.echo(f"{model}: {options['estimator']}, {counted(estimator.n_iter_, 'epoch')}; training {shown}")
+    epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)
+    click.echo(f"{model}: {options['estimator']}, {epochs}; training {shown}")
+
+
+def _unless_last(kept: Mapping[str, float], n_epochs: int) -> str:
+    return "" if kept["epoch"] == n_epochs else f", epoch {kept['epoch']} kept"
 
 
 def estimator_of(options: Mapping[str, Any]) -> Any:

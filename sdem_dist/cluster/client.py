@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist.errors import ClusterError
+from sdem_dist.storage.publish import check_writable
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -101,6 +102,7 @@ def reported(client: Client | None, path: Path | None) -> Iterator[None]:
         raise ClusterError("Dask's report needs bokeh, here and at the scheduler: pip install 'sdem_dist[report]'")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise ClusterError(f"{path} cannot be written: it is a folder, or lies in one that does not exist")
+    check_writable(path, error=ClusterError)  # Dask writes it in the end
 
     with client.as_current(), performance_report(filename=str(path)):
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sdem_dist.counted import counted
 from sdem_dist.engine.memory import LIBRARIES, REFUSED, SHARE, SMALLEST_CACHE, default_blocks, needed_bytes
 
 GIB = 1 << 30
@@ -36,7 +37,7 @@ def versions(places: Mapping[str, Facts]) -> list[Line]:
         if (found := places[name]["versions"].get(package, "unknown")) != version
     ]
     what = ", ".join(f"{package} {version}" for package, version in first.items())
-    return lines or [Line("ok", "versions", f"{what}; the same in {len(places)} process(es)")]
+    return lines or [Line("ok", "versions", f"{what}; the same in {counted(len(places), 'process', 'processes')}")]
 
 
 def cpu(places: Mapping[str, Facts]) -> list[Line]:
@@ -48,7 +49,9 @@ def cpu(places: Mapping[str, Facts]) -> list[Line]:
         if difference := sorted(first ^ set(places[name]["cpu"])):
             text = f"{names[0]} and {name} differ in {', '.join(difference)}: models may differ in their last bits"
             lines.append(Line("warning", "cpu", text))
-    return lines or [Line("ok", "cpu", f"the same vector instructions in {len(places)} process(es)")]
+    return lines or [
+        Line("ok", "cpu", f"the same vector instructions in {counted(len(places), 'process', 'processes')}")
+    ]
 
 
 def threads(workers: Mapping[str, Facts]) -> list[Line]:
@@ -59,7 +62,7 @@ def threads(workers: Mapping[str, Facts]) -> list[Line]:
             f"{k}={v}" for k, v in worker["threads"].items() if v is not None and v != "1" and k != "NUMBA_NUM_THREADS"
         ]
         if worker["nthreads"] > worker["cores"]:
-            text = f"{name} runs {worker['nthreads']} threads on {worker['cores']} core(s)"
+            text = f"{name} runs {worker['nthreads']} threads on {counted(worker['cores'], 'core')}"
             lines.append(Line("warning", "threads", text))
         if more:
             lines.append(Line("warning", "threads", f"{name}: {', '.join(more)}: 1 keeps libraries from competing"))
@@ -123,7 +126,7 @@ def shared(folder: str, missing: list[str], n_workers: int) -> list[Line]:
             f"a file written here in {folder} cannot be read by {', '.join(missing)}: corpora need a shared filesystem"
         )
         return [Line("error", "files", text)]
-    return [Line("ok", "files", f"{n_workers} worker(s) read what was written here in {folder}")]
+    return [Line("ok", "files", f"what was written here in {folder} can be read by {counted(n_workers, 'worker')}")]
 
 
 def encryption(addresses: list[str]) -> list[Line]:

@@ -59,7 +59,9 @@ class LogLines:
         elif isinstance(event, TaskRetried):
             self._write(f"a task failed and is tried again: {event.error}")
         elif isinstance(event, RunEnded) and event.reason == "patience":
-            self._write(f"stopped after epoch {event.n_epochs}: the validation loss did not improve")
+            self._write(
+                f"stopped after epoch {event.n_epochs}: the validation loss did not improve; epoch {event.kept} is kept"
+            )
 
     def _write(self, line: str) -> None:
         print(f"{self._prefix}{line}", file=sys.stderr, flush=True)

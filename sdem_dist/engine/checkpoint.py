@@ -70,7 +70,7 @@ class Saved(NamedTuple):
                 raise ModelError(
                     f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SEEN_BY_ALL}"
                 )
-            arrays, _ = read_archive(self.path, KIND, [f"{prefix}_{name}" for name in self.state_type._fields])
+            arrays, _ = _read(self.path, [f"{prefix}_{name}" for name in self.state_type._fields])
             return _restored(self.state_type, arrays, prefix)
         except ModelError as error:
             if not isinstance(cause := error.__cause__, OSError):
@@ -185,7 +185,7 @@ class Checkpoints:
         if not paths:
             return None
         path = paths[-1].absolute()
-        arrays, metadata = read_archive(path, KIND, [f"best_{name}" for name in state_type._fields])
+        arrays, metadata = _read(path, [f"best_{name}" for name in state_type._fields])
         if metadata.get("run") != run:
             raise OtherRunError(
                 f"{path} was written by a run with other settings or on another corpus; "
@@ -200,6 +200,15 @@ class Checkpoints:
 
     def _paths(self) -> list[Path]:
         return sorted(p for p in self.folder.iterdir() if _NAME.fullmatch(p.name))
+
+
+def _read(path: str | Path, names: list[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    try:
+        return read_archive(path, KIND, names)
+    except ModelError as error:
+        if isinstance(error.__cause__, OSError):
+            raise
+        raise ModelError(f"{error}; remove a damaged checkpoint, and the run goes on from the one before it") from error
 
 
 def _prefix(block: int, n_blocks: int) -> str:

@@ -127,6 +127,8 @@ class RunEnded:
     n_epochs: int
     reason: str
     """``"epochs"`` or ``"patience"``."""
+    kept: int
+    """The epoch, from 1, after which the model was what is returned: the last, or with patience the best."""
 
 
 Event = (

@@ -187,7 +187,8 @@ def train(
             else:
                 flight.replace(anchors.from_driver(executor, n, flight.block))
             started = time.perf_counter()
-    emit(RunEnded(len(history), "patience" if stopped else "epochs"))
+    kept = len(history) if best is None else best_epoch + 1
+    emit(RunEnded(len(history), "patience" if stopped else "epochs", kept))
     return Result(best if best is not None else flight.take(), history)
 
 

@@ -30,6 +30,8 @@ class EngineEstimator(BaseEstimator):
     _learner: Any
     _state: Any
     _lazy_parameters: LazyParameters
+    patience: int | None
+    history_: list[dict[str, float]]
 
     @abstractmethod
     def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
@@ -119,6 +121,15 @@ class EngineEstimator(BaseEstimator):
     def _take(self, learner: Any, state: Any) -> None:
         """Become the model of a learner's state."""
         self._learner, self._state, self._lazy_parameters = learner, state, LazyParameters(learner, state)
+
+    @property
+    def _kept(self) -> dict[str, float]:
+        """What `history_` says of the epoch whose model this is: the last one, or with `patience` the best one."""
+        watched = f"validation_{self._monitor}"
+        scored = [entry for entry in self.history_ if watched in entry]
+        if self.patience is not None and scored:
+            return min(scored, key=lambda entry: entry[watched])
+        return self.history_[-1] if self.history_ else {}
 
     @property
     def _parameters(self) -> Any:

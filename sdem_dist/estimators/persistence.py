@@ -14,6 +14,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators.plain import fields, plain, restored
 from sdem_dist.storage.archive import is_archive, read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
+from sdem_dist.storage.publish import check_writable
 from sdem_dist.storage.strings import decode_strings, encode_strings
 
 KIND = "sdem-model"
@@ -53,6 +54,7 @@ def check_destination(path: str | Path) -> None:
         raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file: choose another name")
     if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
         raise ModelError(f"{path} exists and is not a model: it is left alone; choose another name, or remove it")
+    check_writable(path, error=ModelError)
 
 
 def save_model(estimator: Any, path: str | Path) -> None:

@@ -44,6 +44,13 @@ def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type
         _fsync(path.parent)
 
 
+def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> None:
+    """Raise `error` if the folder of `path` takes no file: better before the work than after it."""
+    path = _resolved(path)
+    with _explained(path, error), hidden_folder(path, "probe"):
+        pass
+
+
 @contextmanager
 def publish_directory(
     path: str | Path, *, overwrite: bool = False, error: type[SdemError] = CorpusError

@@ -10,7 +10,8 @@ from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB, load_model, write_corpus
 from sdem_dist.cli import main
-from sdem_dist.cli.log import epochs
+from sdem_dist.cli.log import epochs, read_events
+from sdem_dist.engine.events import ShardsLeftOut
 from sdem_dist.engine.log import JsonLines
 
 
@@ -51,6 +52,18 @@ def test_a_resumed_run_goes_on_in_its_log(corpus, tmp_path):
     assert load_model(tmp_path / "m").n_iter_ == 2
     rows = epochs([json.loads(line) for line in log.read_text().splitlines()])
     assert [row["epoch"] for row in rows] == [1, 2]
+
+
+@pytest.mark.parametrize("lost", [1, 30, 10_000])
+def test_a_run_that_was_killed_while_it_wrote_and_went_on_without_damaged_shards(lost, corpus, tmp_path):
+    log = tmp_path / "run.jsonl"
+    run("train", corpus, tmp_path / "m", "--epochs", 1, "--log", log)
+    lines = log.read_bytes().splitlines()
+    log.write_bytes(b"\n".join([*lines[:-1], lines[-1][: max(5, len(lines[-1]) - lost)]]))
+    JsonLines(log)(ShardsLeftOut(1, 10, ("a problem",)))
+    run("train", corpus, tmp_path / "m", "--epochs", 1, "--log", log)
+    names = [event["event"] for event in read_events(log)]
+    assert names.count("RunStarted") == 2 and names.count("ShardsLeftOut") == names.count("RunEnded") == 1
 
 
 def test_parts_add_up():

@@ -115,6 +115,31 @@ def test_every_option_reaches_the_estimator(made, tmp_path):
     assert load_model(tmp_path / "s").get_params()["alpha"] == "log"
 
 
+def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(made, tmp_path):
+    held_out, path = str(made / "docs.zarr-held-out"), str(tmp_path / "m")
+    options = ("--validation", held_out, "--patience", "2", "--epochs", "60", "--lanes", "1", "--loss", "hinge")
+    result = run("train", str(made / "docs.zarr"), path, *options)
+    history = load_model(path).history_
+    kept = min(history, key=lambda h: h["validation_hinge"])
+    assert kept["epoch"] < len(history)
+    assert f"epoch {kept['epoch']} is kept" in result.stderr
+    assert f"{len(history)} epochs, epoch {kept['epoch']} kept; training accuracy" in result.stdout
+    assert f"hinge {kept['hinge']:.4f}" in result.stdout
+    assert json.loads(ok("evaluate", path, held_out, "--json"))["hinge"] == pytest.approx(kept["validation_hinge"])
+    shown = ok("inspect", path)
+    assert f"kept: epoch {kept['epoch']}" in shown and "last epoch" not in shown
+
+
+def test_a_warning_is_words_and_no_code(made, tmp_path):
+    damaged = tmp_path / "docs.zarr"
+    options = ("--held-out", "0.25", "--jobs", "1", "--shard-documents", "20")
+    ok("ingest", str(made / "docs.tsv"), str(damaged), *options)
+    next((damaged / "shards").glob("*1/indices/c/0")).unlink()
+    result = run("train", str(damaged), str(tmp_path / "m"), "--epochs", "1", "--quiet", "--skip-damaged")
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"Warning: {damaged}: 1 of") and "train.py" not in result.stderr
+
+
 def test_train_shows_progress_on_standard_error_only(made, tmp_path):
     result = run("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "2")
     assert "epoch 1" in result.stderr and "epoch 2" in result.stderr

@@ -39,7 +39,7 @@ def test_cpu_features_that_differ():
 
 
 def test_threads():
-    assert the(verdicts.threads({"w": place(cores=2, nthreads=4)})) == ("warning", "w runs 4 threads on 2 core(s)")
+    assert the(verdicts.threads({"w": place(cores=2, nthreads=4)})) == ("warning", "w runs 4 threads on 2 cores")
     verdict, text = the(verdicts.threads({"w": place(threads={"OMP_NUM_THREADS": "16", "NUMBA_NUM_THREADS": "4"})}))
     assert verdict == "warning"
     assert "OMP_NUM_THREADS=16" in text
@@ -98,7 +98,7 @@ def test_an_error_is_the_exit_code(monkeypatch, tmp_path):
     monkeypatch.setattr(verdicts, "scratch", lambda _: [verdicts.Line("error", "scratch", "none")])
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 1
-    assert "not fit: 1 error(s), 0 warning(s)" in result.output
+    assert "not fit: 1 error, 0 warnings" in result.output
 
 
 def test_a_scheduler_without_workers():

@@ -99,13 +99,13 @@ def test_events_in_order(tmp_path):
     ended = [e for e in events if isinstance(e, EpochEnded)]
     assert [e.epoch for e in ended] == [0, 1]
     assert all(set(e.metrics) == METRICS and e.documents_per_second > 0 for e in ended)
-    assert events[-1] == RunEnded(2, "epochs")
+    assert events[-1] == RunEnded(2, "epochs", 2)
 
 
 def test_the_reason_of_the_end():
     events: list = []
     MultinomialNB(n_epochs=60, patience=1, n_lanes=1).fit(X, Y, validation=HELD_OUT, callbacks=[events.append])
-    assert events[-1].reason == "patience"
+    assert events[-1].reason == "patience" and events[-1].kept == events[-1].n_epochs - 1
 
 
 @pytest.mark.parametrize("settings", [{"rounds_per_epoch": 8}, {"merge": "sum", "batch_size": 1, "n_lanes": 4}])

@@ -141,7 +141,9 @@ def test_a_label_that_is_missing_is_no_class(missing):
 
 
 def test_texts_are_not_mixed_with_what_would_become_a_text():
-    with pytest.raises(ValueError, match=r"y mixes texts with others, first -1 at position 2 .* or name what stands for"):
+    with pytest.raises(
+        ValueError, match=r"y mixes texts with others, first -1 at position 2 .* or name what stands for"
+    ):
         MultinomialNB().fit(X, ["a", "b", -1, "b"])
     with pytest.raises(ValueError, match=r"y mixes texts with others, first 3 at position 3"):
         MultinomialNB(loss="nll", unlabelled=-1).fit(X, ["a", "b", -1, 3])

@@ -69,5 +69,6 @@ def test_straightened_digits_stand_upright_in_the_middle(monkeypatch):
 
 def test_nmf_of_a_corpus(monkeypatch, capsys, tmp_path):
     shown = run("nmf_of_a_corpus.py", monkeypatch, capsys, tmp_path)
+    assert run("nmf_of_a_corpus.py", monkeypatch, capsys, tmp_path) == shown  # in the same folder again
     accuracies = [float(a) for a in re.findall(r"accuracy (\S+) on", shown)]
     assert len(accuracies) == 2 and min(accuracies) > 0.8

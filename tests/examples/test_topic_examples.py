@@ -33,4 +33,5 @@ def test_supervised_topics(monkeypatch, capsys, tmp_path):
     assert float(found["AUC"]) > 0.9
     assert float(found["R2"]) > 0.3
     assert "topic of" in shown
-    assert (tmp_path / "supervised-topics.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    for picture in ("supervised-topics.png", "supervised-topics-words.png"):
+        assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")

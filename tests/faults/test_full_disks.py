@@ -10,13 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from faults.clusters import is_end_of, model
 from faults.small_disks import filled, make_read_only, small_disk
 from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
 from sdem_dist import CorpusError, IngestError, ModelError, ingest, load_model, write_corpus
+from sdem_dist.cli import main
+from sdem_dist.cli.log import read_events
 from sdem_dist.engine.events import CheckpointWritten
+from sdem_dist.engine.log import JsonLines
 from sdem_dist.storage import archive
 
 PAGE = 4096
@@ -88,6 +92,42 @@ def test_read_only_targets(corpus, disk, tmp_path, undisturbed):
     with pytest.raises((CorpusError, IngestError), match="Read-only file system"):
         ingest([tmp_path / "source.tsv"], disk / "corpus", n_jobs=1)
     assert names(disk) == ["kept", "model"]
+
+
+def test_a_log_on_a_disk_that_fills_up_does_not_end_the_run(corpus, disk, undisturbed):
+    ballast = contextlib.ExitStack()
+
+    def fill(event) -> None:
+        if is_end_of(event, 0, 0):
+            ballast.enter_context(filled(disk, 0))
+
+    with ballast, pytest.warns(UserWarning, match="run.jsonl ends here, and the run goes on: No space left on device"):
+        fitted = model(n_jobs=1).fit(corpus, callbacks=[fill, JsonLines(disk / "run.jsonl")])
+    assert bits(fitted) == undisturbed
+    model(n_jobs=1).fit(corpus, callbacks=[JsonLines(disk / "run.jsonl")])
+    started = [event["event"] for event in read_events(disk / "run.jsonl")]
+    assert started.count("RunStarted") == 2 and started.count("RunEnded") == 1
+
+
+@pytest.mark.parametrize("option", [None, "--log", "--checkpoint", "--performance-report"])
+def test_commands_notice_a_read_only_target_before_the_run(option, corpus, disk, tmp_path):
+    make_read_only(disk)
+    target = {option: str(disk / "target")} if option else {}
+    where = ["--workers", "1"] if option == "--performance-report" else []
+    place = tmp_path / "model" if option else disk / "model"
+    command = ["train", str(corpus.path), str(place), *where, *(word for pair in target.items() for word in pair)]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 1 and isinstance(result.exception, SystemExit), result.exception
+    assert "Read-only file system" in result.stderr and "epoch 1" not in result.stderr
+    assert not names(disk) and not place.exists()
+
+
+def test_a_demo_with_no_place(disk):
+    make_read_only(disk)
+    for folder in (disk, disk / "demo"):
+        result = CliRunner().invoke(main, ["demo", "--folder", str(folder)])
+        assert result.exit_code == 1 and isinstance(result.exception, SystemExit), result.exception
+        assert "Read-only file system" in result.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write where others may not")
