@@ -75,7 +75,7 @@ VALIDATION = ("validation_accuracy", "validation_r2", "validation_plug_in_nll")
     "--patience",
     type=click.IntRange(1),
     metavar="N",
-    help="Stop when the validation loss has not fallen for N epochs; keep the best.",
+    help="Stop when the validation loss has not fallen for N epochs; keep the best. (It may rise in the first few.)",
 )
 @click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep checkpoints here.")
 @click.option(
@@ -128,7 +128,7 @@ def train(
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
-    from sdem_dist import SdemError, open_corpus
+    from sdem_dist import ClusterError, SdemError, open_corpus
     from sdem_dist.cluster import job_script
     from sdem_dist.cluster.client import reported
     from sdem_dist.engine.log import JsonLines
@@ -167,6 +167,12 @@ def train(
                 callbacks=callbacks,
             )
             estimator.save(model)  # before whatever may go wrong when the cluster ends and Dask's report is written
+    except ClusterError as error:
+        if options["checkpoint"] is None:
+            raise
+        raise ClusterError(
+            f"{error}\nOn another cluster, or without one, --resume goes on from {options['checkpoint']}"
+        ) from error
     except SdemError:
         raise
     except ValueError as error:

@@ -150,7 +150,8 @@ def check_sum(info: ShardInfo, name: str, array: np.ndarray, place: str) -> None
         raise CorpusError(f"{place}: the manifest has no checksum for array {name!r}")
     if crc32c(array) != info.checksums[name]:
         raise CorpusError(
-            f"{place}: array {name!r} does not match its checksum: a file is damaged or missing; make the corpus again"
+            f"{place}: array {name!r} does not match its checksum: a file is damaged or missing; make the corpus again "
+            "(training can leave damaged shards out: skip_damaged)"
         )
 
 

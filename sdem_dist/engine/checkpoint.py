@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import socket
 import time
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sdem_dist.engine.identity import differences
 from sdem_dist.errors import ModelError, OtherRunError
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
 from sdem_dist.storage.hidden import hidden_folder
@@ -82,11 +81,6 @@ class Saved(NamedTuple):
             raise _unfit(self.path, error) from error
 
 
-def fingerprint(*parts: Any) -> str:
-    """Return a hash of settings that a resumed run must share with the one that wrote the checkpoint."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
-
-
 @dataclass
 class Checkpoints:
     """A folder of checkpoints of one run, made if need be.
@@ -140,14 +134,14 @@ class Checkpoints:
         return end_of_epoch
 
     def write(
-        self, run: str, progress: Progress, state_type: Any, n_blocks: int, get: Callable[[int], Any], best: Any
+        self, run: Any, progress: Progress, state_type: Any, n_blocks: int, get: Callable[[int], Any], best: Any
     ) -> Saved:
         """Publish a checkpoint and remove all but the newest `keep`.
 
         Parameters
         ----------
-        run : str
-            `fingerprint` of the settings and the corpus.
+        run : JSON value
+            What the run is, see `sdem_dist.engine.identity`.
         progress : Progress
         state_type : class
             A NamedTuple of arrays and floats.
@@ -173,7 +167,7 @@ class Checkpoints:
         self._last = time.monotonic()
         return Saved(str(path), contents_checksum(path), state_type, n_blocks)
 
-    def latest(self, run: str, state_type: Any, n_blocks: int) -> tuple[Progress, Saved, Any] | None:
+    def latest(self, run: Any, state_type: Any, n_blocks: int) -> tuple[Progress, Saved, Any] | None:
         """Return (progress, state, best state or None) of the newest checkpoint, or None where there is none.
 
         Raises
@@ -187,8 +181,9 @@ class Checkpoints:
         path = paths[-1].absolute()
         arrays, metadata = _read(path, [f"best_{name}" for name in state_type._fields])
         if metadata.get("run") != run:
+            where = f" ({found})" if (found := differences(run, metadata.get("run"))) else ""
             raise OtherRunError(
-                f"{path} was written by a run with other settings or on another corpus; "
+                f"{path} was written by a run with other settings or on another corpus{where}: "
                 "resume with the same ones, or choose another checkpoint folder"
             )
         try:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import dask
 from distributed import Client, Future, KilledWorker
+from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
 from sdem_dist.engine.events import Event, TaskRetried, WorkerJoined, WorkerLost
@@ -217,7 +218,7 @@ class DaskExecutor:
                 f"the last was {error.last_worker.address}. The documents of this task, or of one queued beside it, "
                 "may crash compiled code or need more memory than a worker has; the workers' logs say more"
             ) from error
-        except (CancelledError, CommClosedError) as error:
+        except (CancelledError, CommClosedError, ClosedClientError) as error:
             raise ClusterError(
                 f"the scheduler at {self._address} was lost, or forgot what it had, while the task {handle.key!r} was under "
                 f"way: {error}"
@@ -282,6 +283,10 @@ class DaskExecutor:
             return await asyncio.wait_for(question(), self._silence)
         except (CommClosedError, ConnectionError) as error:
             raise ClusterError(f"the scheduler at {self._address} was lost: {error}") from error
+        except (RuntimeError, ClosedClientError) as error:
+            if self._client.status == "running":
+                raise
+            raise ClusterError(f"the client of the scheduler at {self._address} was closed: {error}") from error
         except TimeoutError as error:
             raise ClusterError(
                 f"the scheduler at {self._address} has not answered for {self._silence:g} s: it hangs, or the network "

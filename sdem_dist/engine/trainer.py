@@ -79,7 +79,7 @@ def train(
     monitoring: Monitoring,
     initial: Any = None,
     checkpoints: Checkpoints | None = None,
-    run: str = "",
+    run: Any = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
@@ -95,8 +95,8 @@ def train(
     initial : state, optional
         Where to start; None: ``learner.init()``.
     checkpoints : Checkpoints, optional
-    run : str
-        Fingerprint of what determines the run, kept in checkpoints.
+    run : JSON value
+        What determines the run, kept in checkpoints; see `sdem_dist.engine.identity`.
     resume : bool
         Go on from the newest checkpoint, if there is one.
     callbacks : sequence of callables that take an event

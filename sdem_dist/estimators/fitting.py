@@ -13,8 +13,9 @@ import numpy as np
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.engine.callbacks import shown
-from sdem_dist.engine.checkpoint import Checkpoints, fingerprint
+from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.engine.executor import Executor, InProcess
+from sdem_dist.engine.identity import identity
 from sdem_dist.engine.memory import cache_bytes, state_bytes
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import evaluate, groups_of
@@ -99,7 +100,7 @@ def fit_state(
         stopping = (estimator.patience, watch.every, held_out.identity)
     shape = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}  # a resumed run may go further
     start = None if initial is None else {k: plain(v) for k, v in estimator.get_params(False).items() if k not in _FREE}
-    run = fingerprint(asdict(learner), shape, source.identity, stopping, start)
+    run = identity(learner=asdict(learner), plan=shape, corpus=source.identity, stopping=stopping, start=start)
     checkpoints = Checkpoints(checkpoint, options.checkpoint_rounds, options.checkpoint_seconds) if checkpoint else None
     if checkpoints is not None and not resume:
         checkpoints.refuse_earlier_run()

@@ -127,15 +127,26 @@ def test_resume_without_a_checkpoint_begins(corpus, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "named"),
     [
-        {"alpha": 2.0}, {"loss": "hinge"}, {"n_lanes": 4}, {"random_state": 2}, {"absence": 0.1},
-        {"class_weight": "balanced"}, {"average": True}, {"tolerance": 0.1}, {"batch_size": 2},
+        ({"alpha": 2.0}, "learner.alpha is 2.0, and was 1.0"),
+        ({"loss": "hinge"}, "learner.loss is 'hinge', and was 'ncll'"),
+        ({"n_lanes": 4}, "plan.n_lanes is 4, and was 5"),
+        ({"random_state": 2}, "learner.seed is 2, and was 1; plan.seed is 2, and was 1"),
+        ({"absence": 0.1}, "learner.absence is 0.1, and was 1.0"),
+        ({"class_weight": "balanced"}, r"learner.class_weight is \[.*\], and was None"),
+        ({"average": True}, "learner.average is True, and was False"),
+        ({"tolerance": 0.1}, "learner.tolerance is 0.1, and was 1e-06"),
+        ({"batch_size": 2}, "learner.batch_size is 2, and was 1"),
+        (
+            {"alpha": 2.0, "loss": "hinge", "n_lanes": 4, "absence": 0.1},
+            r"learner.absence.*alpha.*loss.*; \.\.\.",
+        ),
     ],
-)  # fmt: skip
-def test_other_settings_are_refused(change, corpus, tmp_path):
+)
+def test_other_settings_are_refused_by_name(change, named, corpus, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path)
-    with pytest.raises(OtherRunError, match="other settings or on another corpus"):
+    with pytest.raises(OtherRunError, match=rf"other settings or on another corpus \({named}\): resume"):
         model("mean", **change).fit(corpus, checkpoint=tmp_path, resume=True)
 
 
@@ -158,7 +169,7 @@ def test_a_finished_run_goes_on_to_more_epochs_but_not_back(corpus, tmp_path):
 
 def test_other_documents_are_refused(corpus, held_out, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path / "disk")
-    with pytest.raises(ModelError, match="another corpus"):
+    with pytest.raises(ModelError, match=r"another corpus \(corpus is '.*', and was '"):
         fit("mean", held_out, checkpoint=tmp_path / "disk", resume=True)
     model("mean").fit(X, Y, checkpoint=tmp_path / "memory")
     model("mean").fit(X.copy(), Y.copy(), checkpoint=tmp_path / "memory", resume=True)

@@ -154,3 +154,15 @@ def test_what_every_worker_is_asked_does_not_wait_for_one_that_is_lost(monkeypat
         executor = dask.DaskExecutor(client)
         other = client.run(os.getpid)[executor._workers[1]]
         assert executor.everywhere(work.kill, other) == ["killed"], "the first does it, and then the second is dead"
+
+
+@pytest.mark.parametrize("what", ["client", "cluster"])
+def test_a_client_or_cluster_closed_midway_is_named(what, corpus):
+    with local_cluster(1) as (cluster, client):
+
+        def close(event) -> None:
+            if is_end_of(event, 0, 1):
+                {"client": client, "cluster": cluster}[what].close()
+
+        with pytest.raises(ClusterError, match="closed|lost"):
+            model().fit(corpus, client=client, callbacks=[close])
