@@ -7,7 +7,7 @@ from faults.clusters import SETTINGS, all_gone, is_end_of, local_cluster, model,
 from faults.saboteur import killed, plan_faults, sabotaged, work
 from reference.trained_bits import bits
 
-from sdem_dist.engine import dask, rounds
+from sdem_dist.engine import dask_watch, rounds
 
 POINTS = {
     "map": "map 1 2 3",
@@ -97,7 +97,7 @@ def test_all_workers_die_and_there_is_no_checkpoint(corpus, undisturbed, folder)
 
 @pytest.mark.slow
 def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
-    monkeypatch.setattr(dask, "PULSE", 0.05)
+    monkeypatch.setattr(dask_watch, "PULSE", 0.05)
     monkeypatch.setattr(
         rounds, "SCHEDULER_SECONDS", 0.0
     )  # whatever lanes take, three bundles of sixteen for three workers

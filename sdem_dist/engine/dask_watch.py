@@ -1,0 +1,189 @@
+"""Watching a Dask cluster while waiting: who its workers are, what was lost, and whether the scheduler answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any, cast
+
+import dask
+from distributed import Client
+from distributed.client import ClosedClientError
+from distributed.comm import CommClosedError
+
+from sdem_dist.engine.events import Event, WorkerJoined, WorkerLost
+from sdem_dist.errors import ClusterError
+
+PULSE = 2.0
+"""Seconds between two looks at the cluster while waiting."""
+WAIT_FOR_WORKERS = 60.0
+SILENCE = 300.0
+EVERYWHERE = 120.0
+"""Seconds for what every worker does before the run; it only saves time, so that a worker that hangs is not waited for."""
+
+_log = logging.getLogger(__name__)
+
+
+class Watch:
+    """Every `PULSE` seconds of waiting the scheduler is asked for its workers: silence, and a lack of workers, end the wait.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    run : str
+        Part of the keys of the run's tasks.
+    wait_for_workers, silence : float or None
+        See `DaskExecutor`.
+
+    Attributes
+    ----------
+    workers : list of str
+        Addresses when last looked; those that stay keep their place.
+    n_threads : int
+        Of all of them.
+    events : list of Event
+        What happened to them.
+    address : str
+        The scheduler's.
+    silence : float
+
+    Raises
+    ------
+    ClusterError
+        No worker arrived in time, or the scheduler does not answer.
+    """
+
+    def __init__(self, client: Client, run: str, wait_for_workers: float | None, silence: float | None) -> None:
+        self._client, self._run = client, run
+        self._scheduler = cast(Any, client.scheduler)
+        self._wait_for_workers = _seconds("wait-for-workers", wait_for_workers, WAIT_FOR_WORKERS)
+        self.silence = _seconds("silence", silence, SILENCE)
+        self.address = self._scheduler.address
+        self.workers: list[str] = []
+        self.n_threads = 0
+        self.events: list[Event] = []
+        self._disturbed = False
+        self._looked = self._peopled = time.monotonic()
+        client.sync(self._look)
+        if not self.workers:
+            _log.warning("no worker at %s yet; waiting up to %g s for one", self.address, self._wait_for_workers)
+            client.sync(self._first_worker)
+
+    def alive(self, start: Callable[[], Awaitable[Any]]) -> Any:
+        """Wait for ``start()`` for as long as the scheduler answers and has workers."""
+        return self._client.sync(self._while_alive, start)
+
+    def ask(self, question: Callable[[], Awaitable[Any]]) -> Any:
+        """Wait for what the scheduler answers."""
+        return self._client.sync(self._answer, question)
+
+    def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
+        self._client.sync(self._look)  # a worker lost since would be waited for
+        first = {worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values()
+        found: list[Any] = []
+        for chosen in (list(first), [worker for worker in self.workers if worker not in first]):
+            while workers := [worker for worker in chosen if worker in self.workers]:
+                # A worker lost meanwhile compiles when it is back; what else fails here fails in a task, which says more.
+                run = partial(self._client.run, function, *args, workers=workers, on_error="ignore", asynchronous=True)
+                answers = self.alive(partial(self._answers, run, workers))
+                if answers is not None:
+                    found += answers.values()
+                    break
+                if all(worker in self.workers for worker in workers):
+                    return []
+        return found
+
+    async def _while_alive(self, start: Callable[[], Awaitable[Any]]) -> Any:
+        work = asyncio.ensure_future(start())
+        try:
+            while not work.done():
+                await asyncio.wait({work}, timeout=max(0.0, self._looked + PULSE - time.monotonic()))
+                if time.monotonic() >= self._looked + PULSE:
+                    await self._look()
+            return work.result()
+        finally:
+            work.cancel()
+
+    async def _answers(self, run: Callable[[], Awaitable[Any]], workers: list[str]) -> Any:
+        """Return what workers answer; None if one does not in time, or is lost: Dask would go on calling it for 30 s."""
+        answers, deadline = asyncio.ensure_future(run()), time.monotonic() + EVERYWHERE
+        try:
+            while not answers.done() and time.monotonic() < deadline and set(workers) <= set(self.workers):
+                await asyncio.wait({answers}, timeout=PULSE / 4)
+            return answers.result() if answers.done() else None
+        finally:
+            answers.cancel()
+
+    async def _first_worker(self) -> None:
+        while not self.workers:
+            await asyncio.sleep(min(PULSE, self._wait_for_workers / 4))
+            await self._look()
+
+    async def _look(self) -> None:
+        """Ask the scheduler for its workers, which also shows that it is alive."""
+        present = await self._answer(self._scheduler.ncores)
+        self._looked = time.monotonic()
+        lost = [worker for worker in self.workers if worker not in present]
+        self.events += [WorkerLost(worker) for worker in lost]
+        self.events += [WorkerJoined(worker) for worker in present if worker not in self.workers]
+        self.workers = _slots(self.workers, present)
+        self.n_threads = sum(present.values())
+        running = await self._answer(self._scheduler.ncores_running)
+        before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
+        if running:
+            self._peopled = self._looked
+            if before or self._disturbed:
+                with suppress(ValueError):  # a scheduler that takes no functions
+                    await self._answer(partial(self._client.run_on_scheduler, _let_others_run, self._run))
+        elif self._looked - self._peopled >= self._wait_for_workers:
+            what = (
+                f"has had all of its {len(present)} workers paused, which Dask does to workers short of memory, for "
+                f"{self._wait_for_workers:g} s; give each more memory"
+                if present
+                else f"has had no worker for {self._wait_for_workers:g} s; start workers or ask whoever runs the cluster"
+            )
+            raise ClusterError(
+                f"the scheduler at {self.address} {what}. (DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
+            )
+
+    async def _answer(self, question: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            return await asyncio.wait_for(question(), self.silence)
+        except (CommClosedError, ConnectionError) as error:
+            raise ClusterError(f"the scheduler at {self.address} was lost: {error}") from error
+        except (RuntimeError, ClosedClientError) as error:
+            if self._client.status == "running":
+                raise
+            raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
+        except TimeoutError as error:
+            raise ClusterError(
+                f"the scheduler at {self.address} has not answered for {self.silence:g} s: it hangs, or the network "
+                "does. (DASK_SDEM_DIST__SILENCE sets this time.)"
+            ) from error
+
+
+def _let_others_run(run: str, dask_scheduler: Any) -> None:
+    """Free a run's tasks that wait for a worker which is lost or paused, though any other may run them.
+
+    Dask does not, where no worker at all was running when they became ready.
+    """
+    waiting = [ts for ts in dask_scheduler.unrunnable if run in str(ts.key) and ts.loose_restrictions]
+    for ts in waiting:
+        ts.worker_restrictions = None
+    dask_scheduler.transitions({ts.key: "processing" for ts in waiting}, f"let-others-run-{time.time()}")
+
+
+def _seconds(name: str, given: float | None, default: float) -> float:
+    return float(dask.config.get(f"sdem-dist.{name}", default)) if given is None else given
+
+
+def _slots(known: list[str], present: Iterable[str]) -> list[str]:
+    """Return the workers present such that those known keep their place, and so the ranges they have cached."""
+    new = iter(sorted(set(present) - set(known)))
+    kept = [worker if worker in present else next(new, None) for worker in known]
+    return [worker for worker in kept if worker is not None] + list(new)
