@@ -93,6 +93,43 @@ def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
     assert left == list(range(N_BLOCKS - 1, -1, -1))
 
 
+def test_a_block_is_sent_when_the_one_before_has_arrived():
+    class Recording(InProcess):
+        def put(self, value):
+            done.append(("put", value.value))
+            return super().put(value)
+
+        def wait(self, handle):
+            done.append(("wait", handle.result().value))
+
+    done: list = []
+    anchors.from_driver(Recording(1), 3, lambda b: b)
+    assert done == [(what, b) for b in range(3) for what in ("put", "wait")]
+
+
+def test_a_process_that_holds_the_state_does_not_read_it_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(anchors, "from_checkpoint", pytest.fail)
+    fitted(checkpoint=tmp_path, checkpoint_rounds=1)
+
+
+def test_the_best_state_goes_before_the_next_comes(monkeypatch):
+    from sdem_dist.engine.rounds import Flight
+
+    bests: list = []
+    value = Flight.value
+
+    def watched(flight):
+        assert all(best() is None for best in bests), "there are two"
+        found = value(flight)
+        bests.append(weakref.ref(found.words))
+        return found
+
+    monkeypatch.setattr(Flight, "value", watched)
+    model = fitted(patience=2, validation=(X[:50], Y[:50]))
+    assert len(bests) > 1
+    assert bests[-1]() is model._state.words
+
+
 def test_parameters_are_made_when_asked_for(monkeypatch):
     from sdem_dist.learners.sdem import Sdem
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import weakref
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -223,3 +224,19 @@ def test_big_endian_and_strided_arrays_come_back_native(tmp_path):
     found, _ = read_archive(tmp_path / "m", KIND)
     np.testing.assert_array_equal(found["a"], array)
     assert found["a"].dtype == np.float64
+
+
+def test_of_an_iterable_one_array_is_there_at_a_time(tmp_path):
+    alive: list = []
+
+    def arrays():
+        for i in range(4):
+            assert all(array() is None for array in alive)
+            array = np.full(1000, float(i))
+            alive.append(weakref.ref(array))
+            yield f"a{i}", array
+            del array
+
+    write_archive(tmp_path / "m", KIND, arrays(), {})
+    found, _ = read_archive(tmp_path / "m", KIND, ["a1", "a3", "absent"])
+    assert {name: array[0] for name, array in found.items()} == {"a1": 1.0, "a3": 3.0}
