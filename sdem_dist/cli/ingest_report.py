@@ -60,6 +60,13 @@ def show_report(report: IngestReport) -> None:
         )
     elif report.n_empty:
         click.echo(f"{counted(report.n_empty, 'document')} without a word, kept")
+    if report.first_column is not None:
+        why = (
+            "there is a column 0"
+            if report.first_column == 0
+            else "none is 0; if 0 is an empty column, --first-column 0"
+        )
+        click.echo(f"columns counted from {report.first_column}: {why}")
     if report.n_skipped:
         click.echo(f"{counted(report.n_skipped, 'bad line')} left out, such as", err=True)
         for example in report.skipped_examples:

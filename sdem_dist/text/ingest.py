@@ -43,6 +43,8 @@ class IngestReport:
         The corpus of held-out documents, `n_held_out` of them.
     n_skipped : int
         Bad lines left out; `skipped_examples` says of the first few what was wrong.
+    first_column : int, or None
+        What svmlight sources were taken to count their columns from, where nobody said.
     seconds : float
     """
 
@@ -56,6 +58,7 @@ class IngestReport:
     n_held_out: int = 0
     n_skipped: int = 0
     skipped_examples: list[str] = field(default_factory=list)
+    first_column: int | None = None
     seconds: float = 0.0
 
     def add(self, batch: Batch) -> None:
@@ -193,6 +196,8 @@ def ingest(
         _write_all(destinations, second, report, made_by, common, plan.shuffle, tally, progress)
     report.n_features, report.classes = corpus_plan.columns.n_features, [] if targets else list(corpus_plan.classes)
     report.n_held_out = tally.n_held_out
+    if form == "svmlight" and plan.zero_based == "auto":
+        report.first_column = 0 if corpus_plan.zero_based else 1
     report.n_skipped, report.skipped_examples = gate.skipped, gate.examples
     report.seconds = time.monotonic() - started
     return report

@@ -179,14 +179,15 @@ def test_a_test_set_takes_words_idf_and_classes_from_its_training_corpus(tmp_pat
 def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based, rows_in_source_order):
     X = sp.csr_matrix(np.array([[0, 2, 0, 1], [3, 0, 0, 0], [0, 0, 0, 0], [1, 0, 4, 0]]))
     dump_svmlight_file(X, [1, -1, 1, 2], str(tmp_path / "train.svm"), zero_based=zero_based)
-    ingest([tmp_path / "train.svm"], tmp_path / "c", block_documents=1)
+    assert ingest([tmp_path / "train.svm"], tmp_path / "c", block_documents=1).first_column == 1 - zero_based
     found, labels = rows_in_source_order(tmp_path / "c")
     assert found.toarray().tolist() == X.toarray().tolist() and labels == ["1", "-1", "1", "2"]
     assert not open_corpus(tmp_path / "c").header.weighted
 
     # a test set that has not the first column, and one that the training set has not
     (tmp_path / "test.svm").write_text(f"-1 {3 - zero_based}:7 {9 - zero_based}:1\n")
-    ingest([tmp_path / "test.svm"], tmp_path / "t", vocabulary_from=tmp_path / "c")
+    report = ingest([tmp_path / "test.svm"], tmp_path / "t", vocabulary_from=tmp_path / "c")
+    assert report.first_column is None, "the vocabulary's corpus says it"
     assert rows_in_source_order(tmp_path / "t")[0].toarray().tolist() == [[0, 0, 7, 0]]
     if zero_based:
         with pytest.raises(IngestError, match="count from 0, not from 1"):
