@@ -29,7 +29,7 @@ def from_checkpoint(executor: Executor, saved: Saved) -> list[Any]:
     seen = executor.everywhere(tasks.seen, saved)
     if not seen or not all(seen):
         return from_driver(executor, saved.n_blocks, saved.block)
-    # Without affinity: where no worker is left, Dask would never run a task that asks for one of them.
+    # Without affinity: where no worker is left, Dask would keep such a task for one of those that it asked for.
     return [executor.submit(tasks.saved_block, saved, b) for b in range(saved.n_blocks)]
 
 

@@ -23,7 +23,7 @@ PULSE = 2.0
 WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
 EVERYWHERE = 120.0
-"""Seconds for what every worker does before the run; it only saves time, so that a worker that hangs is not waited for."""
+"""Seconds for what every worker is asked at once; a run can do without an answer, so a worker that hangs is not waited for."""
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Watch:
 
     def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
-        self._client.sync(self._look)  # a worker lost since would be waited for
+        self._client.sync(self._look)  # a worker lost since need not be called
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values()
         found: list[Any] = []
         for chosen in (list(first), [worker for worker in self.workers if worker not in first]):

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from cli.commands import ok, refused, run
 
 from sdem_dist import load_model, open_corpus
-from sdem_dist.cli import main, predict
+from sdem_dist.cli import predict
 
 RNG = np.random.default_rng(0)
 TOPICS = {
@@ -39,25 +39,6 @@ def made(tmp_path_factory) -> Path:
     ok("ingest", str(folder / "docs.tsv"), str(folder / "docs.zarr"), "--held-out", "0.25", "--jobs", "1")
     ok("train", str(folder / "docs.zarr"), str(folder / "docs.model"), "--epochs", "3", "--quiet")
     return folder
-
-
-def run(*arguments: str, **more):
-    return CliRunner().invoke(main, list(arguments), **more)
-
-
-def ok(*arguments: str, **more) -> str:
-    result = run(*arguments, catch_exceptions=False, **more)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refused(*arguments: str, code: int = 1, **more) -> str:
-    """Run a command that must fail with a message and no traceback."""
-    result = run(*arguments, **more)
-    assert result.exit_code == code, result.output
-    assert isinstance(result.exception, SystemExit), result.exception
-    assert result.stderr.strip()
-    return " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("command", ["demo", "ingest", "inspect", "train", "evaluate", "predict"])
@@ -367,34 +348,6 @@ def test_other_estimators_are_trained_and_used(made, tmp_path):
 )
 def test_estimators_and_parameters_that_are_not_there(made, tmp_path, options, said):
     assert said in refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), *options, code=2)
-
-
-def test_ratings_from_text_to_predictions(tmp_path):
-    lines = [
-        f"{1 + 4 * (i % 2)}\t{'bad dull' if i % 2 == 0 else 'good bright'} film number {i % 7}" for i in range(120)
-    ]
-    (tmp_path / "stars.tsv").write_text("\n".join(lines))
-    corpus, model = str(tmp_path / "stars.zarr"), str(tmp_path / "stars.model")
-    assert "120 documents, targets" in ok("ingest", str(tmp_path / "stars.tsv"), corpus, "--targets")
-    test = str(tmp_path / "test.zarr")
-    ok("ingest", str(tmp_path / "stars.tsv"), test, "--vocabulary-from", corpus)
-    assert sorted(set(open_corpus(test).read(0, 120).targets[:, 0])) == [1.0, 5.0]
-    options = ("--estimator", "SupervisedLDARegressor", "--set", "n_components=3", "--set", "batch_size=10")
-    assert "validation_r2" in ok("train", corpus, model, *options, "--epochs", "30", "--quiet", "--validation", test)
-    assert "r2" in ok("evaluate", model, test)
-    (tmp_path / "new.txt").write_text("good bright film\nbad dull film\n")
-    high, low = (float(line) for line in ok("predict", model, str(tmp_path / "new.txt")).split())
-    assert high > low + 1.0
-
-
-def test_targets_are_numbers(tmp_path):
-    (tmp_path / "stars.tsv").write_text("3\tgood\nmany\tbad\nnan\tbad\n-2.5\tfair\n")
-    said = refused("ingest", str(tmp_path / "stars.tsv"), str(tmp_path / "c.zarr"), "--targets")
-    assert "line 2: the label 'many' is not a finite number" in said
-    ok("ingest", str(tmp_path / "stars.tsv"), str(tmp_path / "c.zarr"), "--targets", "--on-error", "skip")
-    corpus = open_corpus(tmp_path / "c.zarr")
-    assert sorted(corpus.read(0, 2).targets[:, 0]) == [-2.5, 3.0]
-    assert not corpus.header.classes
 
 
 def test_clusters_are_predicted_and_topic_models_predict_nothing(made, tmp_path):

@@ -148,17 +148,6 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("driver") / "corpus", *random_counts(200, 20_000, 3, seed=3))
 
 
-@pytest.fixture(scope="module")
-def client():
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
 @pytest.mark.parametrize("n_blocks", [1, 4])
 def test_no_task_carries_the_model(client, corpus, n_blocks, tmp_path):
     scheduler, largest = client.cluster.scheduler, []

@@ -58,17 +58,6 @@ def test_waiting_tasks_cannot_block_a_full_pool():
         assert executor.result(executor.submit(lambda *all_: sum(all_), *waiting)) == 20
 
 
-@pytest.fixture(scope="module")
-def client():
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
 def test_cluster_has_the_same_interface(client):
     from sdem_dist.engine.dask import DaskExecutor
 
