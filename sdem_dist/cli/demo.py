@@ -40,7 +40,6 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
 
     from sdem_dist import MultinomialNB, ingest, open_corpus
     from sdem_dist.cluster import connected
-    from sdem_dist.estimators.warm_up import warm_up
     from sdem_dist.storage.publish import check_writable
     from sdem_dist.text import VectorizerSettings, collect_docstrings
 
@@ -70,8 +69,6 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
         f"ingested {report.n_documents:,} training documents, {report.n_features:,} words, "
         f"{len(corpus.header.shards)} shards: {corpus_path}; held out {report.n_held_out:,}: {test_path}"
     )
-    warm_up()
-    say("compiled the kernels")
     models: dict[str, MultinomialNB] = {}
     with connected(n_workers=workers) as client:
         say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")
@@ -83,7 +80,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     _table(console, models, corpus.n_documents)
     best = max(LOSSES, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
     _words(console, models[best], best)
-    from sdem_dist.estimators.words import plot_histories
+    from sdem_dist.inspection.words import plot_histories
 
     picture = folder / "curves.png"
     plot_histories({loss.upper(): m.history_ for loss, m in models.items()}, picture, prefix="validation_")
@@ -117,7 +114,7 @@ def _table(console: Console, models: dict[str, MultinomialNB], n_documents: int)
 def _words(console: Console, model: MultinomialNB, loss: str) -> None:
     from rich.table import Table
 
-    from sdem_dist.estimators.words import speaking_words
+    from sdem_dist.inspection.words import speaking_words
 
     table = Table(title=f"The words that speak most for each class ({loss.upper()})", show_header=False)
     for name, words in speaking_words(model).items():

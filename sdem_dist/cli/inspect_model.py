@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from sdem_dist.estimators.base import EngineEstimator
 
 
 def show_model(console: Console, path: Path) -> None:
@@ -22,21 +24,18 @@ def show_model(console: Console, path: Path) -> None:
     from rich.text import Text
 
     from sdem_dist.estimators.persistence import load_model
-    from sdem_dist.estimators.words import speaking_words
+    from sdem_dist.inspection.words import speaking_words
 
     model = load_model(path)
     defaults = type(model)().get_params()
     given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
-    kept = model._kept
+    kept = model.kept_
     which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
-    trained = getattr(model, "training", None)  # mixtures have several trainings, and not all of them a loss
-    how = f", training {trained}" if trained else ""
-    if hasattr(model, "loss") and trained in (None, "sdem"):
-        how = f", loss {model.loss}"
+    how = f", loss {model.loss}" if "loss" in model.get_params() else ""
     facts = {
         "model": type(model).__name__ + how,
         "settings": ", ".join(
-            f"{k} {v}" for k, v in given.items() if k not in ("loss", "training", "verbose", "n_jobs")
+            f"{k} {v}" for k, v in given.items() if k not in ("loss", "verbose", "n_jobs")
         )
         or "defaults",
         **_parts(model),
@@ -50,8 +49,8 @@ def show_model(console: Console, path: Path) -> None:
     for name, value in facts.items():
         table.add_row(name, Text(value))
     console.print(table)
-    what, said = "class" if hasattr(model, "classes_") else "cluster", speaking_words(model)
-    if hasattr(model, "topics"):
+    what, said = model.spec.predicts, speaking_words(model)
+    if model.spec.topics:
         what, said = "topic", _topics(model)
     if not said:
         return
@@ -63,30 +62,26 @@ def show_model(console: Console, path: Path) -> None:
     console.print(words)
 
 
-def _topics(model: Any) -> dict[str, list[str]]:
+def _topics(model: EngineEstimator) -> dict[str, list[str]]:
     """Return the words that tell each topic apart."""
-    from sdem_dist.estimators.topics import topic_title
+    from sdem_dist.inspection.topics import topic_title
 
     return {topic_title(t): t.telling for t in model.topics()}
 
 
-def _inputs(model: Any) -> dict[str, str]:
+def _inputs(model: EngineEstimator) -> dict[str, str]:
     """Return what a model takes."""
     n, named = f"{model.n_features_in_:,}", model.vocabulary_ is not None
-    if model._sparse:
+    if model._layout == "sparse":
         text = "predicts on raw text" if model.vectorizer_ else "takes counts only"
         return {"features": f"{n}{', with a vocabulary' if named else ''}", "raw text": text}
     return {"features": f"{n}, columns of a table{' with names' if named else ''}"}
 
 
-def _parts(model: Any) -> dict[str, str]:
-    """Return what a model tells apart; nothing, if it predicts numbers."""
-    from sklearn.base import is_regressor
-
-    if is_regressor(model) and not hasattr(model, "topics"):
-        return {}
-    if hasattr(model, "classes_"):
+def _parts(model: EngineEstimator) -> dict[str, str]:
+    """Return what a model tells apart; nothing, if it predicts numbers from a table."""
+    if model.spec.predicts == "class":
         return {"classes": f"{len(model.classes_)}"}
-    if hasattr(model, "topics"):
+    if model.spec.topics:
         return {"topics": f"{model.n_components}"}
-    return {"clusters": f"{model.n_components}"}
+    return {"clusters": f"{model.n_components}"} if model.spec.predicts == "cluster" else {}

@@ -30,7 +30,7 @@ def predict(model: Path, texts: Path, text_column: int | None, no_proba: bool, e
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
     classes; of a regressor the numbers alone, of a mixture the clusters by number. Nothing is held in memory but a few blocks.
     """
-    from sdem_dist.estimators.streaming import predict_lines
+    from sdem_dist.cli.streaming import predict_lines
 
     lines = _lines(texts, encoding, text_column)
     for block in predict_lines(model, lines, probabilities=not no_proba, n_jobs=jobs, block=BLOCK):

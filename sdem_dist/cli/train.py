@@ -37,8 +37,6 @@ PARAMETERS = {
     "seed": "random_state",
 }
 """Options, and what estimators call them."""
-VALIDATION = ("validation_accuracy", "validation_r2", "validation_plug_in_nll")
-"""What is said of validation documents in the end."""
 
 
 @click.command(epilog=EPILOG, no_args_is_help=True)
@@ -68,7 +66,7 @@ VALIDATION = ("validation_accuracy", "validation_r2", "validation_plug_in_nll")
     help="Merges an epoch.  [default: 8, down to 1 for half a million documents]",
 )
 @click.option(
-    "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step.  [default: 1; with --merge sum 128]"
+    "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"
 )
 @click.option("--validation", metavar="CORPUS", help="Corpus to evaluate after each epoch.")
 @click.option(
@@ -146,10 +144,6 @@ def train(
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
     documents = open_corpus(corpus)
-    if workers is not None and options["estimator"] == "MultinomialNB":
-        from sdem_dist.estimators.warm_up import warm_up
-
-        warm_up()  # once here, so that the workers find the compiled kernels on disk
     try:
         with (
             client_of(scheduler, workers, cluster, options["lifetime"]) as client,
@@ -177,11 +171,11 @@ def train(
         raise
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    kept = estimator._kept
+    kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
     shown = ", ".join(
         f"{name} {value:.4f}"
         for name, value in kept.items()
-        if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name in VALIDATION)
+        if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name == held_out)
     )
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)
     click.echo(f"{model}: {options['estimator']}, {epochs}; training {shown}")
@@ -199,12 +193,12 @@ def estimator_of(options: Mapping[str, Any]) -> Any:
     click.UsageError
         There is no such estimator, it has no such parameter, or one is given twice.
     """
-    from sdem_dist.estimators.persistence import estimator_class, estimator_names
+    from sdem_dist.catalogue import ESTIMATORS, estimator_class
 
-    if options["estimator"] not in estimator_names():
+    if options["estimator"] not in ESTIMATORS:
         raise click.UsageError(
-            f"--estimator {options['estimator']}: {_nearest(options['estimator'], estimator_names())}"
-            f"choose one of {', '.join(estimator_names())}"
+            f"--estimator {options['estimator']}: {_nearest(options['estimator'], ESTIMATORS)}"
+            f"choose one of {', '.join(ESTIMATORS)}"
         )
     made = estimator_class(options["estimator"])()
     chosen = {PARAMETERS[name]: value for name, value in options.items() if name in PARAMETERS and value is not None}

@@ -1,54 +1,113 @@
-"""What all estimators share: training by the engine, evaluation, files."""
+"""What all estimators share: training in stages by the engine, evaluation, files."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
-from sdem_dist.estimators import inputs
-from sdem_dist.estimators.fitting import FitOptions
-from sdem_dist.estimators.lazy_parameters import LazyParameters
+from sdem_dist.estimators import parameters
+from sdem_dist.estimators.matching import check_classes, check_words
+from sdem_dist.estimators.source import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
-    from typing import Self
+    from typing import Any, Self
+
+    import numpy as np
+    import scipy.sparse as sp
+    from distributed import Client
 
     from sdem_dist.engine.events import Callback
+    from sdem_dist.engine.stages import Scoring, Stage
+    from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.spec import Layout, Spec
+    from sdem_dist.learners.protocol import Learner
+
+_limiting = Lock()
+"""The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early."""
+
+
+class Trained(NamedTuple):
+    """What the stages of a fit lead to."""
+
+    learner: Any
+    state: Any
+    history: list[dict[str, float]]
 
 
 class EngineEstimator(BaseEstimator):
-    """Base of the estimators; they say how parameters make a learner, and what its state means."""
+    """Base of the estimators: they declare their parameters and a `spec`, and yield the stages of a fit."""
 
-    _sparse: bool
-    """Whether documents are CSR matrices rather than dense tables."""
-    _restore: Callable[..., Any]
-    """From arrays, settings and the number of features to the learner and the state of a model file."""
-    _learner: Any
-    _state: Any
-    _lazy_parameters: LazyParameters
-    patience: int | None
+    spec: ClassVar[Spec]
+    # Parameters that not all estimators have, as those have them that do not.
+    patience: int | None = None
+    random_state: object = 0
+    unlabelled: object = None
+    # Parameters of all.
+    evaluate_every: int
+    n_jobs: int | None
+    verbose: bool
+    # What fitting adds.
+    learner_: Any
+    state_: Any
     history_: list[dict[str, float]]
+    damaged_shards_: list[str]
+    classes_: np.ndarray
+    n_iter_: int
+    n_features_in_: int
+    vocabulary_: list[str] | None
+    vectorizer_: dict[str, Any] | None
+    idf_: np.ndarray | None
+    _lazy_parameters: LazyParameters
 
     @abstractmethod
-    def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
-        """Return the learner, its state after training, and the history."""
+    def stages(self, source: Source) -> Generator[Stage[Any, Any, Any] | Scoring, Any, Trained]:
+        """Yield the stages of a fit; each is sent its result, see `sdem_dist.engine.stages`.
 
-    @abstractmethod
-    def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> inputs.Source:
-        """Return what `fit` trains on, checked."""
-
-    @abstractmethod
-    def _evaluation_source(self, X: Any, y: Any, client: Any) -> inputs.Source:
-        """Return documents to score with the fitted model, checked against it."""
+        Parameters
+        ----------
+        source : Source
+            What is trained on.
+        """
 
     @property
     @abstractmethod
     def _monitor(self) -> str:
         """Return the metric of validation documents that has to fall."""
+
+    def _check(self) -> None:
+        """Raise ValueError where parameters do not go together; each by itself has been checked."""
+
+    @property
+    def _layout(self) -> Layout:
+        """What documents are."""
+        return self.spec.layout
+
+    @property
+    def _n_columns(self) -> int:
+        """Columns of the documents, the target's included where it is one."""
+        return self.n_features_in_
+
+    def _encoded(self, X: Any, *, reset: bool) -> Any:
+        """Return a table as numbers."""
+        return X
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        """Return a table, or raise ValueError where it cannot be one of the model's."""
+        return X
+
+    def _check_compatible(self, source: Source) -> None:
+        """Raise CorpusError where a corpus is not such as the model was trained on."""
+        check_words(self, source)
+        if self.spec.target == "labels":
+            check_classes(self.classes_, source)
 
     def fit(
         self,
@@ -56,7 +115,7 @@ class EngineEstimator(BaseEstimator):
         y: Any = None,
         sample_weight: Any = None,
         *,
-        client: Any = None,
+        client: Client | None = None,
         validation: Any = None,
         checkpoint: str | Path | None = None,
         checkpoint_rounds: int | None = None,
@@ -73,7 +132,7 @@ class EngineEstimator(BaseEstimator):
             What the model is of: counts or weights, or a table, perhaps with NaN, for the models of dense features. A corpus
             brings its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Class labels, or targets of a regressor; None with a corpus.
+            Class labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the documents in memory.
         client : distributed.Client, default=None
@@ -105,25 +164,40 @@ class EngineEstimator(BaseEstimator):
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
         """
-        self.damaged_shards_: list[str] = []
-        if skip_damaged:
-            from sdem_dist.estimators.damage import sound_part
+        from sdem_dist.corpus import Corpus
+        from sdem_dist.estimators.running import FitOptions, executor_for, run_fit, sound_part
 
-            X, self.damaged_shards_ = sound_part(X, client, self.n_jobs, callbacks)
-        source = self._training_source(X, y, sample_weight, client)
-        options = FitOptions(client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks)
-        self._describe(source)
-        learner, state, self.history_ = self._train(source, options)
+        parameters.check(self)
+        self._check()
+        source = source_of(self, X, y, sample_weight, client=client)
+        self.damaged_shards_ = []
+        with executor_for(client, self.n_jobs, source) as executor:
+            if skip_damaged and isinstance(source.corpus, Corpus):
+                corpus, self.damaged_shards_ = sound_part(source.corpus, executor, callbacks)
+                source = source_of(self, corpus)
+            self._describe(source)
+            options = FitOptions(
+                client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks
+            )
+            learner, state, self.history_ = run_fit(self, source, executor, options)
         self.n_iter_ = len(self.history_)
         self._take(learner, state)
         return self
 
-    def _take(self, learner: Any, state: Any) -> None:
+    def _describe(self, source: Source) -> None:
+        """Take note of what documents are."""
+        self.n_features_in_ = source.n_features
+        self.vocabulary_, self.vectorizer_, self.idf_ = source.vocabulary, source.vectorizer, source.idf
+        if self.spec.target == "labels":
+            self.classes_ = source.classes
+
+    def _take(self, learner: Learner[Any, Any, Any], state: Any) -> None:
         """Become the model of a learner's state."""
-        self._learner, self._state, self._lazy_parameters = learner, state, LazyParameters(learner, state)
+        self.learner_, self.state_ = learner, state
+        self._lazy_parameters = LazyParameters(partial(learner.parameters, state))
 
     @property
-    def _kept(self) -> dict[str, float]:
+    def kept_(self) -> dict[str, float]:
         """What `history_` says of the epoch whose model this is: the last one, or with `patience` the best one."""
         watched = f"validation_{self._monitor}"
         scored = [entry for entry in self.history_ if watched in entry]
@@ -135,11 +209,7 @@ class EngineEstimator(BaseEstimator):
     def _parameters(self) -> Any:
         return self._lazy_parameters.value
 
-    def _describe(self, source: inputs.Source) -> None:
-        self.n_features_in_ = source.n_features
-        self.vocabulary_, self.vectorizer_, self.idf_ = source.vocabulary, source.vectorizer, source.idf
-
-    def evaluate(self, X: Any, y: Any = None, *, client: Any = None) -> dict[str, float]:
+    def evaluate(self, X: Any, y: Any = None, *, client: Client | None = None) -> dict[str, float]:
         """Return the metrics that a history holds: for classifiers accuracy, mean losses and perplexity.
 
         Parameters
@@ -150,10 +220,10 @@ class EngineEstimator(BaseEstimator):
         client : distributed.Client, default=None
             Score a corpus on this cluster.
         """
-        from sdem_dist.estimators.fitting import evaluate_source
+        from sdem_dist.estimators.running import evaluate_source
 
         check_is_fitted(self)
-        return evaluate_source(self, self._learner, self._state, self._evaluation_source(X, y, client), client)
+        return evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
 
     def save(self, path: str | Path) -> None:
         """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
@@ -162,7 +232,14 @@ class EngineEstimator(BaseEstimator):
         check_is_fitted(self)
         save_model(self, path)
 
-    def vectorize(self, texts: Sequence[str]) -> Any:
+    def extra(self) -> dict[str, object]:
+        """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""
+        return {}
+
+    def take_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take back what `extra` returned, or raise ValueError where it does not fit."""
+
+    def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that this model was trained on, a CSR matrix.
 
         Raises
@@ -180,8 +257,56 @@ class EngineEstimator(BaseEstimator):
                 "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
                 "predict takes numbers"
             )
-        settings_ = VectorizerSettings.from_json(self.vectorizer_)
-        return transform_texts(texts, settings_, self.vocabulary_, self.idf_)
+        settings = VectorizerSettings.from_json(self.vectorizer_)
+        return transform_texts(texts, settings, self.vocabulary_, self.idf_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_state")
+        return hasattr(self, "state_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._layout == "sparse"
+        tags.input_tags.positive_only = self._layout == "sparse"
+        tags.input_tags.allow_nan = self._layout == "dense"
+        return tags
+
+
+class LazyParameters:
+    """Natural parameters of a state, made when first asked for: of a wide model they are as large as the state.
+
+    An object of its own, since predicting may not change the attributes of an estimator.
+
+    Parameters
+    ----------
+    make : callable
+    trained : LazyParameters, optional
+        Those of the training, where these have another class prior.
+    """
+
+    def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:
+        self._make, self._trained = make, trained
+        self._value: Any = None
+
+    @property
+    def value(self) -> Any:
+        """The parameters: the same bits whatever the number of threads that BLAS has."""
+        if self._value is None:
+            # Inverses of wide covariances come out otherwise with more threads.
+            with _limiting, threadpool_limits(1, user_api="blas"):
+                if self._value is None:
+                    self._value = self._make()
+        return self._value
+
+    @property
+    def trained(self) -> LazyParameters:
+        """Those of the state: these, or what `with_prior` moved away from."""
+        # Not an attribute: a wide model in a cycle would wait for the garbage collector.
+        return self if self._trained is None else self._trained
+
+    def with_prior(self, log_prior: np.ndarray) -> LazyParameters:
+        """Return the same with another ln p(y)."""
+        return LazyParameters(partial(_replaced, self.trained, log_prior), self.trained)
+
+
+def _replaced(trained: LazyParameters, log_prior: np.ndarray) -> Any:
+    return trained.value._replace(log_prior=log_prior)

@@ -1,18 +1,21 @@
-"""What classifiers share: predictions from joint scores."""
+"""What classifiers share: predictions from joint scores, class priors and class weights."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.estimators import inputs
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.labels import checked_labels
 from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.validation import checked_labels
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.source import Source
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
@@ -22,20 +25,10 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
     def _class_scores(self, X: Any) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each document."""
 
-    def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> inputs.Source:
-        return inputs.training_source(self, X, y, sample_weight, client)
-
-    def _evaluation_source(self, X: Any, y: Any, client: Any) -> inputs.Source:
-        return inputs.evaluation_source(self, X, y, client)
-
     @property
     def _monitor(self) -> str:
         loss = getattr(self, "loss", None)
         return loss if isinstance(loss, str) else "ncll"
-
-    def _describe(self, source: inputs.Source) -> None:
-        super()._describe(source)
-        self.classes_ = source.classes
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes).
@@ -75,7 +68,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         return float(super().score(X, y, sample_weight))
 
 
-class SdemClassifier(EngineClassifier):
+class JointClassifier(EngineClassifier):
     """Base of the classifiers that are joint distributions of classes and documents."""
 
     @abstractmethod
@@ -84,6 +77,12 @@ class SdemClassifier(EngineClassifier):
 
     def _class_scores(self, X: Any) -> np.ndarray:
         return self._joint_log_proba(X)
+
+    @property
+    def class_log_prior_(self) -> np.ndarray:
+        """Ln p(class), shape (n_classes,)."""
+        check_is_fitted(self)
+        return np.asarray(self._parameters.log_prior)
 
     def predict_joint_log_proba(self, X: Any) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
@@ -94,4 +93,47 @@ class SdemClassifier(EngineClassifier):
             For a dask array the result is one too, computed block by block.
         """
         check_is_fitted(self)
-        return over_blocks(self, X, self._joint_log_proba, n_columns=len(self.classes_))
+        return over_blocks(self, X, self._joint_log_proba, len(self.classes_))
+
+
+def fixed_log_prior(class_prior: Any, fit_prior: bool, n_classes: int) -> tuple[float, ...] | None:
+    """Return ln p(y) from the parameters of that name; None if it is to be learnt."""
+    if class_prior is not None:
+        return log_shares(class_prior, n_classes)
+    return None if fit_prior else (-float(np.log(n_classes)),) * n_classes
+
+
+def log_shares(class_prior: Any, n_classes: int) -> tuple[float, ...]:
+    """Return the logarithms of a class prior.
+
+    Raises
+    ------
+    ValueError
+        It has not a number for each class, or one that is negative or not finite, or they do not sum to 1.
+    """
+    prior = np.asarray(class_prior, np.float64)
+    if prior.shape != (n_classes,):
+        raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
+    if not (np.isfinite(prior).all() and (prior >= 0).all()):
+        raise ValueError(f"class_prior must be made of finite numbers, none negative, got {prior.tolist()}")
+    if not np.isclose(prior.sum(), 1.0):
+        raise ValueError(f"The sum of the priors should be 1, and is {prior.sum():.6g}: {prior.tolist()}")
+    with np.errstate(divide="ignore"):
+        return tuple(np.log(prior).tolist())
+
+
+def weights_of_classes(class_weight: Any, source: Source) -> tuple[float, ...] | None:
+    """Return the weights of the classes' documents, as scikit-learn understands `class_weight`."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        counts = np.asarray(source.class_counts, np.float64)
+        return tuple((counts.sum() / (len(counts) * np.maximum(counts, 1.0))).tolist())
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
+    if not all(np.isfinite(w) and w >= 0 for w in class_weight.values()):
+        raise ValueError(f"class_weight must be made of finite numbers, none negative, got {class_weight!r}")
+    classes = source.classes.tolist()
+    if unknown := set(class_weight) - set(classes):
+        raise ValueError(f"class_weight names classes that are not there: {sorted(unknown, key=str)}")
+    return tuple(float(class_weight.get(c, 1.0)) for c in classes)

@@ -9,24 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import numbering
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Stage, Stages, state_of, trained
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators import feature_settings, inputs
-from sdem_dist.estimators.classifier import SdemClassifier
-from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
-from sdem_dist.estimators.restoring import restore_features
-from sdem_dist.estimators.signatures import share_parameters
+from sdem_dist.estimators import plans
+from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
+from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
+from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.columns import Columns, ColumnSummary
-from sdem_dist.losses import Nll
+from sdem_dist.learners.features import FeatureSdem
+from sdem_dist.losses import NAMED, Loss, Nll
 from sdem_dist.models.features import Block, FeatureModel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Self
 
+    from sdem_dist.estimators.source import Source
 
+SUM_LANE_DOCUMENTS = 2_000
+"""Rows that make a lane of ``merge="sum"`` worth its overhead."""
+MEAN_LANE_DOCUMENTS = 256
+"""Rows from which a lane of ``merge="mean"`` learns something of its own."""
+MEAN_BATCH = 32
+_LOSS = Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights"))
 _HELD_BACK = (
     "{}: training ended at the loss of the generative fit, since the prior outweighs the loss, as it may where rows are few, "
     "a class has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0, or "
@@ -34,118 +46,60 @@ _HELD_BACK = (
 )
 
 
-class FeatureNB(SdemClassifier):
-    """Naive Bayes over dense features, trained by sdEM: the parameters that its subclasses take beside their own.
+@estimator
+class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
+    """Naive Bayes over dense features, trained by sdEM.
 
     Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).
-
-    Parameters
-    ----------
-    loss : {"ncll", "hinge", "nll"} or Loss, default="ncll"
-        Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.
-    class_prior : array-like of shape (n_classes,), default=None
-        A fixed class prior.
-    fit_prior : bool, default=True
-        Learn the class prior; False takes a uniform one.
-    n_epochs : int, default=60
-        Passes over the documents after the generative fit.
-    merge : {"sum", "mean"}, default="sum"
-        "sum": one step a round, with the statistics of all lanes at one theta. "mean": each lane runs sdEM over its
-        documents and the lanes' expectation parameters are averaged.
-    n_lanes : int, default=None
-        Lanes of a round. None: a function of the number of documents.
-    batch_size : int, default=None
-        Documents of a step: of a round for "sum" (None: all of them), inside a lane for "mean" (None: 32).
-    step : {"safe", "paper"}, default="safe"
-        "safe" starts at the generative fit, halves steps until they stay inside S and within a KL divergence of 1, and
-        keeps only rounds of all documents that lower the objective: the training loss ends no higher than that of the
-        generative fit. "paper" starts at the prior, and steps by ``1 / (1 + step_decay * t)`` a document.
-    step_decay : float, default=1e-5
-        lambda of the paper's steps, and of safe ones with fewer documents than all.
-    prior_scale : float, default=1.0
-        Multiplies the conjugate prior of the discriminative losses.
-    class_weight : dict, "balanced" or None, default=None
-    unlabelled : label, default=None
-        The label, such as -1, of documents whose class is not known. They count through ``-ln p(x)``, the class hidden.
-    unlabelled_weight : float, default=1.0
-        Weight of each of them.
-    evaluate_every : int, default=1
-        Record the losses after every so many epochs; 0 never.
-    patience : int, default=None
-        With validation documents: stop after so many evaluations without a new minimum, and keep the minimum.
-    n_jobs : int, default=None
-        Threads, where no Dask client is given. No bit of the result depends on it.
-    random_state : int, RandomState instance or None, default=0
-    verbose : bool, default=False
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    class_count_ : ndarray of shape (n_classes,)
-        Labelled training documents, by weight.
-    class_log_prior_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.
-    n_iter_ : int
     """
 
-    _sparse = False
-    _restore = staticmethod(restore_features)
+    loss: str | Loss = param(
+        "ncll",
+        either(one_of("ncll", "hinge", "nll"), _LOSS),
+        'Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.',
+    )
+    n_epochs: int = param(60, integer(), "Passes over the documents after the generative fit.")
+    merge: str = param(
+        "sum",
+        one_of("sum", "mean"),
+        '"sum": one step a round, with the statistics of all lanes at one theta. "mean": each lane runs sdEM over its\n'
+        "documents and the lanes' expectation parameters are averaged.",
+    )
+    n_lanes: int | None = param(
+        None, integer(optional=True), "Lanes of a round. None: a function of the number of documents."
+    )
+    batch_size: int | None = param(
+        None,
+        integer(optional=True),
+        'Documents of a step: of a round for "sum" (None: all of them), inside a lane for "mean" (None: 32).',
+    )
+    step: str = param(
+        "safe",
+        one_of("safe", "paper"),
+        '"safe" starts at the generative fit, halves steps until they stay inside S and within a KL divergence of 1, and\n'
+        "keeps only rounds of all documents that lower the objective: the training loss ends no higher than that of the\n"
+        'generative fit. "paper" starts at the prior, and steps by ``1 / (1 + step_decay * t)`` a document.',
+    )
+    step_decay: float = param(
+        1e-5, real(), "lambda of the paper's steps, and of safe ones with fewer documents than all."
+    )
+    prior_scale: float = param(1.0, real(), "Multiplies the conjugate prior of the discriminative losses.")
 
-    def __init__(
-        self,
-        *,
-        loss: Any = "ncll",
-        class_prior: Any = None,
-        fit_prior: bool = True,
-        n_epochs: int = 60,
-        merge: str = "sum",
-        n_lanes: int | None = None,
-        batch_size: int | None = None,
-        step: str = "safe",
-        step_decay: float = 1e-5,
-        prior_scale: float = 1.0,
-        class_weight: Any = None,
-        unlabelled: Any = None,
-        unlabelled_weight: float = 1.0,
-        evaluate_every: int = 1,
-        patience: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.class_prior = class_prior
-        self.fit_prior = fit_prior
-        self.n_epochs = n_epochs
-        self.merge = merge
-        self.n_lanes = n_lanes
-        self.batch_size = batch_size
-        self.step = step
-        self.step_decay = step_decay
-        self.prior_scale = prior_scale
-        self.class_weight = class_weight
-        self.unlabelled = unlabelled
-        self.unlabelled_weight = unlabelled_weight
-        self.evaluate_every = evaluate_every
-        self.patience = patience
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    spec = Spec("dense", "labels", "class", unlabelled=True)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Give a subclass's ``**shared`` their names, for scikit-learn and for people."""
-        super().__init_subclass__(**kwargs)
-        share_parameters(cls, FeatureNB)
+    if TYPE_CHECKING:
+        class_count_: np.ndarray
+        categories_: dict[int, np.ndarray]
 
     @abstractmethod
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         """Return the model's blocks, for the generative fit or for a discriminative run from there."""
 
-    def _encoded(self, X: Any, *, reset: bool) -> Any:
-        """Return `X` as numbers."""
-        return X
+    def _check(self) -> None:
+        if self.step == "paper" and self.merge == "sum":
+            raise ValueError(
+                "step='paper' is a step a document: it needs merge='mean', n_lanes=1 for the paper's algorithm"
+            )
 
     def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
         """Take over how a corpus numbers the categories of its columns."""
@@ -155,54 +109,70 @@ class FeatureNB(SdemClassifier):
                 f"{type(self).__name__} does not"
             )
 
-    def _describe(self, source: inputs.Source) -> None:
+    def _describe(self, source: Source) -> None:
         super()._describe(source)
+        self.class_count_ = np.asarray(source.class_counts)
         if isinstance(source.corpus, Corpus):
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             found = numbering(source.corpus.header.vectorizer)
             if found is not None and source.vocabulary is not None:
                 self.feature_names_in_ = np.array(source.vocabulary, object)
-            self._take_categories(found or {}, str(source.corpus.path))
+            self._take_categories(found or {}, source.name)
 
-    def _checked(self, X: np.ndarray) -> np.ndarray:
-        """Return a table, or raise ValueError where it cannot be one of the model's."""
-        return X
-
-    def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
-        feature_settings.check(self)
-        with threadpool_limits(1, user_api="blas"):  # the bits of inverses would depend on the number of its threads
-            return self._stages(source, options)
-
-    def _stages(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
-        """Run the pass over the columns, the generative fit, and the discriminative run from there."""
-        plan = feature_settings.plan(self, source.n_documents)
-        once = feature_settings.one_round(plan)
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the pass over the columns, the generative fit, and the discriminative run from there."""
+        plan = self._plan(source.n_documents)
+        once = plans.full_passes(source.n_documents, 1, plan.seed, SUM_LANE_DOCUMENTS)
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
         weighted = self.loss != "nll" or self.unlabelled is not None
-        summary = run_quietly(Columns(source.n_features, weighted), once, source, options.client, self.n_jobs)
-        self.class_count_ = np.asarray(source.class_counts)
-        learner = feature_settings.learner(self, source, plan, FeatureModel(self._blocks(summary, True)), None)
+        summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted), once))
+        learner = self._learner(source, plan, FeatureModel(self._blocks(summary, True)), None)
         if self.loss == "nll" and not summary.n_unlabelled:
-            return learner, *fit_state(self, learner, once, source, options)
+            found = yield from trained(Stage("train", learner, once, monitored=True))
+            return Trained(learner, found.state, found.history)
         initial = None
         if self.step == "safe":
-            initial = learner.inside(run_quietly(learner, once, source, options.client, self.n_jobs))
+            fitted = yield from state_of(Stage("generative fit", learner, once))
+            initial = learner.inside(fitted)
         model = FeatureModel(self._blocks(summary, False))
-        learner = feature_settings.learner(self, source, plan, model, feature_settings.loss_of(self))
-        state, history = fit_state(self, learner, plan, source, options, initial)
-        if learner.held_back(state):
+        learner = self._learner(source, plan, model, NAMED[self.loss] if isinstance(self.loss, str) else self.loss)
+        found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
+        if learner.held_back(found.state):
             warnings.warn(_HELD_BACK.format(type(self).__name__), stacklevel=4)
-        return learner, state, history
+        return Trained(learner, found.state, found.history)
 
-    @property
-    def class_log_prior_(self) -> np.ndarray:
-        """Ln p(class), shape (n_classes,)."""
-        check_is_fitted(self)
-        return np.asarray(self._parameters.log_prior)
+    def _plan(self, n_documents: int) -> Plan:
+        """Return the plan of a run: rounds are whole epochs unless ``merge="sum"`` has a `batch_size`."""
+        seed = plans.seed_of(self.random_state)
+        if self.merge == "sum":
+            batch = self.batch_size or n_documents
+            return plans.batches(n_documents, self.n_epochs, seed, batch, self.n_lanes, SUM_LANE_DOCUMENTS)
+        lanes = self.n_lanes or plans.lanes_of(n_documents, MEAN_LANE_DOCUMENTS)
+        return Plan(n_documents, self.n_epochs, 1, lanes, seed)
+
+    def _learner(self, source: Source, plan: Plan, model: FeatureModel, loss: Loss | None) -> FeatureSdem:
+        """Return the learner of a model; `loss` None for its generative fit."""
+        n_classes = len(source.classes)
+        return FeatureSdem(
+            model=model,
+            n_classes=n_classes,
+            n_documents=source.weight,
+            loss=loss,
+            merge=self.merge,
+            batch_size=self.batch_size or (1 if self.step == "paper" else MEAN_BATCH),
+            step=self.step,
+            judged=plan.n_rounds == 1 and self.step == "safe",
+            step_decay=float(self.step_decay),
+            prior_scale=float(self.prior_scale),
+            log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
+            class_weight=weights_of_classes(self.class_weight, source),
+            unlabelled_weight=float(self.unlabelled_weight),
+            seed=plan.seed,
+        )
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:
-        model = self._learner.model
-        return np.asarray(model.scores(self._parameters, model.features(inputs.prediction_documents(self, X))))
+        model: FeatureModel = self.learner_.model
+        return model.scores(self._parameters, model.features(prediction_documents(self, X)))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing."""
@@ -225,15 +195,9 @@ class FeatureNB(SdemClassifier):
         X : ndarray of shape (n_samples, n_features), float64
         y : ndarray of shape (n_samples,)
         """
-        from sdem_dist.estimators.settings import seed_of
-
         check_is_fitted(self)
-        if not isinstance(n_samples, int | np.integer) or n_samples < 0:
-            raise ValueError(f"n_samples must be an integer that is not negative, got {n_samples!r}")
-        rng = np.random.default_rng(seed_of(random_state))
-        prior = np.exp(self._parameters.log_prior)
-        drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
-        return self._learner.model.sample(self._parameters, drawn, rng), self.classes_[drawn]
+        drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
+        return self.learner_.model.sample(self._parameters, drawn, rng), self.classes_[drawn]
 
     def with_class_prior(self, class_prior: Any) -> Self:
         """Return a copy of the fitted model for a population with other shares of the classes.
@@ -248,46 +212,52 @@ class FeatureNB(SdemClassifier):
         """
         from scipy.special import logsumexp
 
-        from sdem_dist.estimators.settings import log_shares
-
         check_is_fitted(self)
         shares = np.asarray(log_shares(class_prior, len(self.classes_)))
-        old = self.class_count_ * (
-            1.0 if self._learner.class_weight is None else np.asarray(self._learner.class_weight)
-        )
+        factors = self.learner_.class_weight
+        old = self.class_count_ * (1.0 if factors is None else np.asarray(factors))
         if ((old == 0) & np.isfinite(shares)).any():
             raise ValueError(f"no training document has the class {self.classes_[old == 0][0]}: its share must be 0")
         log_prior = shares
         if self.loss not in ("nll", Nll()):
             known = np.flatnonzero(old)
             log_prior = np.full(len(old), -np.inf)
-            trained = self._lazy_parameters.trained.value.log_prior
-            log_prior[known] = trained[known] + shares[known] - np.log(old[known])
+            trained_prior = self._lazy_parameters.trained.value.log_prior
+            log_prior[known] = trained_prior[known] + shares[known] - np.log(old[known])
         new = copy.copy(self)
         new._lazy_parameters = self._lazy_parameters.with_prior(log_prior - logsumexp(log_prior))
         return new
 
-    def _extra(self) -> dict[str, Any]:
-        """Return what a model file holds beside arrays and settings."""
+    def extra(self) -> dict[str, object]:
+        """Return the counts of the classes, the categories of columns, and a class prior of `with_class_prior`."""
         categories = {str(i): c.tolist() for i, c in getattr(self, "categories_", {}).items()}
         moved = self._lazy_parameters.trained is not self._lazy_parameters
         prior = {"log_prior": self._parameters.log_prior.tolist()} if moved else {}
         return {"class_count": self.class_count_.tolist(), "categories": categories, **prior}
 
-    def _take_extra(self, extra: Any) -> None:
-        """Take back what `_extra` returned."""
-        items = dict(extra)
-        self.class_count_ = np.array(items["class_count"], np.float64)
+    def take_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take back what `extra` returned."""
+        self.class_count_ = np.array(extra["class_count"], np.float64)
         if len(self.class_count_) != len(self.classes_):
             raise ValueError("the counts of the classes do not match the classes")
-        self.categories_ = {int(i): np.array(c) for i, c in items["categories"]}
-        if "log_prior" in items:  # of `with_class_prior`
-            log_prior = np.array(items["log_prior"], np.float64)
+        self.categories_ = {int(i): np.array(c) for i, c in extra["categories"]}
+        if "log_prior" in extra:
+            log_prior = np.array(extra["log_prior"], np.float64)
             if log_prior.shape != self.class_count_.shape or np.isnan(log_prior).any():
                 raise ValueError("the class prior does not match the classes")
             self._lazy_parameters = self._lazy_parameters.with_prior(log_prior)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+
+def drawn_from(log_prior: np.ndarray, n: int, random_state: object) -> tuple[np.ndarray, np.random.Generator]:
+    """Return classes or components drawn by their prior, and the generator that goes on.
+
+    Raises
+    ------
+    ValueError
+        `n` is no number of rows.
+    """
+    if not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"n_samples must be an integer that is not negative, got {n!r}")
+    rng = np.random.default_rng(plans.seed_of(random_state))
+    prior = np.exp(log_prior)
+    return rng.choice(len(prior), n, p=prior / prior.sum()), rng

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any
-
 import numpy as np
 
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
+from sdem_dist.estimators.parameters import estimator, param, real
 from sdem_dist.families import Gaussian
 from sdem_dist.families.gaussian import LARGEST
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
 
 
+@estimator
 class GaussianNB(FeatureNB):
     """Gaussian naive Bayes: every column is normally distributed in every class, with its own mean and variance.
 
@@ -21,22 +20,20 @@ class GaussianNB(FeatureNB):
 
     Parameters
     ----------
-    var_smoothing : float, default=1e-9
-        Share of the largest variance of a column that is added to all variances of the generative fit.
-    prior : float, default=1.0
-        For the other losses: observations with the column's mean and variance over all classes, that the conjugate
-        prior adds to each class.
-    **shared
-        See `sdem_dist.estimators.feature_naive_bayes.FeatureNB`.
+    {parameters}
     """
 
-    def __init__(self, *, var_smoothing: float = 1e-9, prior: float = 1.0, **shared: Any) -> None:
-        super().__init__(**shared)
-        self.var_smoothing = var_smoothing
-        self.prior = prior
+    var_smoothing: float = param(
+        1e-9, real(), "Share of the largest variance of a column that is added to all variances of the generative fit."
+    )
+    prior: float = param(
+        1.0,
+        real(),
+        "For the other losses: observations with the column's mean and variance over all classes, that the conjugate\n"
+        "prior adds to each class.",
+    )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
-        check_gaussian(self)
         columns = np.arange(len(summary.n))
         added = self.var_smoothing * summary.variance.max()
         return (gaussian_block(summary, columns, 0.0 if generative else self.prior, added),)
@@ -52,19 +49,11 @@ class GaussianNB(FeatureNB):
         return self._moments()[1]
 
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        block = self._learner.model.blocks[0]
+        block = self.learner_.model.blocks[0]
         theta = block.shaped(self._parameters.theta)
         variance = -0.5 / theta[..., 1]
         scale = np.asarray(block.scale)
         return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
-
-
-def check_gaussian(estimator: Any) -> None:
-    """Raise ValueError if `var_smoothing` or `prior` is none."""
-    for name in ("var_smoothing", "prior"):
-        value = getattr(estimator, name)
-        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-            raise ValueError(f"{name} must be a finite number that is not negative, got {value!r}")
 
 
 def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: int | None = None) -> None:

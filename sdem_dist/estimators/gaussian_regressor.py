@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
-from threadpoolctl import threadpool_limits
+from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import Corpus, DenseMemoryCorpus
-from sdem_dist.corpus.layout import DENSE
-from sdem_dist.corpus.tables import numbering
 from sdem_dist.engine.plan import Plan
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.feature_settings import LANES, SUM_LANE_DOCUMENTS
-from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
+from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.estimators import plans
+from sdem_dist.estimators.base import EngineEstimator, Trained
+from sdem_dist.estimators.common_parameters import Running
+from sdem_dist.estimators.feature_naive_bayes import SUM_LANE_DOCUMENTS
 from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
-from sdem_dist.estimators.inputs import Source
-from sdem_dist.estimators.restoring import restore_regression
-from sdem_dist.estimators.settings import positive_integers
-from sdem_dist.estimators.validated import refuse_targets_of_text, validated
+from sdem_dist.estimators.matching import check_words
+from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.spec import Spec
 from sdem_dist.families import GaussianFull
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.regression import GaussianRegression
@@ -31,13 +28,17 @@ from sdem_dist.models.evidence import largest_evidence
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.joint_gaussian import target_given_features
 
+if TYPE_CHECKING:
+    from sdem_dist.estimators.source import Source
+
 _LEAST_PRIOR = 1e-10
 """Share of the rows that the prior counts for at least."""
 _PILOT_EPOCHS = 10
 """Iterations of EM, where features are missing, after which the prior is chosen."""
 
 
-class GaussianRegressor(RegressorMixin, EngineEstimator):
+@estimator
+class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
 
     In memory the target is `y`; a dense corpus without labels has it as its last column.
@@ -45,23 +46,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
 
     Parameters
     ----------
-    loss : {"nll", "ncll"}, default="nll"
-        ``-ln p(y, x)`` or ``-ln p(y | x)``. Where no training row misses a feature both have the same minimum, ridge regression,
-        in closed form. Else "nll" runs EM, and "ncll" takes steps down the conditional loss after it.
-    alpha : float or "evidence", default="evidence"
-        Observations of independent, standardised columns that the conjugate prior adds: ridge regression's penalty on
-        standardised features. "evidence" takes the one under which the targets are most probable (empirical Bayes), and
-        so decides, too, whether every feature has a unit of its own or all have one: then those that vary little count
-        little. It costs one more pass over the rows, and 10 where features are missing. A row of weight w counts as w rows.
-    n_epochs : int, default=30
-        Where features are missing: passes over the rows for each of EM and, for "ncll", the steps after it.
-    n_lanes : int, default=None
-        Lanes of a round. None: a function of the number of rows.
-    evaluate_every : int, default=1
-        Record the losses after every so many epochs; 0 never.
-    n_jobs : int, default=None
-        Threads, where no Dask client is given. No bit of the result depends on it.
-    verbose : bool, default=False
+    {parameters}
 
     Attributes
     ----------
@@ -78,65 +63,69 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
     n_iter_ : int
     """
 
-    patience = None  # there are no validation rows
-    _sparse = False
-    _restore = staticmethod(restore_regression)
+    loss: str = param(
+        "nll",
+        one_of("nll", "ncll"),
+        "``-ln p(y, x)`` or ``-ln p(y | x)``. Where no training row misses a feature both have the same minimum, ridge\n"
+        'regression, in closed form. Else "nll" runs EM, and "ncll" takes steps down the conditional loss after it.',
+    )
+    alpha: float | str = param(
+        "evidence",
+        either(one_of("evidence"), real()),
+        "Observations of independent, standardised columns that the conjugate prior adds: ridge regression's penalty on\n"
+        'standardised features. "evidence" takes the one under which the targets are most probable (empirical Bayes), and\n'
+        "so decides, too, whether every feature has a unit of its own or all have one: then those that vary little count\n"
+        "little. It costs one more pass over the rows, and 10 where features are missing. A row of weight w counts as w rows.",
+    )
+    n_epochs: int = param(
+        30,
+        integer(),
+        'Where features are missing: passes over the rows for each of EM and, for "ncll", the steps after it.',
+    )
+    n_lanes: int | None = param(
+        None, integer(optional=True), "Lanes of a round. None: a function of the number of rows."
+    )
 
-    def __init__(
-        self,
-        *,
-        loss: str = "nll",
-        alpha: float | str = "evidence",
-        n_epochs: int = 30,
-        n_lanes: int | None = None,
-        evaluate_every: int = 1,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.n_epochs = n_epochs
-        self.n_lanes = n_lanes
-        self.evaluate_every = evaluate_every
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
 
     @property
     def _monitor(self) -> str:
         return self.loss
 
-    def _train(self, source: Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
-        if self.loss not in ("nll", "ncll"):
-            raise ValueError(f"loss must be 'nll' or 'ncll', got {self.loss!r}")
-        positive_integers(self, "n_epochs", "n_lanes", "n_jobs")
-        if not (isinstance(self.evaluate_every, int | np.integer) and self.evaluate_every >= 0):
-            raise ValueError(f"evaluate_every must be an integer that is not negative, got {self.evaluate_every!r}")
-        if self.alpha != "evidence" and not (isinstance(self.alpha, Real) and 0 <= float(self.alpha) < np.inf):
-            raise ValueError(f"alpha must be 'evidence' or a finite number that is not negative, got {self.alpha!r}")
-        with threadpool_limits(1, user_api="blas"):  # the bits of inverses would depend on the number of its threads
-            return self._stages(source, options)
+    @property
+    def _n_columns(self) -> int:
+        return self.n_features_in_ + 1  # the target is a column too
 
-    def _stages(self, source: Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
-        """Run the joint loss and, from where it ends, the conditional one; only the last stage is kept in checkpoints."""
-        client = options.client
-        lanes = self.n_lanes or max(1, min(LANES, source.n_documents // SUM_LANE_DOCUMENTS))
-        once, epochs = (Plan(source.n_documents, n, 1, lanes, 0) for n in (1, self.n_epochs))
-        summary = run_quietly(Columns(source.n_features, weighted=True), once, source, client, self.n_jobs)
+    def _check_compatible(self, source: Source) -> None:
+        if source.n_features != self._n_columns:
+            raise ValueError(
+                f"{source.corpus!r} has {source.n_features} columns, and the model {self.n_features_in_} and a target"
+            )
+        check_words(self, source)
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield EM for the joint loss and, from where it ends, steps down the conditional one."""
+        n = source.n_documents
+        lanes = self.n_lanes or plans.lanes_of(n, SUM_LANE_DOCUMENTS)
+        once, epochs = (Plan(n, n_epochs, 1, lanes, 0) for n_epochs in (1, self.n_epochs))
+        summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
         refuse_beyond_squares(summary, np.arange(source.n_features), target=source.n_features - 1)
         alpha, scale = self.alpha, summary.scale
         if isinstance(alpha, str):
             pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0, Nll())
-            few = Plan(source.n_documents, min(self.n_epochs, _PILOT_EPOCHS) if gaps else 1, 1, lanes, 0)
-            products = pilot.products(run_quietly(pilot, few, source, client, self.n_jobs))
-            alpha, scale = _most_probable_prior(products, summary, source.weight)
+            few = replace(once, n_epochs=min(self.n_epochs, _PILOT_EPOCHS)) if gaps else once
+            found = yield from state_of(Stage("prior", pilot, few))
+            alpha, scale = _most_probable_prior(pilot.products(found), summary, source.weight)
         joint = _learner(source, summary, scale, float(alpha), Nll())
         plan = epochs if gaps else once
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
-            return joint, *fit_state(self, joint, plan, source, options)
-        state = run_quietly(joint, plan, source, client, self.n_jobs)
+            done = yield from trained(Stage("train", joint, plan, monitored=True))
+            return Trained(joint, done.state, done.history)
+        state = yield from state_of(Stage("EM", joint, plan))
         learner = replace(joint, loss=Ncll())
-        return learner, *fit_state(self, learner, epochs, source, options, learner.restarted(state))
+        done = yield from trained(Stage("train", learner, epochs, learner.restarted(state), monitored=True))
+        return Trained(learner, done.state, done.history)
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
@@ -145,18 +134,18 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and covariance of features and target, standardised."""
         check_is_fitted(self)
-        return self._learner.family.to_moments(self._learner.best(self._state))
+        return self.learner_.family.to_moments(self.learner_.best(self.state_))
 
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
         """Return what was taken off the columns and what they were divided by."""
-        block = self._learner.model.blocks[0]
+        block = self.learner_.model.blocks[0]
         return np.asarray(block.location), np.asarray(block.scale)
 
     @property
     def alpha_(self) -> float:
         """Observations that the prior counts for."""
         check_is_fitted(self)
-        return float(self._learner.family.alpha)
+        return float(self.learner_.family.alpha)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -178,47 +167,6 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
         return float((covariance[-1, -1] - slopes @ covariance[:-1, -1]) * scale[-1] ** 2)
 
-    def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> Source:
-        return self._source(X, y, sample_weight, client, reset=True)
-
-    def _evaluation_source(self, X: Any, y: Any, client: Any) -> Source:
-        source = self._source(X, y, None, client, reset=False)
-        if source.n_features != self.n_features_in_ + 1:
-            raise ValueError(f"{X!r} has {source.n_features} columns, and the model {self.n_features_in_} and a target")
-        return source
-
-    def _source(self, X: Any, y: Any, sample_weight: Any, client: Any, *, reset: bool) -> Source:
-        weights, n = None, 0
-        corpus: Corpus | DenseMemoryCorpus
-        if isinstance(X, Corpus):
-            if y is not None or sample_weight is not None or X.header.layout != DENSE:
-                raise ValueError("a corpus must be dense and bring its target as the last column: leave y at None")
-            if numbering(X.header.vectorizer):
-                raise ValueError(f"{X!r} has columns of text, categories or booleans, and a regressor takes numbers")
-            corpus, n, n_features = X, X.header.n_documents, X.header.n_features
-        else:
-            if client is not None:
-                raise ValueError("a Dask cluster trains from a corpus that its workers can read: write one first")
-            if y is None:
-                raise ValueError("GaussianRegressor requires y to be passed, but the target y is None")
-            refuse_targets_of_text(y)
-            X, y = validated(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, reset=reset)
-            n, n_features = len(X), X.shape[1] + 1
-            if sample_weight is not None:
-                weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            table = np.concatenate([X, np.asarray(y, np.float64)[:, None]], axis=1)
-            corpus = DenseMemoryCorpus(table, np.full(n, -1), (), weights=weights, shuffle=False)
-        return Source(
-            corpus=corpus,
-            classes=np.empty(0),
-            class_counts=(),
-            n_features=n_features,
-            n_documents=n,
-            weight=float(n if weights is None else weights.sum()),
-            identity=corpus.header.uid,
-            weighted=True,
-        )
-
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the mean of the target given the features that are known, shape (n_samples,).
 
@@ -230,17 +178,11 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
             Return the standard deviations too, which grow with what is not known.
         """
         check_is_fitted(self)
-        X = validated(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         location, scale = self._units()
-        rows = (X - location[:-1]) / scale[:-1]
-        mean, variance = target_given_features(self._learner.family, self._learner.best(self._state), rows)
+        rows = (prediction_documents(self, X) - location[:-1]) / scale[:-1]
+        mean, variance = target_given_features(self.learner_.family, self.learner_.best(self.state_), rows)
         means = location[-1] + scale[-1] * mean
         return (means, scale[-1] * np.sqrt(variance)) if return_std else means
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float, loss: Loss) -> GaussianRegression:

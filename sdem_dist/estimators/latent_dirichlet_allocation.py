@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.estimators import inputs
+from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import pieces
-from sdem_dist.estimators.topic_model import TopicModel
-from sdem_dist.estimators.word_sources import word_source
+from sdem_dist.estimators.source import prediction_documents, source_of
+from sdem_dist.estimators.spec import Spec
+from sdem_dist.estimators.topic_model import Output, TopicModel
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.held_out import log_probability
 from sdem_dist.models.naive_bayes import lengths
 
+if TYPE_CHECKING:
+    from sdem_dist.estimators.source import Source
 
+
+@estimator
 class LatentDirichletAllocation(TopicModel):
     """Latent Dirichlet allocation by stochastic mirror descent on the topics: BP-LDA.
 
@@ -32,45 +37,42 @@ class LatentDirichletAllocation(TopicModel):
 
     Parameters
     ----------
-    topic_rate : float, default=1.0
-        None: 1.0 up to 25,000 documents, less for more.
-    n_epochs : int, default=10
-        Passes over the documents.
-    merge : {"mean", "sum"}, default="sum"
-        "sum": a round is one batch, whose gradients the lanes share out. "mean": each lane steps through its documents, and
-        the lanes' topics are averaged.
-    batch_size : int, default=500
-        Documents of a step: of a round for "sum", inside a lane for "mean".
-    **shared
-        See `sdem_dist.estimators.topic_model.TopicModel`.
+    {parameters}
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        p(word | topic).
+    n_features_in_, history_, n_iter_, vocabulary_
+        As of `SupervisedLDAClassifier`.
 
     References
     ----------
     Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
     """
 
+    topic_rate: float | None = param(
+        1.0,
+        or_none(real(above=True)),
+        "mu_0 of Algorithm 2; it falls linearly to 0. None: 1.0 up to 25,000 documents, less for more.",
+    )
+    n_epochs: int = param(10, integer(), "Passes over the documents.")
+    merge: str = param(
+        "sum",
+        one_of("mean", "sum"),
+        '"sum": a round is one batch, whose gradients the lanes share out. "mean": each lane steps through its documents, and\n'
+        "the lanes' topics are averaged.",
+    )
+    batch_size: int | None = param(
+        500, integer(optional=True), 'Documents of a step: of a round for "sum", inside a lane for "mean".'
+    )
+
+    spec = Spec("sparse", "nothing", None, shown=("plug_in_nll",), topics="documents")
     _monitor = "plug_in_nll"
     _topic_rate = 1.0
 
-    def __init__(
-        self,
-        *,
-        topic_rate: float | None = 1.0,
-        n_epochs: int = 10,
-        merge: str = "sum",
-        batch_size: int | None = 500,
-        **shared: Any,
-    ) -> None:
-        super().__init__(topic_rate=topic_rate, n_epochs=n_epochs, merge=merge, batch_size=batch_size, **shared)
-
-    def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> inputs.Source:
-        return word_source(self, X, y, sample_weight, client, reset=True, targets=False)
-
-    def _evaluation_source(self, X: Any, y: Any, client: Any) -> inputs.Source:
-        return word_source(self, X, y, None, client, reset=False, targets=False)
-
-    def _kind(self, source: inputs.Source, summary: WordSummary) -> dict[str, Any]:
-        return {"kind": "words", "n_outputs": 0}
+    def _output(self, source: Source, summary: WordSummary) -> Output:
+        return Output("words", 0)
 
     def score_samples(self, X: Any, *, n_particles: int = 10) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
@@ -85,18 +87,18 @@ class LatentDirichletAllocation(TopicModel):
         n_particles : int, default=10
         """
         check_is_fitted(self)
-        documents = inputs.prediction_documents(self, X)
-        return log_probability(self._parameters.topics, documents, self._learner.inference.alpha, n_particles)
+        documents = prediction_documents(self, X)
+        return log_probability(self._parameters.topics, documents, self.learner_.inference.alpha, n_particles)
 
     def score(self, X: Any, y: Any = None, *, n_particles: int = 10) -> float:
         """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`."""
         check_is_fitted(self)
         if isinstance(X, Corpus):
-            self._evaluation_source(X, None, None)  # its pieces do not say which words their columns are
+            source_of(self, X, use="score")  # its pieces do not say which words their columns are
         total = words = 0.0
         for rows in pieces(X):
             total += float(self.score_samples(rows, n_particles=n_particles).sum())
-            words += float(lengths(inputs.prediction_documents(self, rows)).sum())
+            words += float(lengths(prediction_documents(self, rows)).sum())
         return total / max(words, 1.0)
 
     def perplexity(self, X: Any, *, n_particles: int = 10) -> float:

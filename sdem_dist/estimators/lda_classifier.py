@@ -10,18 +10,31 @@ from scipy.special import softmax
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.estimators import inputs, lda_settings, settings
-from sdem_dist.estimators.classifier import SdemClassifier
-from sdem_dist.estimators.fitting import FitOptions, fit_state
-from sdem_dist.estimators.restoring import restore_lda
+from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.estimators import plans
+from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
+from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded
+from sdem_dist.estimators.naive_bayes import absence_of, check_priors_positive, plan_of
+from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import over_documents
-from sdem_dist.models.lda import joint_scores, log_word_probabilities
+from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.spec import Spec
+from sdem_dist.learners.lda import LdaSdem
+from sdem_dist.models.lda import INFERENCE, OCCURRENCES, Inference, joint_scores, log_word_probabilities
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.topics import Topic
+    from sdem_dist.engine.plan import Plan
+    from sdem_dist.estimators.source import Source
+    from sdem_dist.inspection.topics import Topic
+
+BURN_IN = 3
 
 
-class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClassifier):
+@estimator
+class LDAClassifier(
+    Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, JointClassifier
+):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
@@ -31,33 +44,7 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
 
     Parameters
     ----------
-    loss : {"ncll", "hinge", "nll"}, default="ncll"
-        ``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps only add expected counts, whatever `merge` says.
-    n_topics : int, default=2
-        Of each class.
-    topic_word_prior : float, default=1.0
-        eta: the topics of a class share this pseudo-count of each word. The paper has 0.1.
-    doc_topic_prior : float, default=None
-        alpha, of the Dirichlet prior of a document's topic proportions. None: 1 / n_topics.
-    inference : {"map", "gibbs"}, default="map"
-        Of a document's topics under a class: maximum a posteriori proportions by EM, which is smooth and fast, or
-        collapsed Gibbs sampling (equation 18), as the paper.
-    occurrences : {"shared", "paper", "each"}, default="shared"
-        When sampling: the occurrences of a word in a document draw one topic from their exact conditional, or from
-        equation 18 taken literally, or each draws its own, which needs whole counts.
-    n_sweeps, burn_in : int, default=10, None
-        Sweeps over a document, and those at the beginning of which sampling keeps nothing (None: 3, or all but one).
-    n_particles : int, default=0
-        Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow; 0 takes
-        what inference gives, for sampling the plug-in estimate.
-    init_noise : float, default=0.1
-        The start of each count is multiplied by ``exp(init_noise * normal)``, so that the topics can part.
-    n_epochs : int, default=10
-    fit_prior, class_prior, n_lanes, rounds_per_epoch, merge, step_decay, tolerance, prior_scale, absence, class_weight, \
-    evaluate_every, patience, n_jobs, random_state, verbose
-        As for `MultinomialNB`. Classes whose weight is not above `tolerance` are not updated.
-    batch_size : int, default=None
-        Documents of a round for ``merge="sum"`` (None: 128), whatever the loss.
+    {parameters}
 
     Attributes
     ----------
@@ -74,74 +61,103 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
     """
 
-    _sparse = True
-    _restore = staticmethod(restore_lda)
+    loss: str = param(
+        "ncll",
+        one_of("ncll", "hinge", "nll"),
+        "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps only add expected counts, whatever `merge` says.",
+    )
+    n_topics: int = param(2, integer(), "Of each class.")
+    topic_word_prior: float = param(
+        1.0, real(above=True), "eta: the topics of a class share this pseudo-count of each word. The paper has 0.1."
+    )
+    doc_topic_prior: float | None = param(
+        None,
+        or_none(real(above=True)),
+        "alpha, of the Dirichlet prior of a document's topic proportions. None: 1 / n_topics.",
+    )
+    inference: str = param(
+        "map",
+        one_of(*INFERENCE),
+        "Of a document's topics under a class: maximum a posteriori proportions by EM, which is smooth and fast, or\n"
+        "collapsed Gibbs sampling (equation 18), as the paper.",
+    )
+    occurrences: str = param(
+        "shared",
+        one_of(*OCCURRENCES),
+        "When sampling: the occurrences of a word in a document draw one topic from their exact conditional, or from\n"
+        "equation 18 taken literally, or each draws its own, which needs whole counts.",
+    )
+    n_sweeps: int = param(10, integer(), "Sweeps over a document.")
+    burn_in: int | None = param(
+        None,
+        integer(0, optional=True),
+        "Sweeps at the beginning of which sampling keeps nothing. None: 3, or all but one.",
+    )
+    n_particles: int = param(
+        0,
+        integer(0),
+        "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow; 0\n"
+        "takes what inference gives, for sampling the plug-in estimate.",
+    )
+    init_noise: float = param(
+        0.1,
+        real(),
+        "The start of each count is multiplied by ``exp(init_noise * normal)``, so that the topics can part.",
+    )
+    n_epochs: int = param(10, integer(), "Passes over the documents.")
 
-    def __init__(
-        self,
-        *,
-        loss: str = "ncll",
-        n_topics: int = 2,
-        topic_word_prior: float = 1.0,
-        doc_topic_prior: float | None = None,
-        inference: str = "map",
-        occurrences: str = "shared",
-        n_sweeps: int = 10,
-        burn_in: int | None = None,
-        n_particles: int = 0,
-        init_noise: float = 0.1,
-        fit_prior: bool = True,
-        class_prior: Any = None,
-        n_epochs: int = 10,
-        n_lanes: int | None = None,
-        rounds_per_epoch: int | None = None,
-        merge: str = "mean",
-        batch_size: int | None = None,
-        step_decay: float = 1e-5,
-        tolerance: float = 1e-6,
-        prior_scale: float = 1.0,
-        absence: float | str = "auto",
-        class_weight: Any = None,
-        evaluate_every: int = 1,
-        patience: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.n_topics = n_topics
-        self.topic_word_prior = topic_word_prior
-        self.doc_topic_prior = doc_topic_prior
-        self.inference = inference
-        self.occurrences = occurrences
-        self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.n_particles = n_particles
-        self.init_noise = init_noise
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.n_epochs = n_epochs
-        self.n_lanes = n_lanes
-        self.rounds_per_epoch = rounds_per_epoch
-        self.merge = merge
-        self.batch_size = batch_size
-        self.step_decay = step_decay
-        self.tolerance = tolerance
-        self.prior_scale = prior_scale
-        self.absence = absence
-        self.class_weight = class_weight
-        self.evaluate_every = evaluate_every
-        self.patience = patience
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    spec = Spec("sparse", "labels", "class", topics="classes")
 
-    def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
-        learner = lda_settings.learner(self, source)
-        plan = lda_settings.plan(self, source.n_documents, learner.seed)
+    def _check(self) -> None:
+        check_priors_positive(self, "prior_scale")
+        if self.burn_in is not None and self.inference == "map":
+            raise ValueError("burn_in is of sampling, and inference='map' samples nothing: leave it at None")
+        if self.burn_in is not None and self.burn_in >= self.n_sweeps:
+            raise ValueError(f"burn_in must leave some of the {self.n_sweeps} sweeps, got {self.burn_in!r}")
+        if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
+            raise ValueError("occurrences says how topics are sampled, and inference='map' does not: leave it at 'shared'")
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the one stage of a fit."""
+        learner = self._learner(source)
         n_columns = learner.n_topics * learner.n_classes
-        plan = replace(plan, n_blocks=settings.blocks(None, source.n_features, n_columns))
-        return learner, *fit_state(self, learner, plan, source, options)
+        plan = replace(self._plan(source, learner.seed), n_blocks=plans.blocks_of(source.n_features, n_columns))
+        found = yield from trained(Stage("train", learner, plan, monitored=True))
+        return Trained(learner, found.state, found.history)
+
+    def _plan(self, source: Source, seed: int) -> Plan:
+        if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents
+            rounds = self.rounds_per_epoch or plans.default_rounds(source.n_documents)
+            return plans.sequential(source.n_documents, self.n_epochs, seed, self.n_lanes, rounds)
+        return plan_of(self, source.n_documents, seed)
+
+    def _learner(self, source: Source) -> LdaSdem:
+        n_classes = len(source.classes)
+        return LdaSdem(
+            n_features=source.n_features,
+            n_classes=n_classes,
+            n_documents=source.weight,
+            loss=self.loss,
+            alpha=float(self.topic_word_prior) / self.n_topics,
+            merge="sum" if self.loss == "nll" else self.merge,
+            step_decay=float(self.step_decay),
+            tolerance=float(self.tolerance),
+            prior_scale=float(self.prior_scale),
+            absence=absence_of(self.absence, n_classes, source.weighted),
+            log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
+            class_weight=weights_of_classes(self.class_weight, source),
+            seed=plans.seed_of(self.random_state),
+            n_topics=int(self.n_topics),
+            inference=Inference(
+                method=self.inference,
+                occurrences=self.occurrences,
+                alpha=1.0 / self.n_topics if self.doc_topic_prior is None else float(self.doc_topic_prior),
+                n_sweeps=int(self.n_sweeps),
+                burn_in=min(BURN_IN, int(self.n_sweeps) - 1) if self.burn_in is None else int(self.burn_in),
+                n_particles=int(self.n_particles),
+            ),
+            noise=float(self.init_noise),
+        )
 
     @property
     def components_(self) -> np.ndarray:
@@ -150,18 +166,11 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
         return np.exp(log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
 
     @property
-    def class_log_prior_(self) -> np.ndarray:
-        """Ln p(class), shape (n_classes,)."""
-        check_is_fitted(self)
-        return np.asarray(self._parameters.log_prior)
-
-    @property
     def _n_features_out(self) -> int:
-        return self._learner.n_topics * self._learner.n_classes
+        return int(self.learner_.n_topics * self.learner_.n_classes)
 
     def _scored(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        documents = inputs.prediction_documents(self, X)
-        learner = self._learner
+        documents, learner = prediction_documents(self, X), self.learner_
         return joint_scores(
             self._parameters, documents, np.arange(documents.n_features), learner.inference, learner.seed
         )
@@ -190,15 +199,13 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
         return over_documents(self, X, shares, self._n_features_out)
 
     def topics(self, n_words: int = 10) -> list[Topic]:
-        """Return the topics of all classes with their words, see `sdem_dist.estimators.topics.Topic`."""
-        from sdem_dist.estimators.topics import topics_of_classes
+        """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`."""
+        from sdem_dist.inspection.topics import topics_of_classes
 
         check_is_fitted(self)
         return topics_of_classes(self, n_words)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
         tags.classifier_tags.poor_score = True
         return tags

@@ -2,71 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sdem_dist.errors import CorpusError
+from sdem_dist.estimators.validation import some
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.inputs import Source
+    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.source import Source
 
 CHOOSING = ("min_df", "max_df", "max_features")
 """Settings of text that only choose the vocabulary, which is compared itself."""
+_AGAIN = "ingest it with the {} of the training corpus (sdem ingest --vocabulary-from)"
 
 
-def check_compatible(estimator: Any, source: Source) -> None:
-    """Check that a corpus numbers its words and its classes as a fitted model does.
-
-    Raises
-    ------
-    CorpusError
-    """
-    check_words(estimator, source)
-    if hasattr(estimator, "classes_") and source.classes.tolist() != estimator.classes_.tolist():
-        where = getattr(source.corpus, "path", "these documents")
+def check_classes(classes: np.ndarray, source: Source) -> None:
+    """Raise CorpusError if a corpus numbers its classes in another way than a model does."""
+    if source.classes.tolist() != classes.tolist():
         raise CorpusError(
-            f"the classes of {where} ({some(source.classes)}) are not the model's ({some(estimator.classes_)}); "
+            f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(classes)}); "
             "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"
         )
 
 
-def check_words(estimator: Any, source: Source) -> None:
-    """Check that a corpus numbers its words as a fitted model does.
-
-    Raises
-    ------
-    CorpusError
-    """
-    where = getattr(source.corpus, "path", "these documents")
-    if source.n_features != estimator.n_features_in_:
+def check_words(estimator: EngineEstimator, source: Source) -> None:
+    """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than a model does."""
+    if source.n_features != estimator._n_columns:
         raise CorpusError(
-            f"{where} has {source.n_features} words, the model {estimator.n_features_in_}; "
-            "ingest it with the vocabulary of the training corpus (sdem ingest --vocabulary-from)"
+            f"{source.name} has {source.n_features} words, the model {estimator._n_columns}; {_AGAIN.format('vocabulary')}"
         )
     theirs, ours = source.vocabulary, estimator.vocabulary_
     if theirs is not None and ours is not None and theirs != ours:
-        raise CorpusError(
-            f"the vocabulary of {where} does not match the model's; "
-            "ingest it with the vocabulary of the training corpus (sdem ingest --vocabulary-from)"
-        )
-    _check_making(where, source, estimator)
-
-
-def _check_making(where: str, source: Source, estimator: Any) -> None:
-    """Check that text became numbers in one way, as far as both sides say."""
+        raise CorpusError(f"the vocabulary of {source.name} does not match the model's; {_AGAIN.format('vocabulary')}")
     made, trained = source.vectorizer, estimator.vectorizer_
     if made is None or trained is None or (made.get("kind") == "matrix") != (trained.get("kind") == "matrix"):
         return  # numbers that somebody else made from text do not say how
     odd = [name for name in trained if name not in CHOOSING and made.get(name) != trained[name]]
-    if odd or (source.idf is not None and not np.array_equal(source.idf, estimator.idf_)):
+    if odd or (source.idf is not None and not np.array_equal(source.idf, np.asarray(estimator.idf_))):
         raise CorpusError(
-            f"the numbers of {where} were made from text in another way than the model's ({', '.join(odd) or 'idf'}); "
-            "ingest it with the settings of the training corpus (sdem ingest --vocabulary-from)"
+            f"the numbers of {source.name} were made from text in another way than the model's "
+            f"({', '.join(odd) or 'idf'}); {_AGAIN.format('settings')}"
         )
-
-
-def some(values: np.ndarray) -> str:
-    """Return the first few of some classes, for messages."""
-    shown = ", ".join(str(v) for v in values[:5].tolist())
-    return shown + (", ..." if len(values) > 5 else "")

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features
 
+from sdem_dist.compat import check_feature_names, check_n_features
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import encoded_table, is_table, numbering
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.bernoulli_nb import checked_alpha
-from sdem_dist.estimators.categorical_nb import categorical_blocks, refuse_other_than_categories
+from sdem_dist.estimators.discrete_nb import categorical_blocks, refuse_other_than_categories
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
-from sdem_dist.estimators.gaussian_nb import check_gaussian, gaussian_block, refuse_beyond_squares
-from sdem_dist.estimators.inputs import Source
-from sdem_dist.estimators.matching import some
-from sdem_dist.estimators.settings import pseudo_count
+from sdem_dist.estimators.gaussian_nb import gaussian_block, refuse_beyond_squares
+from sdem_dist.estimators.naive_bayes import pseudo_count
+from sdem_dist.estimators.parameters import checked_later, estimator, param, real
+from sdem_dist.estimators.source import Source
+from sdem_dist.estimators.validation import some
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
@@ -25,22 +25,13 @@ from sdem_dist.models.features import Block
 KINDS = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
 
 
+@estimator
 class MixedNB(FeatureNB):
     """Naive Bayes whose columns have families of their own; takes pandas tables.
 
     Parameters
     ----------
-    kinds : mapping, default=None
-        From a column (name or position), or a tuple of columns that make one variable, to one of "gaussian",
-        "bernoulli", "categorical", "poisson", "exponential", or a `sdem_dist.families.Family`. Columns left out: of a
-        table of pandas, or a corpus written from one, text, categories and booleans are categorical; all others are
-        gaussian. Dates are neither: make numbers of them.
-    alpha : float, default=1.0
-        Pseudo-count of each category or value, as in `CategoricalNB`, `BernoulliNB` and `PoissonNB`.
-    var_smoothing, prior : float, default=1e-9, 1.0
-        As in `GaussianNB`.
-    **shared
-        See `sdem_dist.estimators.feature_naive_bayes.FeatureNB`.
+    {parameters}
 
     Attributes
     ----------
@@ -49,32 +40,33 @@ class MixedNB(FeatureNB):
         `sample`. Others met in prediction are missing values.
     """
 
-    def __init__(
-        self,
-        *,
-        kinds: Mapping[Any, str | Family] | None = None,
-        alpha: float = 1.0,
-        var_smoothing: float = 1e-9,
-        prior: float = 1.0,
-        **shared: Any,
-    ) -> None:
-        super().__init__(**shared)
-        self.kinds = kinds
-        self.alpha = alpha
-        self.var_smoothing = var_smoothing
-        self.prior = prior
+    kinds: Mapping[Any, str | Family] | None = param(
+        None,
+        checked_later("mapping"),
+        "From a column (name or position), or a tuple of columns that make one variable, to one of \"gaussian\",\n"
+        "\"bernoulli\", \"categorical\", \"poisson\", \"exponential\", or a `sdem_dist.families.Family`. Columns left out: of a\n"
+        "table of pandas, or a corpus written from one, text, categories and booleans are categorical; all others are\n"
+        "gaussian. Dates are neither: make numbers of them.",
+    )
+    alpha: float = param(
+        1.0,
+        real(),
+        "Pseudo-count of each category or value, as in `CategoricalNB`, `BernoulliNB` and `PoissonNB`.",
+    )
+    var_smoothing: float = param(1e-9, real(), "As in `GaussianNB`.")
+    prior: float = param(1.0, real(), "As in `GaussianNB`.")
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:
         """Return a table of pandas with its categories numbered."""
         if not is_table(X):
             if reset:
-                self.categories_: dict[int, np.ndarray] = {}
+                self.categories_ = {}
             return X
         import pandas as pd  # type: ignore[import-untyped]
 
         if not reset or X.columns.is_unique:
-            _check_feature_names(self, X, reset=reset)
-            _check_n_features(self, X, reset=reset)
+            check_feature_names(self, X, reset=reset)
+            check_n_features(self, X, reset=reset)
         table = encoded_table(X, None if reset else self.categories_)
         self.categories_ = table.categories
         return pd.DataFrame(table.values, index=X.index, columns=X.columns)
@@ -82,8 +74,8 @@ class MixedNB(FeatureNB):
     def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
         self.categories_ = categories
 
-    def _evaluation_source(self, X: Any, y: Any, client: Any) -> Source:
-        source = super()._evaluation_source(X, y, client)
+    def _check_compatible(self, source: Source) -> None:
+        super()._check_compatible(source)
         if isinstance(source.corpus, Corpus):
             theirs, ours = (
                 {i: c.tolist() for i, c in found.items()}
@@ -91,10 +83,9 @@ class MixedNB(FeatureNB):
             )
             if theirs != ours:
                 raise CorpusError(
-                    f"{source.corpus.path} numbers its categories in another way than the model's training documents: write it "
+                    f"{source.name} numbers its categories in another way than the model's training documents: write it "
                     "from the table with write_corpus(vectorizer=corpus.header.vectorizer), of the corpus trained on"
                 )
-        return source
 
     def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
         """Return each kind and its columns, in the order of the columns."""
@@ -130,8 +121,7 @@ class MixedNB(FeatureNB):
                 )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
-        alpha = pseudo_count(checked_alpha(self.alpha), 0)
-        check_gaussian(self)
+        alpha = pseudo_count(self.alpha, 0)
         together: dict[str | Family, list[int]] = {}
         for kind, columns in self._kinds_of(len(summary.n)):
             if isinstance(kind, Family) and kind.width != len(columns):

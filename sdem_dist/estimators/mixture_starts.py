@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.estimators.fitting import run_quietly
-from sdem_dist.estimators.inputs import Source
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.learners.features import FeatureState
 from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform
 
+if TYPE_CHECKING:
+    from sdem_dist.engine.tasks import CorpusLike
+    from sdem_dist.estimators.source import Source
 
-def surveyed(estimator: Any, source: Source, plan: Plan, client: Any, n_examples: int, **settings: Any) -> SurveyResult:
-    """Return what one pass finds: random examples, sums of rows."""
+
+def surveyed(
+    source: Source, plan: Plan, n_examples: int, *, name: str = "survey", corpus: Any = None, **settings: Any
+) -> Stages[SurveyResult]:
+    """Yield the stage that finds random examples and sums of rows, and return what it found."""
     survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **settings)
-    found: SurveyResult = run_quietly(survey, plan, source, client, estimator.n_jobs)
-    return found
+    return (yield from state_of(Stage(name, survey, plan, corpus=corpus)))
 
 
-def rows_at(source: Source, positions: Iterable[int]) -> np.ndarray:
+def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
     """Return some documents as rows of a table, float64."""
     rows = []
     for position in positions:
-        document: Documents | DenseDocuments = source.corpus.read(int(position), int(position) + 1)
-        if isinstance(document, Documents):
-            row = np.zeros(source.n_features)
-            row[document.indices] = document.data
-        else:
-            row = np.asarray(document.values[0], np.float64)
-        rows.append(row)
-    return np.array(rows)
+        document = corpus.read(int(position), int(position) + 1)
+        sparse = isinstance(document, Documents)
+        rows.append(document.to_csr().toarray()[0] if sparse else document.values[0])
+    return np.array(rows, np.float64)
 
 
 def weights_at_examples(
@@ -44,7 +44,7 @@ def weights_at_examples(
 ) -> MixtureWeights:
     """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6); no owners: shared components."""
     positions = np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
-    theta = transform.dense(rows_at(source, positions))
+    theta = transform.dense(rows_at(source.corpus, positions))
     log_weights = np.zeros((len(source.classes), len(theta)))
     if owners:
         log_weights[np.asarray(owners) != np.arange(len(source.classes))[:, None]] = -np.inf
@@ -88,7 +88,7 @@ def weights_of_features(
 
 
 def features_at_examples(
-    source: Source, survey: SurveyResult, numbers: tuple[int, ...], model: FeatureModel, classes: FeatureState
+    source: Source, survey: SurveyResult, numbers: tuple[int, ...], model: FeatureModel, classes: FeatureState, corpus: Any = None
 ) -> FeatureState:
     """Return components half way between their class and a random example, in the expectation parameters.
 
@@ -96,7 +96,7 @@ def features_at_examples(
     """
     positions = examples_of(survey, numbers, source.classes.tolist())
     owners = np.repeat(np.arange(len(numbers)), numbers)
-    rows = model.features(rows_at(source, np.concatenate(positions)))
+    rows = model.features(rows_at(source.corpus if corpus is None else corpus, np.concatenate(positions)))
     of_class = classes.mu[owners]
     missing = rows.missing[:, model.variable_of] > 0 if rows.missing.shape[1] else np.zeros(of_class.shape, bool)
     example = np.where(missing, of_class, rows.statistics)
@@ -131,7 +131,7 @@ def counts_at_examples(
     shares = 1.0 / np.asarray(numbers)[owners]
     start = words[:, owners] * shares
     for j, position in enumerate(np.concatenate(examples_of(survey, numbers, source.classes.tolist()))):
-        row = rows_at(source, [position])[0]
+        row = rows_at(source.corpus, [position])[0]
         if numbers[owners[j]] > 1 and row.any():
             start[:, j] = 0.5 * (start[:, j] + start[:, j].sum() * row / row.sum())
     return start, np.asarray(source.class_counts or (source.weight,))[owners] * shares

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,53 +12,37 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.estimators import inputs
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.fitting import FitOptions, evaluate_source, fit_state, run_quietly
-from sdem_dist.estimators.mixture_classifier import sample_counts
-from sdem_dist.estimators.mixture_settings import full_passes, positive_integers_or_none
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of, trained
+from sdem_dist.estimators import plans
+from sdem_dist.estimators.base import EngineEstimator, Trained
+from sdem_dist.estimators.common_parameters import Seeded
+from sdem_dist.estimators.feature_naive_bayes import drawn_from
+from sdem_dist.estimators.mixture import sample_counts
 from sdem_dist.estimators.mixture_starts import counts_at_examples, counts_by_k_means, surveyed
-from sdem_dist.estimators.restoring_mixtures import restore_mixture
+from sdem_dist.estimators.parameters import estimator, integer, one_of, param, real
 from sdem_dist.estimators.scoring import over_blocks, over_documents
-from sdem_dist.estimators.settings import positive_integers, seed_of
+from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.mixture_counts import MixtureCounts
+from sdem_dist.learners.word_counts import SdemState
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.naive_bayes import joint_scores
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.source import Source
 
 BATCH = 1024
 """Default documents of a step of ``training="online"``."""
 
 
-class MultinomialMixture(ClusterMixin, EngineEstimator):
+@estimator
+class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
     """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
 
     Parameters
     ----------
-    n_components : int, default=8
-        Clusters.
-    training : {"em", "online"}, default="em"
-        "online": stochastic EM, a step for every `batch_size` documents: sdEM with NLL and the class hidden.
-    alpha : float, default=0.1
-        Pseudo-count of each word in each cluster.
-    init : {"k-means", "examples"}, default="k-means"
-        Start at clusters that scikit-learn's MiniBatchKMeans finds in tf-idf rows of unit length of `init_documents` random
-        documents, or half way between the whole corpus and random documents.
-    n_init : int, default=10
-        Starts. Each is run for `n_init_epochs`, and the one with the best objective goes on.
-    n_init_epochs : int, default=5
-    init_documents : int, default=20000
-    n_epochs : int, default=50
-        Passes over the documents after that.
-    batch_size : int, default=None
-        Documents of a step of "online". None: 1,024.
-    evaluate_every : int, default=10
-        Record ``nll`` and ``perplexity`` after every so many epochs and after the last; 0 never.
-    patience : int, default=None
-        With validation documents: stop after so many evaluations without a new minimum of their NLL, and keep the minimum.
-    n_jobs : int, default=None
-        Threads, where no Dask client is given. No bit of the result depends on it.
-    random_state : int, RandomState instance or None, default=0
-    verbose : bool, default=False
+    {parameters}
 
     Attributes
     ----------
@@ -81,42 +65,34 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2, NLL.
     """
 
-    _sparse = True
-    _monitor = "nll"
-    _restore = staticmethod(restore_mixture)
+    n_components: int = param(8, integer(), "Clusters.", positional=True)
+    training: str = param(
+        "em",
+        one_of("em", "online"),
+        '"online": stochastic EM, a step for every `batch_size` documents: sdEM with NLL and the class hidden.',
+    )
+    alpha: float = param(0.1, real(above=True), "Pseudo-count of each word in each cluster.")
+    init: str = param(
+        "k-means",
+        one_of("k-means", "examples"),
+        "Start at clusters that scikit-learn's MiniBatchKMeans finds in tf-idf rows of unit length of `init_documents`\n"
+        "random documents, or half way between the whole corpus and random documents.",
+    )
+    n_init: int = param(
+        10, integer(), "Starts. Each is run for `n_init_epochs`, and the one with the best objective goes on."
+    )
+    n_init_epochs: int = param(5, integer(), "Passes over the documents for each start.")
+    init_documents: int = param(20_000, integer(), "Documents that k-means sees.")
+    n_epochs: int = param(50, integer(), "Passes over the documents after that.")
+    batch_size: int | None = param(None, integer(optional=True), 'Documents of a step of "online". None: 1,024.')
+    evaluate_every: int = param(
+        10, integer(0), "Record ``nll`` and ``perplexity`` after every so many epochs and after the last; 0 never."
+    )
 
-    def __init__(
-        self,
-        n_components: int = 8,
-        *,
-        training: str = "em",
-        alpha: float = 0.1,
-        init: str = "k-means",
-        n_init: int = 10,
-        n_init_epochs: int = 5,
-        init_documents: int = 20_000,
-        n_epochs: int = 50,
-        batch_size: int | None = None,
-        evaluate_every: int = 10,
-        patience: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.training = training
-        self.alpha = alpha
-        self.init = init
-        self.n_init = n_init
-        self.n_init_epochs = n_init_epochs
-        self.init_documents = init_documents
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.evaluate_every = evaluate_every
-        self.patience = patience
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    spec = Spec(
+        "sparse", "nothing", "cluster", shown=("nll", "perplexity"), words="component_log_prob_", shuffled=False
+    )
+    _monitor = "nll"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> MultinomialMixture:
         """Cluster documents in memory or of a corpus; labels play no part.
@@ -134,42 +110,20 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
             self.labels_ = np.asarray(self.predict(X))
         return self
 
-    def _check(self, source: inputs.Source) -> None:
-        choices = {"training": ("em", "online"), "init": ("k-means", "examples")}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
-        positive_integers(self, "n_epochs")
-        for name in ("n_components", "n_init", "n_init_epochs", "init_documents"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value >= 1):
-                raise ValueError(f"{name} must be a positive integer, got {value!r}")
-        for name in ("batch_size", "patience", "n_jobs"):
-            positive_integers_or_none(self, name)
-        if not (isinstance(self.alpha, Real) and 0 < float(self.alpha) < np.inf):
-            raise ValueError(f"alpha must be a positive number, got {self.alpha!r}")
+    def _check(self) -> None:
         if self.batch_size is not None and self.training == "em":
             raise ValueError("batch_size means nothing with training='em': leave it at None")
-        if not (isinstance(self.evaluate_every, int | np.integer) and self.evaluate_every >= 0):
-            raise ValueError(f"evaluate_every must be an integer that is not negative, got {self.evaluate_every!r}")
-        if source.n_documents < self.n_components:
-            raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
         if self.init == "k-means" and self.init_documents < self.n_components:
             raise ValueError(
                 f"init_documents={self.init_documents} is too few for k-means to find n_components={self.n_components} "
                 "clusters in: raise it"
             )
 
-    def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> inputs.Source:
-        source = inputs.unlabelled_source(self, X, sample_weight, client, reset=True)
-        self._check(source)
-        return source
-
-    def _evaluation_source(self, X: Any, y: Any, client: Any) -> inputs.Source:
-        return inputs.unlabelled_source(self, X, None, client, reset=False)
-
-    def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
-        plan = full_passes(self, source, self.n_epochs)
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield short runs from several starts, and a long one from the best of them."""
+        if source.n_documents < self.n_components:
+            raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
+        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
         learner = MixtureCounts(
             n_features=source.n_features,
             n_classes=int(self.n_components),
@@ -182,33 +136,47 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
         )
         best, highest = None, -np.inf
         for number in range(self.n_init):
-            start = self._start(learner, source, options, number)
-            short = replace(plan, n_epochs=self.n_init_epochs)
-            state = run_quietly(learner, short, source, options.client, self.n_jobs, start)
-            objective = self._objective(learner, state, source, options.client) if self.n_init > 1 else 0.0
+            which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
+            state = yield from self._short_run(learner, plan, source, number, which)
+            objective = 0.0
+            if self.n_init > 1:
+                objective = yield from self._objective(f"objective{which}", learner, state, source)
             if best is None or objective > highest:
                 best, highest = state, objective
         if self.training == "online":
             learner = replace(learner, online=True)
             plan = replace(plan, n_rounds=max(1, -(-source.n_documents // (self.batch_size or BATCH))), n_lanes=1)
-        state, history = fit_state(self, learner, plan, source, options, best)
-        self.lower_bound_ = self._objective(learner, state, source, options.client)
-        return learner, state, history
+        found = yield from trained(Stage("train", learner, plan, best, monitored=True))
+        self.lower_bound_ = yield from self._objective("objective", learner, found.state, source)
+        return Trained(learner, found.state, found.history)
 
-    def _start(self, learner: MixtureCounts, source: inputs.Source, options: FitOptions, number: int) -> Any:
-        """Return one of the starts: each has its own random numbers."""
-        once = replace(full_passes(self, source, 1), seed=learner.seed + (number << 20))
+    def _short_run(
+        self, learner: MixtureCounts, plan: Plan, source: Source, number: int, which: str
+    ) -> Stages[SdemState]:
+        """Yield the stages of one of the starts: each has its own random numbers."""
+        seed = learner.seed + (number << 20)
+        once = replace(plan, n_epochs=1, seed=seed)
+        n_examples = self.n_components if self.init == "examples" else self.init_documents
+        survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
         if self.init == "examples":
-            survey = surveyed(self, source, once, options.client, self.n_components, labelled=False)
             naive = replace(learner, n_classes=1, owners=(0,))
-            words = run_quietly(naive, once, source, options.client, self.n_jobs).words
-            return learner.start(*counts_at_examples(source, survey, (int(self.n_components),), words))
-        survey = surveyed(self, source, once, options.client, self.init_documents, labelled=False)
-        return learner.start(*counts_by_k_means(source, survey, int(self.n_components), learner.alpha, once.seed))
+            words = (yield from state_of(Stage(f"words{which}", naive, once))).words
+            numbers = (int(self.n_components),)
 
-    def _objective(self, learner: MixtureCounts, state: Any, source: inputs.Source, client: Any) -> float:
-        """Return the mean of ln p(d) and the priors' shares a document: ``alpha ln p(word | cluster)`` and ``ln p(cluster)``."""
-        nll = evaluate_source(self, learner, state, source, client)["nll"]
+        def start() -> SdemState:
+            if self.init == "examples":
+                return learner.start(*counts_at_examples(source, survey, numbers, words))
+            return learner.start(*counts_by_k_means(source, survey, int(self.n_components), learner.alpha, seed))
+
+        short = replace(plan, n_epochs=self.n_init_epochs)
+        return (yield from state_of(Stage(f"start{which}", learner, short, start)))
+
+    def _objective(self, name: str, learner: MixtureCounts, state: SdemState, source: Source) -> Stages[float]:
+        """Yield a scoring; return the mean of ln p(d) and the priors' shares a document.
+
+        The priors are ``alpha ln p(word | cluster)`` and ``ln p(cluster)``.
+        """
+        nll = (yield from metrics_of(Scoring(name, learner, state)))["nll"]
         parameters = learner.parameters(state)
         prior = learner.alpha * float((parameters.log_words - parameters.log_totals).sum())
         prior += learner.class_alpha * float(parameters.log_prior.sum())
@@ -228,7 +196,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         """Return ln p(cluster, d), shape (n_samples, n_components)."""
-        return joint_scores(self._parameters, inputs.prediction_documents(self, X))
+        return joint_scores(self._parameters, prediction_documents(self, X))
 
     def predict(self, X: Any) -> Any:
         """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
@@ -240,7 +208,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
         from scipy.special import softmax
 
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self._learner.n_classes)
+        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self.learner_.n_classes)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return ln p(d) of each document, without the multinomial coefficient, shape (n_samples,)."""
@@ -256,7 +224,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
     def bic(self, X: Any) -> float:
         """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
         check_is_fitted(self)
-        n_components = self._learner.n_classes
+        n_components = self.learner_.n_classes
         n_parameters = n_components - 1 + n_components * (self.n_features_in_ - 1)
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
         return float(n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
@@ -272,21 +240,13 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
         labels : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        rng = np.random.default_rng(seed_of(random_state))
-        prior = np.exp(self.component_log_prior_)
-        drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
+        drawn, rng = drawn_from(self.component_log_prior_, n_samples, random_state)
         return sample_counts(self.component_log_prob_, drawn, length, rng), drawn
 
-    def _extra(self) -> dict[str, Any]:
-        """Return what a model file holds beside arrays and settings."""
+    def extra(self) -> dict[str, object]:
+        """Return the objective."""
         return {"lower_bound": float(self.lower_bound_)}
 
-    def _take_extra(self, extra: Any) -> None:
-        """Take back what `_extra` returned."""
-        self.lower_bound_ = float(dict(extra)["lower_bound"])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
+    def take_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take back what `extra` returned."""
+        self.lower_bound_ = float(extra["lower_bound"])

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.estimators import inputs, settings
-from sdem_dist.estimators.classifier import SdemClassifier
-from sdem_dist.estimators.fitting import FitOptions, fit_state, one_pass
-from sdem_dist.estimators.restoring import restore_multinomial
+from sdem_dist.corpus.entries import LARGEST
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.estimators import parameters, plans
+from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
+from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded, Unlabelled
+from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.source import prediction_documents, source_of
+from sdem_dist.estimators.spec import Spec
+from sdem_dist.estimators.validation import some
+from sdem_dist.learners.hidden_class import HiddenClassSdem
+from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import joint_scores
 
+if TYPE_CHECKING:
+    from typing import Self
 
-class MultinomialNB(SdemClassifier):
+    from sdem_dist.estimators.source import Source
+
+SUM_BATCH = 128
+"""Default documents of a round for ``merge="sum"``."""
+ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
+"""Classes up to which ``absence="auto"`` is the plain mean; chosen by tests/benchmarks/choose_defaults.py."""
+
+
+@estimator
+class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
@@ -23,65 +43,7 @@ class MultinomialNB(SdemClassifier):
 
     Parameters
     ----------
-    loss : {"ncll", "hinge", "nll"}, default="ncll"
-        Negative conditional log-likelihood ``-ln p(y | d)``, hinge loss (Masegosa 2014, equation 17), or the negative
-        log-likelihood ``-ln p(y, d)``: then the result is exactly scikit-learn's ``MultinomialNB``, in one pass.
-    alpha : {"laplace", "log"} or float, default="laplace"
-        Pseudo-count of each word in the Dirichlet prior: 1 (the paper's P1), ln of the size of the vocabulary (P2),
-        or a number.
-    fit_prior : bool, default=True
-        Learn the class prior; False takes a uniform one.
-    class_prior : array-like of shape (n_classes,), default=None
-        A fixed class prior.
-    n_epochs : int, default=15
-        Passes over the documents.
-    n_lanes : int, default=None
-        Lanes of a round. None: a function of the number of documents, never of the cluster,
-        see `sdem_dist.estimators.settings.default_lanes`.
-    rounds_per_epoch : int, default=None
-        Merges an epoch. None: with ``merge="mean"`` 8, fewer from 125,000 documents on, 1 from 500,001 on or
-        where there is one lane; with ``merge="sum"`` as many as
-        `batch_size` asks for, and nothing else may be given.
-    merge : {"mean", "sum"}, default="mean"
-        "mean": each lane runs sdEM over its documents and the lanes' expectation parameters are averaged, each word's
-        over the lanes that met it. "sum": the lanes' statistics at one theta are added for one step a round.
-    batch_size : int, default=None
-        Documents of a step: inside a lane for "mean" (None: 1), of a round for "sum" (None: 128).
-    step_decay : float, default=1e-5
-        lambda of the step size ``1 / (1 + lambda t)``, t counting documents.
-    tolerance : float, default=1e-6
-        A document whose largest class weight (``1 - p(y | d)`` for NCLL) is not above it asks for no step.
-    prior_scale : float, default=1.0
-        Multiplies the running prior correction gamma. The paper has 1.
-    absence : float or "auto", default="auto"
-        For "mean": how much a lane that did not meet a word counts towards keeping the word's row as it was, between
-        0 (not at all) and 1 (like any other lane: the plain mean). "auto": 3 / n_classes for
-        counts, 10 / n_classes for weights such as tf-idf, at most 1.
-    average : bool, default=False
-        Polyak-Ruppert averaging: the model is the mean of mu over all rounds after the first epoch. `partial_fit` goes
-        on from the last mu, and does not average.
-    n_blocks : int, default=None
-        Parts of the vocabulary that are merged and updated apart, so that no worker has to do this for all words at
-        once. Their number decides the order of a few additions, and so the last bits. None: one for each 256 MiB of the
-        table of words and classes.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
-    unlabelled : label, default=None
-        The label, such as -1, of documents in memory whose class is not known; with ``loss="nll"``: `n_epochs` of EM.
-    unlabelled_weight : float, default=1.0
-        Weight of each of them.
-    evaluate_every : int, default=1
-        Record the losses over the training documents (and the validation documents) after every so many epochs; 0
-        never.
-    patience : int, default=None
-        With validation documents: stop after so many evaluations in which their loss found no new minimum, and keep
-        the parameters of the minimum.
-    n_jobs : int, default=None
-        Threads, where no Dask client is given. None: all cores. No bit of the result depends on it.
-    random_state : int, RandomState instance or None, default=0
-        Seed of the order of documents.
-    verbose : bool, default=False
-        Show progress on standard error.
+    {parameters}
 
     Attributes
     ----------
@@ -94,6 +56,8 @@ class MultinomialNB(SdemClassifier):
     history_ : list of dict
         One entry an epoch: ``epoch``, ``seconds``, and where evaluated ``accuracy``, ``nll``, ``ncll``, ``hinge``
         (means a document) and ``perplexity`` (a word), with the prefix ``validation_`` for validation documents.
+    kept_ : dict
+        The entry of the epoch whose model this is.
     n_iter_ : int
         Epochs run.
     vocabulary_ : list of str or None
@@ -103,73 +67,73 @@ class MultinomialNB(SdemClassifier):
     idf_ : ndarray of shape (n_features,) or None
     damaged_shards_ : list of str
         What was wrong with each shard that `fit` left out, see its `skip_damaged`.
+    learner_, state_ : Sdem, SdemState
+        What was trained: settings, and expectation parameters mu.
 
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
     """
 
-    def __init__(
-        self,
-        *,
-        loss: str = "ncll",
-        alpha: str | float = "laplace",
-        fit_prior: bool = True,
-        class_prior: Any = None,
-        n_epochs: int = 15,
-        n_lanes: int | None = None,
-        rounds_per_epoch: int | None = None,
-        merge: str = "mean",
-        batch_size: int | None = None,
-        step_decay: float = 1e-5,
-        tolerance: float = 1e-6,
-        prior_scale: float = 1.0,
-        absence: float | str = "auto",
-        average: bool = False,
-        n_blocks: int | None = None,
-        class_weight: Any = None,
-        unlabelled: Any = None,
-        unlabelled_weight: float = 1.0,
-        evaluate_every: int = 1,
-        patience: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.n_epochs = n_epochs
-        self.n_lanes = n_lanes
-        self.rounds_per_epoch = rounds_per_epoch
-        self.merge = merge
-        self.batch_size = batch_size
-        self.step_decay = step_decay
-        self.tolerance = tolerance
-        self.prior_scale = prior_scale
-        self.absence = absence
-        self.average = average
-        self.n_blocks = n_blocks
-        self.class_weight = class_weight
-        self.unlabelled = unlabelled
-        self.unlabelled_weight = unlabelled_weight
-        self.evaluate_every = evaluate_every
-        self.patience = patience
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: str = param(
+        "ncll",
+        one_of("ncll", "hinge", "nll"),
+        "Negative conditional log-likelihood ``-ln p(y | d)``, hinge loss (Masegosa 2014, equation 17), or the negative\n"
+        "log-likelihood ``-ln p(y, d)``: then the result is exactly scikit-learn's ``MultinomialNB``, in one pass.",
+    )
+    alpha: str | float = param(
+        "laplace",
+        either(one_of("laplace", "log"), real(0, LARGEST)),
+        "Pseudo-count of each word in the Dirichlet prior: 1 (the paper's P1), ln of the size of the vocabulary (P2),\n"
+        "or a number.",
+    )
+    n_epochs: int = param(15, integer(), "Passes over the documents. With documents without a label: iterations of EM.")
 
-    _sparse = True
-    _restore = staticmethod(restore_multinomial)
+    spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
-    def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
-        learner = settings.learner(self, source)
-        plan = settings.plan(self, source.n_documents, learner.seed)
-        plan = replace(plan, n_blocks=settings.blocks(self.n_blocks, source.n_features, len(source.classes)))
-        return learner, *fit_state(self, learner, plan, source, options)
+    def _check(self) -> None:
+        check_priors_positive(self, "prior_scale", "alpha")
+        if self.unlabelled is not None and (self.loss != "nll" or self.class_weight is not None):
+            raise ValueError("unlabelled documents need loss='nll', and no class_weight")
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MultinomialNB:
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the one stage of a fit."""
+        learner = self._learner(source)
+        plan = replace(self._plan(source), n_blocks=plans.blocks_of(source.n_features, len(source.classes)))
+        found = yield from trained(Stage("train", learner, plan, monitored=True))
+        return Trained(learner, found.state, found.history)
+
+    def _plan(self, source: Source) -> Plan:
+        n, seed = source.n_documents, plans.seed_of(self.random_state)
+        if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
+            epochs = 1 if self.unlabelled is None else self.n_epochs
+            return plans.sequential(n, epochs, seed, self.n_lanes, 1)
+        return plan_of(self, n, seed)
+
+    def _learner(self, source: Source, n_documents: float | None = None) -> Sdem:
+        """Return the learner for a training source; `n_documents` is n of the paper, else the source's by weight."""
+        n_classes, plan = len(source.classes), self._plan(source)
+        settings: dict[str, Any] = {} if self.unlabelled is None else {"unlabelled_weight": float(self.unlabelled_weight)}
+        kind = Sdem if self.unlabelled is None else HiddenClassSdem
+        return kind(
+            n_features=source.n_features,
+            n_classes=n_classes,
+            n_documents=source.weight if n_documents is None else n_documents,
+            loss=self.loss,
+            alpha=pseudo_count(self.alpha, source.n_features),
+            merge=self.merge,
+            exact=plan.n_lanes == plan.n_rounds == 1,
+            step_decay=float(self.step_decay),
+            tolerance=float(self.tolerance),
+            prior_scale=float(self.prior_scale),
+            absence=absence_of(self.absence, n_classes, source.weighted),
+            log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
+            class_weight=weights_of_classes(self.class_weight, source),
+            seed=plan.seed,
+            **settings,
+        )
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on with one more batch of documents: one pass of sdEM over it, from where the model stands.
 
         Parameters
@@ -184,16 +148,34 @@ class MultinomialNB(SdemClassifier):
         -------
         self
         """
-        first = not hasattr(self, "_state")  # a first call that failed leaves classes_ behind
-        source = inputs.partial_source(self, X, y, classes, sample_weight, first)
+        from sdem_dist.engine.run import run_stage
+        from sdem_dist.estimators.running import executor_for
+
+        parameters.check(self)
+        self._check()
+        first = not hasattr(self, "state_")  # a first call that failed leaves classes_ behind
+        known = self._all_classes(classes, first)
+        source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
         if first:
             self.history_, self.n_iter_ = [], 0
             self._describe(source)
-        state = settings.learner(self, source).init() if first else self._state
-        learner = settings.learner(self, source, n_documents=state.t + source.weight)
-        self._take(learner, one_pass(self, learner, source, state))
+        state = self._learner(source).init() if first else self.state_
+        learner = self._learner(source, n_documents=state.t + source.weight)
+        stage = Stage("train", learner, replace(self._plan(source), n_epochs=1), initial=state)
+        with executor_for(None, self.n_jobs, source) as executor:
+            self._take(learner, run_stage(stage, source.corpus, executor))
         self.n_iter_ += 1
         return self
+
+    def _all_classes(self, classes: Any, first: bool) -> np.ndarray:
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        known = np.unique(classes) if first else self.classes_
+        if not first and classes is not None and not np.array_equal(known, np.unique(classes)):
+            raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}")
+        if len(known) < 2:
+            raise ValueError(f"classes has one class only ({some(known)}): a classifier needs at least two classes")
+        return known
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
@@ -201,18 +183,49 @@ class MultinomialNB(SdemClassifier):
         check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
-    @property
-    def class_log_prior_(self) -> np.ndarray:
-        """Ln p(class), shape (n_classes,)."""
-        check_is_fitted(self)
-        return self._learner.class_log_prior(self._state)
-
     def _joint_log_proba(self, X: Any) -> np.ndarray:
-        return joint_scores(self._parameters, inputs.prediction_documents(self, X))
+        return joint_scores(self._parameters, prediction_documents(self, X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def check_priors_positive(e: Any, *names: str) -> None:
+    """Raise ValueError where a discriminative loss would have no prior, or settings belong to another merge."""
+    for name in names:
+        if getattr(e, name) == 0 and e.loss != "nll":
+            raise ValueError(
+                f"{name} must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
+            )
+    if e.merge == "mean" and e.batch_size is not None:
+        raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
+    if e.merge == "sum" and e.rounds_per_epoch is not None:
+        raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
+
+
+def plan_of(e: PaperSteps | Any, n_documents: int, seed: int) -> Plan:
+    """Return the plan of a run of a discriminative loss."""
+    if e.merge == "sum":
+        return plans.batches(n_documents, e.n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
+    return plans.sequential(n_documents, e.n_epochs, seed, e.n_lanes, e.rounds_per_epoch)
+
+
+def pseudo_count(alpha: str | float, n_features: int) -> float:
+    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2).
+
+    0 becomes 1e-10, as with scikit-learn's ``force_alpha=False``.
+    """
+    if alpha == "laplace":
+        return 1.0
+    if alpha == "log":
+        return float(np.log(max(n_features, 2)))
+    return max(float(alpha), 1e-10)
+
+
+def absence_of(absence: str | float, n_classes: int, weighted: bool) -> float:
+    """Return `absence` as a number, chosen by the number of classes for "auto"."""
+    if absence == "auto":
+        return min(1.0, ABSENCE_CLASSES["weights" if weighted else "counts"] / n_classes)
+    return float(absence)

@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
+from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.plain import fields, plain, restored
+from sdem_dist.learners.fields import restored_state
+from sdem_dist.records import plain, restored
 from sdem_dist.storage.archive import is_archive, read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.publish import check_writable
 from sdem_dist.storage.strings import decode_strings, encode_strings
 
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+
 KIND = "sdem-model"
-_ESTIMATORS = {
-    "MultinomialNB": "sdem_dist.estimators.naive_bayes",
-    "GaussianNB": "sdem_dist.estimators.gaussian_nb",
-    "BernoulliNB": "sdem_dist.estimators.bernoulli_nb",
-    "CategoricalNB": "sdem_dist.estimators.categorical_nb",
-    "PoissonNB": "sdem_dist.estimators.poisson_nb",
-    "MixedNB": "sdem_dist.estimators.mixed_nb",
-    "GaussianRegressor": "sdem_dist.estimators.gaussian_regressor",
-    "LDAClassifier": "sdem_dist.estimators.lda_classifier",
-    "MixtureClassifier": "sdem_dist.estimators.mixture_classifier",
-    "MultinomialMixture": "sdem_dist.estimators.multinomial_mixture",
-    "SupervisedLDAClassifier": "sdem_dist.estimators.supervised_lda",
-    "SupervisedLDARegressor": "sdem_dist.estimators.supervised_lda",
-    "LatentDirichletAllocation": "sdem_dist.estimators.latent_dirichlet_allocation",
-}
-
-
-def estimator_names() -> list[str]:
-    """Return the names of the estimators that can be saved."""
-    return list(_ESTIMATORS)
-
-
-def estimator_class(name: str) -> Any:
-    """Return one of them."""
-    return getattr(import_module(_ESTIMATORS[name]), name)
 
 
 def check_destination(path: str | Path) -> None:
@@ -57,7 +35,7 @@ def check_destination(path: str | Path) -> None:
     check_writable(path, error=ModelError)
 
 
-def save_model(estimator: Any, path: str | Path) -> None:
+def save_model(estimator: EngineEstimator, path: str | Path) -> None:
     """Write a fitted estimator as one file, atomically; an earlier model there is replaced.
 
     Equal models make equal files, but for the seconds in their histories.
@@ -69,28 +47,31 @@ def save_model(estimator: Any, path: str | Path) -> None:
         stays as it was.
     """
     check_destination(path)
-    arrays = {name: np.asarray(value) for name, value in estimator._state._asdict().items()}
+    arrays = {name: np.asarray(value) for name, value in estimator.state_._asdict().items()}
     if estimator.vocabulary_ is not None:
         arrays["vocabulary_bytes"], arrays["vocabulary_offsets"] = encode_strings(estimator.vocabulary_)
     if estimator.idf_ is not None:
         arrays["idf"] = np.asarray(estimator.idf_)
+    labels = {}
+    if estimator.spec.target == "labels":
+        labels = {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}
     metadata = {
         "estimator": type(estimator).__name__,
         "parameters": {name: plain(value) for name, value in estimator.get_params(deep=False).items()},
-        **_classes(estimator),
+        **labels,
         "n_features": int(estimator.n_features_in_),
         "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
         "vectorizer": estimator.vectorizer_,
         "history": estimator.history_,
         "n_iter": int(estimator.n_iter_),
         "damaged_shards": list(getattr(estimator, "damaged_shards_", [])),
-        "learner": {name: plain(value) for name, value in fields(estimator._learner)},
-        **({"extra": plain(estimator._extra())} if hasattr(estimator, "_extra") else {}),
+        "learner": plain(estimator.learner_),
+        "extra": plain(list(estimator.extra().items())),
     }
     write_archive(path, KIND, arrays, to_json(metadata))
 
 
-def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
+def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator:
     """Load a model that `save` wrote.
 
     Parameters
@@ -119,22 +100,20 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> Any:
         raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
 
 
-def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[str, type]) -> Any:
+def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mapping[str, type]) -> EngineEstimator:
     name = metadata["estimator"]
-    if name not in _ESTIMATORS:
+    if name not in ESTIMATORS:
         raise ValueError(f"it holds a {name!r}, which this version does not know")
-    parameters = metadata["parameters"]
-    for mapping in ("class_weight", "kinds", "n_components"):
-        if isinstance(parameters.get(mapping), list) and all(isinstance(v, list) for v in parameters[mapping]):
-            parameters[mapping] = {restored(k, {}): v for k, v in parameters[mapping]}
-    parameters = {k: restored(v, own) if k in ("loss", "kinds") else v for k, v in parameters.items()}
-    estimator = estimator_class(name)(**parameters)
-    settings = {k: restored(v, own) for k, v in metadata["learner"].items()}
+    kind = estimator_class(name)  # imports the records that the file may name
+    estimator = kind(**{k: restored(v, own) for k, v in metadata["parameters"].items()})
+    learner = restored(metadata["learner"], own)
+    state = restored_state(learner, arrays)
     n_features = metadata["n_features"]
-    learner, state = estimator._restore(arrays, settings, n_features)
-    if isinstance(estimator, ClassifierMixin):
+    if learner.n_features != n_features + (estimator._n_columns_beyond):
+        raise ValueError("the number of features does not match the arrays")
+    if estimator.spec.target == "labels":
         classes, dtype = np.array(metadata["classes"]), np.dtype(metadata["classes_dtype"])
-        if classes.shape != (getattr(learner, "n_labels", learner.n_classes),):  # components are not classes
+        if classes.shape != (learner.n_classes,):
             raise ValueError("classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
     estimator.n_features_in_ = n_features
@@ -150,15 +129,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
     if estimator.idf_ is not None and estimator.idf_.shape != (n_features,):
         raise ValueError("array 'idf' has another size than the vocabulary")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
-    estimator.damaged_shards_ = metadata.get("damaged_shards", [])
+    estimator.damaged_shards_ = metadata["damaged_shards"]
     estimator._take(learner, state)
-    if "extra" in metadata:
-        estimator._take_extra(metadata["extra"])
+    estimator.take_extra(dict(restored(metadata["extra"], own)))
     return estimator
-
-
-def _classes(estimator: Any) -> dict[str, Any]:
-    """Return what a file holds of the classes, where there are any."""
-    if not isinstance(estimator, ClassifierMixin):
-        return {}
-    return {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}

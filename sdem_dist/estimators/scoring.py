@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.estimators.inputs import corpus_source, is_dask_array
 from sdem_dist.estimators.matching import check_words
+from sdem_dist.estimators.source import check_layout, described
+from sdem_dist.estimators.validation import is_dask
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
 
 PIECE = 16_384
 """Documents of a corpus that are read at a time."""
 
 
-def over_blocks(estimator: Any, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
+def over_blocks(
+    estimator: EngineEstimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None
+) -> Any:
     """Return ``function(X)``, lazily for a dask array.
 
     Parameters
@@ -27,7 +34,7 @@ def over_blocks(estimator: Any, X: Any, function: Callable[[Any], np.ndarray], n
     n_columns : int or None
         Columns of the result; None for one value a row.
     """
-    if not is_dask_array(X):
+    if not is_dask(X):
         return function(X)
     rows = X.rechunk({1: -1})
     if n_columns is None:
@@ -37,7 +44,9 @@ def over_blocks(estimator: Any, X: Any, function: Callable[[Any], np.ndarray], n
     return rows.map_blocks(function, dtype=np.float64, chunks=(rows.chunks[0], (n_columns,)), meta=meta)
 
 
-def over_documents(estimator: Any, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
+def over_documents(
+    estimator: EngineEstimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None
+) -> Any:
     """Return ``function(X)`` as `over_blocks` does, or of all documents of a corpus, in its order.
 
     Raises
@@ -47,13 +56,12 @@ def over_documents(estimator: Any, X: Any, function: Callable[[Any], np.ndarray]
     """
     if not isinstance(X, Corpus):
         return over_blocks(estimator, X, function, n_columns)
-    check_words(
-        estimator, corpus_source(X, estimator, labelled=False)
-    )  # pieces do not say which words their columns are
+    check_layout(estimator, X)
+    check_words(estimator, described(X))  # pieces do not say which words their columns are
     return np.concatenate([function(rows) for rows in pieces(X)])
 
 
-def pieces(X: Any) -> Iterator[Any]:
+def pieces(X: Any) -> Iterator[sp.csr_matrix]:
     """Yield the documents of a sparse corpus as CSR matrices, or `X` if it is no corpus."""
     if not isinstance(X, Corpus):
         yield X

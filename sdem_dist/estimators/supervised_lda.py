@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.estimators import inputs
-from sdem_dist.estimators.classifier import EngineClassifier
+from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
+from sdem_dist.estimators.common_parameters import CLASS_WEIGHT
+from sdem_dist.estimators.parameters import estimator, param, real, truth
 from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.settings import class_weights
-from sdem_dist.estimators.topic_model import TopicModel
-from sdem_dist.estimators.word_sources import word_source
+from sdem_dist.estimators.spec import Spec
+from sdem_dist.estimators.topic_model import Output, TopicModel
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.supervised_lda import outputs
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
+    from sdem_dist.estimators.source import Source
+
+_LOG_COUNTS = "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
+_RATE = "mu_u of Algorithm 2, for U; it falls linearly to 0."
+
+
+@estimator
 class SupervisedLDAClassifier(TopicModel, EngineClassifier):
     """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
 
@@ -27,52 +36,38 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
 
     Parameters
     ----------
-    gamma : float, default=1.0
-        Factor inside the softmax.
-    output_rate : float, default=3.0
-        mu_u of Algorithm 2, for U; it falls linearly to 0.
-    log_counts : bool, default=False
-        Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
-    **shared
-        See `sdem_dist.estimators.topic_model.TopicModel`.
+    {parameters}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     coef_ : ndarray of shape (n_classes, n_components)
         U.
+    components_ : ndarray of shape (n_components, n_features)
+        p(word | topic).
+    n_features_in_ : int
+    history_ : list of dict
+        One entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.
+    n_iter_ : int
+        Epochs run.
+    vocabulary_ : list of str or None
+        The words, where the training corpus names them.
 
     References
     ----------
     Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
     """
 
-    def __init__(
-        self,
-        *,
-        gamma: float = 1.0,
-        output_rate: float = 3.0,
-        log_counts: bool = False,
-        class_weight: Any = None,
-        **shared: Any,
-    ) -> None:
-        super().__init__(**shared)
-        self.gamma = gamma
-        self.output_rate = output_rate
-        self.log_counts = log_counts
-        self.class_weight = class_weight
+    gamma: float = param(1.0, real(above=True), "Factor inside the softmax.")
+    output_rate: float = param(3.0, real(above=True), _RATE)
+    log_counts: bool = param(False, truth(), _LOG_COUNTS)
+    class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes, as in scikit-learn.")
 
-    def _kind(self, source: inputs.Source, summary: WordSummary) -> dict[str, Any]:
-        return {
-            "kind": "classes",
-            "n_outputs": len(source.classes),
-            "gamma": float(self.gamma),
-            "output_rate": float(self.output_rate),
-            "log_counts": bool(self.log_counts),
-            "class_weight": class_weights(self.class_weight, source),
-        }
+    spec = Spec("sparse", "labels", "class", topics="documents")
+
+    def _output(self, source: Source, summary: WordSummary) -> Output:
+        weights = weights_of_classes(self.class_weight, source)
+        return Output("classes", len(source.classes), float(self.gamma), float(self.output_rate), weights)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -84,7 +79,7 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
         return self.classes_[self._parameters.output.argmax(axis=0)].tolist()
 
     def _class_scores(self, X: Any) -> np.ndarray:
-        return self._learner.gamma * outputs(self._parameters.output, self._proportions(X))
+        return self.learner_.gamma * outputs(self._parameters.output, self._proportions(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -92,6 +87,7 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
         return tags
 
 
+@estimator
 class SupervisedLDARegressor(RegressorMixin, TopicModel):
     """Topics that are learned to predict real numbers, one or several: BP-sLDA with Gaussian outputs.
 
@@ -99,65 +95,53 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
     Parameters
     ----------
-    gamma : float, default=1.0
-        Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error.
-    output_rate : float, default=0.3
-        mu_u of Algorithm 2, for U; it falls linearly to 0.
-    log_counts : bool, default=False
-        Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk.
-    **shared
-        See `sdem_dist.estimators.topic_model.TopicModel`.
+    {parameters}
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_targets, n_components)
         What each topic predicts.
+    components_, n_features_in_, history_, n_iter_, vocabulary_
+        As of `SupervisedLDAClassifier`.
 
     References
     ----------
     Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
     """
 
+    gamma: float = param(
+        1.0,
+        real(above=True),
+        "Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error.",
+    )
+    output_rate: float = param(0.3, real(above=True), _RATE)
+    log_counts: bool = param(False, truth(), _LOG_COUNTS)
+
+    spec = Spec("sparse", "numbers", "number", shown=("r2", "mse"), topics="documents")
     _monitor = "mse"
     _topic_rate = 0.3
 
-    def __init__(
-        self,
-        *,
-        gamma: float = 1.0,
-        output_rate: float = 0.3,
-        log_counts: bool = False,
-        **shared: Any,
-    ) -> None:
-        super().__init__(**shared)
-        self.gamma = gamma
-        self.output_rate = output_rate
-        self.log_counts = log_counts
+    def _describe(self, source: Source) -> None:
+        super()._describe(source)
+        self._single = source.single
 
-    def _training_source(self, X: Any, y: Any, sample_weight: Any, client: Any) -> inputs.Source:
-        return word_source(self, X, y, sample_weight, client, reset=True, targets=True)
-
-    def _evaluation_source(self, X: Any, y: Any, client: Any) -> inputs.Source:
-        return word_source(self, X, y, None, client, reset=False, targets=True)
-
-    def _kind(self, source: inputs.Source, summary: WordSummary) -> dict[str, Any]:
+    def _output(self, source: Source, summary: WordSummary) -> Output:
         if not np.isfinite(summary.squares).all():
             raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
-        return {
-            "kind": "targets",
-            "n_outputs": len(summary.mean),
-            "gamma": float(self.gamma),
-            "output_rate": float(self.output_rate),
-            "log_counts": bool(self.log_counts),
-            "location": tuple(summary.mean.tolist()),
-            "scale": tuple(summary.scale.tolist()),
-        }
+        return Output(
+            "targets",
+            len(summary.mean),
+            float(self.gamma),
+            float(self.output_rate),
+            location=tuple(summary.mean.tolist()),
+            scale=tuple(summary.scale.tolist()),
+        )
 
     @property
     def coef_(self) -> np.ndarray:
         """What each topic predicts, shape (n_targets, n_components)."""
         check_is_fitted(self)
-        location, scale = (np.asarray(v)[:, None] for v in (self._learner.location, self._learner.scale))
+        location, scale = (np.asarray(v)[:, None] for v in (self.learner_.location, self.learner_.scale))
         return np.asarray(location + scale * self._parameters.output)
 
     def _topic_labels(self) -> list[Any]:
@@ -178,16 +162,16 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             found = outputs(self.coef_, self._proportions(rows))
             return found[:, 0] if self._single else found
 
-        return over_blocks(self, X, predicted, None if self._single else self._learner.n_outputs)
+        return over_blocks(self, X, predicted, None if self._single else self.learner_.n_outputs)
 
-    def _extra(self) -> dict[str, Any]:
-        """Return what a model file holds beside arrays and settings."""
+    def extra(self) -> dict[str, object]:
+        """Return whether the target was no column of a table."""
         return {"single": self._single}
 
-    def _take_extra(self, extra: Any) -> None:
-        """Take back what `_extra` returned."""
-        self._single = bool(dict(extra)["single"])
-        if self._single and self._learner.n_outputs != 1:
+    def take_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take back what `extra` returned."""
+        self._single = bool(extra["single"])
+        if self._single and self.learner_.n_outputs != 1:
             raise ValueError("a single target does not match the outputs")
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

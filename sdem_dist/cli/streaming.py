@@ -78,7 +78,7 @@ def _blocks(texts: Iterator[str], size: int) -> Iterator[list[str]]:
 @lru_cache(maxsize=1)
 def _model(path: str) -> Any:
     model = load_model(path)
-    if not hasattr(model, "predict"):
+    if model.spec.predicts is None:
         raise ModelError(
             f"{path} is a {type(model).__name__}, which predicts nothing: its transform(X) describes documents"
         )
@@ -88,11 +88,11 @@ def _model(path: str) -> Any:
 def _predict_block(model: str, texts: list[str], probabilities: bool) -> str:
     estimator = _model(model)
     documents = estimator.vectorize(texts)
-    if not hasattr(estimator, "predict_proba"):
+    if estimator.spec.predicts == "number":
         found = np.asarray(estimator.predict(documents), np.float64).reshape(len(texts), -1)
         return "".join("\t".join(f"{value:.6g}" for value in row) + "\n" for row in found.tolist())
     rows = estimator.predict_proba(documents)
-    classes = getattr(estimator, "classes_", range(rows.shape[1]))  # clusters have numbers
+    classes = estimator.classes_ if estimator.spec.predicts == "class" else range(rows.shape[1])
     names = [str(c).replace("\t", " ").replace("\n", " ") for c in classes]
     best = rows.argmax(axis=1)
     if not probabilities:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
 
 PANELS = (
     ("accuracy", "accuracy"),
@@ -19,7 +22,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Told apart by colour-blind people too (Okabe and Ito)."""
 
 
-def speaking_words(estimator: Any, n_words: int = 10) -> dict[Any, list[str]]:
+def speaking_words(estimator: EngineEstimator, n_words: int = 10) -> dict[Any, list[str]]:
     """Return the words that speak most for each class of a fitted naive Bayes, or each cluster of a mixture.
 
     A word's say is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
@@ -38,12 +41,10 @@ def speaking_words(estimator: Any, n_words: int = 10) -> dict[Any, list[str]]:
     """
     from scipy.special import rel_entr
 
-    if hasattr(estimator, "feature_log_prob_"):
-        p, classes = np.exp(estimator.feature_log_prob_), estimator.classes_.tolist()
-    elif hasattr(estimator, "component_log_prob_"):
-        p, classes = np.exp(estimator.component_log_prob_), list(range(estimator.n_components))
-    else:
+    if estimator.spec.words is None:
         return {}
+    p = np.exp(getattr(estimator, estimator.spec.words))
+    classes = estimator.classes_.tolist() if estimator.spec.predicts == "class" else list(range(len(p)))
     if len(p) < 2:
         return {}
     others = (p.sum(axis=0) - p) / (len(p) - 1)

@@ -1,0 +1,32 @@
+"""The public names, a line each: type checkers read it, and so does the package, see `sdem_dist.catalogue`."""
+
+from sdem_dist.corpus import open_corpus as open_corpus
+from sdem_dist.corpus import write_corpus as write_corpus
+from sdem_dist.errors import ClusterError as ClusterError
+from sdem_dist.errors import CorpusError as CorpusError
+from sdem_dist.errors import IngestError as IngestError
+from sdem_dist.errors import ModelError as ModelError
+from sdem_dist.errors import SdemError as SdemError
+from sdem_dist.errors import TrainingError as TrainingError
+from sdem_dist.estimators.discrete_nb import BernoulliNB as BernoulliNB
+from sdem_dist.estimators.discrete_nb import CategoricalNB as CategoricalNB
+from sdem_dist.estimators.discrete_nb import PoissonNB as PoissonNB
+from sdem_dist.estimators.em_mixture import EMMixtureClassifier as EMMixtureClassifier
+from sdem_dist.estimators.gaussian_nb import GaussianNB as GaussianNB
+from sdem_dist.estimators.gaussian_regressor import GaussianRegressor as GaussianRegressor
+from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation as LatentDirichletAllocation
+from sdem_dist.estimators.lda_classifier import LDAClassifier as LDAClassifier
+from sdem_dist.estimators.mixed_nb import MixedNB as MixedNB
+from sdem_dist.estimators.multinomial_mixture import MultinomialMixture as MultinomialMixture
+from sdem_dist.estimators.multiplicative_mixture import (
+    MultiplicativeMixtureClassifier as MultiplicativeMixtureClassifier,
+)
+from sdem_dist.estimators.naive_bayes import MultinomialNB as MultinomialNB
+from sdem_dist.estimators.persistence import load_model as load_model
+from sdem_dist.estimators.sdem_mixture import SdemMixtureClassifier as SdemMixtureClassifier
+from sdem_dist.estimators.supervised_lda import SupervisedLDAClassifier as SupervisedLDAClassifier
+from sdem_dist.estimators.supervised_lda import SupervisedLDARegressor as SupervisedLDARegressor
+from sdem_dist.inspection.cluster_scores import cluster_scores as cluster_scores
+from sdem_dist.text.ingest import ingest as ingest
+
+__version__: str

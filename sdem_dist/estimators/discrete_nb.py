@@ -1,0 +1,146 @@
+"""Naive Bayes over columns of discrete values: Bernoulli, categorical and Poisson."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.estimators.feature_naive_bayes import FeatureNB
+from sdem_dist.estimators.naive_bayes import pseudo_count
+from sdem_dist.estimators.parameters import checked_later, estimator, or_none, param, real
+from sdem_dist.families import Bernoulli, Categorical, Poisson
+from sdem_dist.learners.columns import ColumnSummary
+from sdem_dist.models.features import Block
+
+MOST_CATEGORIES = 100_000
+"""Categories of a column: each takes a number for every row and class."""
+
+
+@estimator
+class BernoulliNB(FeatureNB):
+    """Bernoulli naive Bayes: every column is 0 or 1, with its own probability in every class.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Parameters
+    ----------
+    {parameters}
+    """
+
+    alpha: float = param(1.0, real(), "Pseudo-count of each of the two values.")
+    binarize: float | None = param(
+        0.0, or_none(real(-np.inf)), "Values above it count as 1, others as 0; None: the values are 0 and 1."
+    )
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        threshold = None if self.binarize is None else float(self.binarize)
+        family = Bernoulli(pseudo_count(self.alpha, 0), threshold)
+        return (Block(family, tuple(range(len(summary.n)))),)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # halved by a threshold, continuous features lose much
+        return tags
+
+
+@estimator
+class CategoricalNB(FeatureNB):
+    """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Parameters
+    ----------
+    {parameters}
+    """
+
+    alpha: float = param(1.0, real(), "Pseudo-count of each category.")
+    min_categories: object = param(
+        None,
+        checked_later("int or array-like of shape (n_features,)"),
+        "Categories that a column has at least; None: as many as the training documents show.",
+    )
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        columns = np.arange(len(summary.n))
+        return categorical_blocks(summary, columns, pseudo_count(self.alpha, 0), self.min_categories)
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        refuse_other_than_categories(type(self).__name__, X)
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.positive_only = True
+        return tags
+
+
+@estimator
+class PoissonNB(FeatureNB):
+    """Poisson naive Bayes: every column is a count, with its own mean in every class.
+
+    Parameters
+    ----------
+    {parameters}
+    """
+
+    alpha: float = param(
+        1.0, real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class."
+    )
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        return (Block(Poisson(pseudo_count(self.alpha, 0)), tuple(range(len(summary.n)))),)
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        refuse(X, X < 0, "Negative values", type(self).__name__, "counts are 0 or more")
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def categorical_blocks(
+    summary: ColumnSummary, columns: np.ndarray, alpha: float, least: Any = None
+) -> tuple[Block, ...]:
+    """Return columns as categorical variables, those with as many categories together.
+
+    Raises
+    ------
+    ValueError
+        A column has too many categories, or `least` is no number for each.
+    """
+    high = np.maximum(summary.high[columns], 1.0)
+    if (high >= MOST_CATEGORIES).any():
+        column = int(columns[high.argmax()])
+        raise ValueError(
+            f"column {column} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of a column are the most "
+            "there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
+        )
+    shown = high.astype(int) + 1
+    if least is not None:
+        least = np.asarray(least)
+        if least.dtype.kind not in "iu" or least.shape not in ((), shown.shape):
+            raise ValueError(f"min_categories must be an integer, or one for each of {len(shown)} columns, got {least}")
+        shown = np.maximum(shown, least)
+    return tuple(
+        Block(Categorical(int(n), alpha), tuple(columns[shown == n].tolist())) for n in np.unique(shown).tolist()
+    )
+
+
+def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
+    """Raise ValueError if a value is no number of a category."""
+    for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
+        refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
+
+
+def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
+    """Raise ValueError that names the first unfit value of a table, if there is one."""
+    if unfit.any():
+        row, column = np.argwhere(unfit)[0]
+        raise ValueError(
+            f"{what} in data passed to {who} (input X): row {row}, column {column} (from 0) holds {X[row, column]}; {rule}"
+        )

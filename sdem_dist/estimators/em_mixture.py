@@ -1,0 +1,71 @@
+"""Classification by mixtures that EM fits: a few components for every class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.mixture import JointMixture
+from sdem_dist.estimators.parameters import estimator, integer, one_of, param, real
+from sdem_dist.learners.mixture_features import MixtureFeatures
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.source import Source
+
+
+@estimator
+class EMMixtureClassifier(JointMixture):
+    """A classifier of which every class is a mixture of components, fitted by EM: mixture discriminant analysis.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    log_weights_ : ndarray of shape (n_classes, n_components)
+        ln p(z, y): -inf where a component is not the class's.
+    theta_ : ndarray of shape (n_components, n_parameters)
+        Natural parameters of the components; of multinomials ln p(word | component).
+    n_features_in_ : int
+    history_ : list of dict
+        One entry an epoch, see `MultinomialNB`.
+    n_iter_ : int
+
+    References
+    ----------
+    Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS. (The baseline.)
+    """
+
+    n_epochs: int = param(64, integer(), "Iterations of EM.")
+    assignment: str = param(
+        "soft", one_of("soft", "hard"), '"hard" EM gives a document wholly to its most probable component.'
+    )
+    em_step: float = param(
+        1.0,
+        real(0, 1, above=True),
+        "Under 1 generalised EM: how far each iteration goes towards the maximum of its bound.",
+    )
+
+    @property
+    def _monitor(self) -> str:
+        return "nll"
+
+    def _check(self) -> None:
+        super()._check()
+        for name, plain in (("assignment", "soft"), ("em_step", 1.0)):
+            if self.components == "multinomial" and getattr(self, name) != plain:
+                raise ValueError(f"{name} means nothing with components='multinomial': leave it at {plain!r}")
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the stages that find a start, and EM."""
+        start = yield from self._started(source)
+        learner = start.learner
+        if isinstance(learner, MixtureFeatures):
+            learner = replace(learner, hard=self.assignment == "hard", em_step=float(self.em_step))
+        plan = replace(start.once, n_epochs=self.n_epochs)
+        found = yield from trained(Stage("train", learner, plan, start.state, monitored=True))
+        return Trained(learner, found.state, found.history)

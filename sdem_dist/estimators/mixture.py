@@ -1,0 +1,275 @@
+"""What classifiers whose classes are mixtures of components share: numbers of components, starts, densities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.estimators import plans
+from sdem_dist.estimators.classifier import JointClassifier, weights_of_classes
+from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, Seeded
+from sdem_dist.estimators.feature_naive_bayes import drawn_from
+from sdem_dist.estimators.gaussian_nb import gaussian_block
+from sdem_dist.estimators.mixture_starts import counts_at_examples, features_at_examples, surveyed
+from sdem_dist.estimators.parameters import checked_later, estimator, integer, one_of, param, real
+from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.spec import Layout, Spec
+from sdem_dist.families import Exponential
+from sdem_dist.learners.columns import Columns, ColumnSummary
+from sdem_dist.learners.features import FeatureSdem, FeatureState
+from sdem_dist.learners.mixture_counts import MixtureCounts
+from sdem_dist.learners.mixture_features import MixtureFeatures
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.word_counts import SdemState
+from sdem_dist.losses import marginal_log_likelihood
+from sdem_dist.models.components import by_class
+from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.naive_bayes import joint_scores
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.source import Source
+
+
+@dataclass(frozen=True)
+class Start:
+    """EM's learner, where it starts, and the plan of one pass."""
+
+    learner: MixtureFeatures | MixtureCounts
+    state: FeatureState | SdemState
+    once: Plan
+
+
+@estimator
+class Components(Seeded):
+    """How many components each class has."""
+
+    n_components: Any = param(
+        4,
+        checked_later("int, sequence of int or dict of class to int"),
+        "Components of each class.",
+        positional=True,
+    )
+    class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
+    evaluate_every: int = param(
+        50, integer(0), "Record the losses after every so many epochs and after the last; 0 never. It costs another pass."
+    )
+
+
+@estimator
+class JointMixture(Components, JointClassifier):
+    """Base of the mixtures that are joint distributions: what components are, and p(x)."""
+
+    components: str = param(
+        "gaussian",
+        one_of("gaussian", "exponential", "multinomial"),
+        "What components are. Gaussians have diagonal covariances; multinomials take counts. Missing values (NaN) of the\n"
+        "first two are summed out.",
+    )
+    alpha: float = param(
+        1.0,
+        real(above=True),
+        "Observations that the conjugate prior adds to every component: of the column's mean (and variance), or a\n"
+        "pseudo-count of each word.",
+    )
+    offset: float = param(
+        0.0,
+        real(),
+        "Added to every value for exponential components, in means of all values: exact zeros have an unbounded likelihood.",
+    )
+
+    spec = Spec("dense", "labels", "class")
+
+    @property
+    def _layout(self) -> Layout:
+        return "sparse" if self.components == "multinomial" else "dense"
+
+    def _check(self) -> None:
+        if self.offset != 0 and self.components != "exponential":
+            raise ValueError(f"offset means nothing with components={self.components!r}: leave it at 0")
+
+    def _started(self, source: Source) -> Stages[Start]:
+        """Yield the stages that find where EM starts."""
+        numbers = components_of(self.n_components, source.classes)
+        weights = weights_of_classes(self.class_weight, source)
+        seed = plans.seed_of(self.random_state)
+        if self.components == "multinomial":
+            return (yield from start_of_counts(source, numbers, float(self.alpha), weights, seed))
+        how = Kind(self.components, float(self.alpha), float(self.offset))
+        return (yield from start_of_features(source, numbers, how, weights, seed))
+
+    @property
+    def log_weights_(self) -> np.ndarray:
+        """Ln p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
+        check_is_fitted(self)
+        owners = np.asarray(self.learner_.owners)
+        found = np.full((len(self.classes_), len(owners)), -np.inf)
+        found[owners, np.arange(len(owners))] = self._parameters.log_prior
+        return found
+
+    @property
+    def theta_(self) -> np.ndarray:
+        """Natural parameters of the components, shape (n_components, n_parameters); of multinomials ln p(word | component)."""
+        check_is_fitted(self)
+        if self.components == "multinomial":
+            return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
+        return np.asarray(self._parameters.theta)
+
+    @property
+    def class_log_prior_(self) -> np.ndarray:
+        """Ln p(class), shape (n_classes,)."""
+        return np.asarray(np.logaddexp.reduce(self.log_weights_, axis=1))
+
+    def _joint_log_proba(self, X: Any) -> np.ndarray:
+        documents = prediction_documents(self, X)
+        if self.components == "multinomial":
+            scores = joint_scores(self._parameters, documents)
+        else:
+            model: FeatureModel = self.learner_.model
+            scores = model.scores(self._parameters, model.features(documents))
+        return by_class(scores, self.learner_.owners)[0]
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return ln p(x) of each row, shape (n_samples,).
+
+        Of the values that are not missing; of counts without the multinomial coefficient.
+        """
+        check_is_fitted(self)
+        return marginal_log_likelihood(self._joint_log_proba(X))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
+        """Draw rows and their classes from p(x, y).
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+        length : int, default=100
+            Words of each document, of multinomial components.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts
+        y : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
+        y = self.classes_[np.asarray(self.learner_.owners)[drawn]]
+        if self.components == "multinomial":
+            return sample_counts(self.theta_, drawn, length, rng), y
+        X = self.learner_.model.sample(self._parameters, drawn, rng)
+        return (np.maximum(X, 0.0) if self.components == "exponential" else X), y
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.components != "gaussian"
+        tags.classifier_tags.poor_score = tags.input_tags.positive_only
+        return tags
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the components over columns of a table are: "gaussian" or "exponential", their prior, and an offset."""
+
+    name: str
+    alpha: float = 1.0
+    offset: float = 0.0
+
+    def block(self, summary: ColumnSummary) -> Block:
+        """Return all columns as variables of the kind."""
+        columns = np.arange(len(summary.n))
+        if self.name == "gaussian":
+            return gaussian_block(summary, columns, self.alpha, 0.0)
+        shift = self.offset * float(summary.mean.mean())
+        scale = np.where(summary.mean + shift > 0, summary.mean + shift, 1.0)
+        location = (-shift,) * len(columns)
+        return Block(Exponential(self.alpha), tuple(columns.tolist()), location, tuple(scale.tolist()))
+
+
+def start_of_features(
+    source: Source, numbers: tuple[int, ...], kind: Kind, weights: tuple[float, ...] | None, seed: int, corpus: Any = None
+) -> Stages[Start]:
+    """Yield the stages that find where EM starts: half way between each class and random rows of it."""
+    once = plans.full_passes(source.n_documents, 1, seed)
+    columns = Columns(source.n_features, weighted=True)
+    summary = yield from state_of(Stage("columns", columns, once, corpus=corpus))
+    model, n_classes = FeatureModel((kind.block(summary),)), len(source.classes)
+    generative = FeatureSdem(model, n_classes, source.weight, None, class_weight=weights)
+    classes = yield from state_of(Stage("classes", generative, once, corpus=corpus))
+    survey = yield from surveyed(source, once, max(numbers), corpus=corpus)
+    owners = owners_of(numbers)
+    learner = MixtureFeatures(
+        model=model,
+        n_classes=len(owners),
+        n_documents=source.weight,
+        loss=None,
+        class_weight=weights,
+        owners=owners,
+        n_labels=n_classes,
+    )
+    return Start(learner, features_at_examples(source, survey, numbers, model, classes, corpus), once)
+
+
+def start_of_counts(
+    source: Source, numbers: tuple[int, ...], alpha: float, weights: tuple[float, ...] | None, seed: int
+) -> Stages[Start]:
+    """Yield the stages that find where EM of counts starts."""
+    once = plans.full_passes(source.n_documents, 1, seed)
+    n_classes, owners = len(source.classes), owners_of(numbers)
+    naive = Sdem(source.n_features, n_classes, source.weight, "nll", alpha, class_weight=weights)
+    words = (yield from state_of(Stage("classes", naive, once))).words
+    survey = yield from surveyed(source, once, max(numbers))
+    learner = MixtureCounts(
+        n_features=source.n_features,
+        n_classes=len(owners),
+        n_documents=source.weight,
+        loss="nll",
+        alpha=alpha,
+        class_weight=weights,
+        owners=owners,
+        n_labels=n_classes,
+        seed=seed,
+    )
+    return Start(learner, learner.start(*counts_at_examples(source, survey, numbers, words)), once)
+
+
+def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
+    """Return the number of components of each class.
+
+    Raises
+    ------
+    ValueError
+        They are not one positive integer, one for each class, or a dict from class to one.
+    """
+    if isinstance(n_components, Mapping):
+        odd = set(n_components) ^ set(classes.tolist())
+        if odd:
+            raise ValueError(f"n_components names other classes than there are: {sorted(odd, key=str)}")
+        numbers = [n_components[c] for c in classes.tolist()]
+    elif isinstance(n_components, int | np.integer):
+        numbers = [n_components] * len(classes)
+    else:
+        numbers = list(n_components) if np.iterable(n_components) else []
+    right = len(numbers) == len(classes) and all(isinstance(n, int | np.integer) and n >= 1 for n in numbers)
+    if not right:
+        raise ValueError(f"n_components must be a positive integer, or one for each class, got {n_components!r}")
+    return tuple(int(n) for n in numbers)
+
+
+def owners_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the class of each component."""
+    return tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
+
+
+def sample_counts(log_words: np.ndarray, drawn: np.ndarray, length: int, rng: np.random.Generator) -> sp.csr_matrix:
+    """Draw a document of so many words from each of some components, shape (n_drawn, n_features)."""
+    p = np.exp(log_words)
+    p /= p.sum(axis=1, keepdims=True)
+    rows = [sp.csr_matrix(rng.multinomial(length, p[j])) for j in drawn]
+    return sp.vstack(rows, format="csr") if rows else sp.csr_matrix((0, p.shape[1]), dtype=np.int64)

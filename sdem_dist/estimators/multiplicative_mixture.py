@@ -1,0 +1,238 @@
+"""Classification by mixtures whose posterior is trained by multiplicative updates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.transformed import TransformedCorpus
+from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.estimators import plans
+from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
+from sdem_dist.estimators.mixture import Components, Kind, components_of, owners_of, start_of_features
+from sdem_dist.estimators.mixture_starts import surveyed, weights_at_examples, weights_of_features
+from sdem_dist.estimators.parameters import estimator, integer, one_of, param, truth
+from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.spec import Layout, Spec
+from sdem_dist.learners.multiplicative import Multiplicative
+from sdem_dist.models.mixture import MixtureWeights
+from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sdem_dist.estimators.source import Source
+
+NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
+NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
+EM_EPOCHS_OF_START = 10
+"""Iterations of EM before multiplicative updates that start there."""
+
+
+@estimator
+class MultiplicativeMixtureClassifier(Components, EngineClassifier):
+    """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
+
+    Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and sparse
+    matrices that are not negative, without missing values. The model has no p(x).
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    log_weights_ : ndarray of shape (n_classes, n_components)
+        ln W: -inf where a component is not the class's.
+    theta_ : ndarray of shape (n_components, n_parameters)
+        Natural parameters of the components.
+    eta_ : float
+        Largest sum of a row of transformed features.
+    log_likelihood_path_ : ndarray of shape (n_epochs,)
+        The highest conditional log-likelihood a document after each pass.
+    n_features_in_ : int
+    history_ : list of dict
+        One entry an epoch: ``epoch``, ``seconds``, and where evaluated ``accuracy``, ``ncll`` and ``hinge``.
+    n_iter_ : int
+
+    References
+    ----------
+    Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
+    """
+
+    n_epochs: int = param(200, integer(), "Updates, each a pass over the documents.")
+    shared: bool = param(
+        False, truth(), "All classes use all `n_components` components, each with its own weights."
+    )
+    init: str = param(
+        "examples",
+        one_of("examples", "em"),
+        "Start at random examples with W = 1, or at the mixture of exponentials (with `expand`: of Gaussians) that EM\n"
+        "finds in 10 iterations.",
+    )
+    scaling: str | None = param(
+        "rows",
+        one_of("rows", None),
+        '"rows" divides every row by its sum and multiplies all by the number that makes the mean product of two rows 2:\n'
+        "eta, which slows the updates, is then no more than the mean sum.",
+    )
+    expand: bool = param(False, truth(), "Expand a table quadratically.")
+    schedule: str = param(
+        "joint",
+        one_of("joint", "alternate"),
+        '"alternate": W and theta in turn, a pass each, as in the paper. "joint": both in every pass, with exponents 1 / 11\n'
+        "and 10 / (11 eta), for which the guarantee holds too.",
+    )
+    accelerate: bool = param(
+        True,
+        truth(),
+        "Over-relaxation: exponents grow by a fifth a pass while the likelihood does not fall. On a fall the pass counts\n"
+        "for nothing, and the plain update of the best point is taken.",
+    )
+    dtype: str = param(
+        "float64",
+        one_of("float64", "float32"),
+        "Of products and posteriors. float32 is about twice as fast and bounds a fall by its own, coarser rounding; it is\n"
+        "for tables.",
+    )
+
+    spec = Spec("dense", "labels", "class")
+    _fitted_layout = "dense"
+
+    @property
+    def _layout(self) -> Layout:
+        return self._fitted_layout
+
+    def _check(self) -> None:
+        if self.shared and not isinstance(self.n_components, int | np.integer):
+            raise ValueError(f"shared components are one number, got n_components={self.n_components!r}")
+        if self.init == "em" and self.shared:
+            raise ValueError("init='em' fits components to classes: it needs shared=False")
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> MultiplicativeMixtureClassifier:
+        """Train on a table or a sparse matrix in memory, or on a corpus of either; see `EngineEstimator.fit`."""
+        rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
+        sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows)
+        self._fitted_layout = "sparse" if sparse else "dense"
+        if sparse and self.expand:
+            raise ValueError("expand multiplies columns of tables, and X is sparse: pass it dense")
+        if sparse and self.init == "em":
+            raise ValueError("init='em' needs a table: pass X dense, or start at examples")
+        if sparse and self.dtype != "float64":
+            raise ValueError(
+                f"dtype={self.dtype!r} is for tables, and X is sparse: leave it at 'float64', or pass X dense"
+            )
+        return super().fit(X, y, sample_weight, **options)
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        for unfit, what, advice in (
+            (np.isnan(X), "Input X contains NaN", NO_GAPS),
+            (X < 0, f"Negative values in data passed to {type(self).__name__} (input X)", NOT_NEGATIVE),
+        ):
+            if unfit.any():
+                raise ValueError(f"{what}: row {int(unfit.any(axis=1).argmax())} (from 0). {advice}")
+        return X
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the survey of the documents, the start, and the updates."""
+        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
+        once = replace(plan, n_epochs=1)
+        classes = source.classes[:1] if self.shared else source.classes
+        numbers = components_of(self.n_components, classes)
+        owners = () if self.shared else owners_of(numbers)
+        survey = yield from surveyed(source, once, max(numbers), labelled=not self.shared)
+        if survey.n_missing or survey.lowest < 0:
+            raise ValueError(NO_GAPS if survey.n_missing else NOT_NEGATIVE)
+        scale = scale_of(survey.summed_rows / survey.n_documents) if self.scaling == "rows" else 0.0
+        transform = RowTransform(scale, bool(self.expand))
+        eta = scale or survey.largest_sum
+        if self.expand:
+            expanded = surveyed(source, once, 1, name="expanded rows", labelled=False, transform=transform)
+            eta = (yield from expanded).largest_sum
+        weights = weights_of_classes(self.class_weight, source)
+        learner = Multiplicative(
+            n_classes=len(source.classes),
+            n_components=sum(numbers),
+            n_features=transform.n_features(source.n_features),
+            eta=(eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps)),  # sums of rounded rows stay below
+            owners=owners,
+            transform=transform,
+            schedule=self.schedule,
+            accelerate=bool(self.accelerate),
+            dtype=self.dtype,
+            class_weight=weights,
+        )
+        if self.init == "em":
+            start = yield from self._em(source, numbers, RowTransform(scale), weights)
+        else:
+            start = weights_at_examples(source, survey, numbers, owners, transform)
+        found = yield from trained(Stage("train", learner, plan, learner.start(start), monitored=True))
+        return Trained(learner, found.state, found.history)
+
+    def _em(
+        self, source: Source, numbers: tuple[int, ...], transform: RowTransform, weights: tuple[float, ...] | None
+    ) -> Stages[MixtureWeights]:
+        """Yield EM over the rows as the updates see them."""
+        rows = TransformedCorpus(source.corpus, transform.dense)
+        kind, seed = Kind("gaussian" if self.expand else "exponential"), plans.seed_of(self.random_state)
+        start = yield from start_of_features(source, numbers, kind, weights, seed, rows)
+        plan = replace(start.once, n_epochs=EM_EPOCHS_OF_START)
+        found = yield from state_of(Stage("EM", start.learner, plan, start.state, corpus=rows))
+        return weights_of_features(start.learner.model, found.best_mu, found.best_counts + 1.0, start.learner.owners)
+
+    @property
+    def log_weights_(self) -> np.ndarray:
+        """Ln W, shape (n_classes, n_components)."""
+        check_is_fitted(self)
+        return np.asarray(self._parameters.log_weights)
+
+    @property
+    def theta_(self) -> np.ndarray:
+        """Natural parameters of the components, shape (n_components, n_parameters)."""
+        check_is_fitted(self)
+        return np.asarray(self._parameters.theta)
+
+    @property
+    def eta_(self) -> float:
+        """Largest sum of a row of transformed features."""
+        check_is_fitted(self)
+        return float(self.learner_.eta)
+
+    @property
+    def log_likelihood_path_(self) -> np.ndarray:
+        """The highest conditional log-likelihood a document after each pass, shape (n_epochs,)."""
+        check_is_fitted(self)
+        return np.asarray(self.state_.path)
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        documents, learner = prediction_documents(self, X), self.learner_
+        if self._layout == "sparse":
+            return np.asarray(learner.scores(self._parameters, learner.transform.sparse(documents)))
+        # In C order as in training: sums along a row would round otherwise.
+        rows = learner.transform.dense(np.ascontiguousarray(documents, learner.dtype))
+        return np.asarray(learner.scores(self._parameters, rows))
+
+    def extra(self) -> dict[str, object]:
+        """Return what documents are."""
+        return {"layout": self._fitted_layout}
+
+    def take_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take back what `extra` returned."""
+        if extra["layout"] not in ("sparse", "dense"):
+            raise ValueError(f"its layout is {extra['layout']!r}")
+        self._fitted_layout = extra["layout"]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.input_tags.allow_nan = False
+        tags.classifier_tags.poor_score = True
+        return tags

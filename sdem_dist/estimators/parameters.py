@@ -1,0 +1,147 @@
+"""Parameters of estimators as dataclass fields: default, constraint and meaning stand side by side, and are checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import Field, dataclass, field, fields
+from numbers import Integral, Real
+from typing import NamedTuple, TypeVar, dataclass_transform
+
+import numpy as np
+
+_Class = TypeVar("_Class", bound=type)
+_Value = TypeVar("_Value")
+_CONSTRAINT, _MEANING = "constraint", "meaning"
+
+
+class Constraint(NamedTuple):
+    """What values a parameter may have."""
+
+    kind: str
+    """For the docstring, as numpydoc writes it: "int", "float or None"."""
+    words: str
+    """For messages: "a positive integer"."""
+    allows: Callable[[object], bool]
+
+
+def one_of(*values: object) -> Constraint:
+    """Allow some values."""
+    shown = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in values)
+    return Constraint(f"{{{shown}}}", f"one of {values}", lambda v: any(v is a or _equal(v, a) for a in values))
+
+
+def integer(least: int = 1, *, optional: bool = False) -> Constraint:
+    """Allow integers from `least` on, or None."""
+    words = {0: "an integer that is not negative", 1: "a positive integer"}.get(least, f"an integer from {least} on")
+    whole = Constraint("int", words, lambda v: _is(v, Integral) and bool(v >= least))  # type: ignore[operator]
+    return or_none(whole) if optional else whole
+
+
+def real(low: float = 0.0, high: float = np.inf, *, above: bool = False) -> Constraint:
+    """Allow finite numbers from `low` (with `above`: above it) up to `high`."""
+    if high < np.inf:
+        words = f"a number {f'above {low:g} and at most' if above else f'between {low:g} and'} {high:.3g}"
+    elif low == -np.inf:
+        words = "a finite number"
+    elif low == 0.0:
+        words = "a positive number" if above else "a finite number that is not negative"
+    else:
+        words = f"a finite number {'above' if above else 'from'} {low:g}{'' if above else ' on'}"
+
+    def allows(value: object) -> bool:
+        if not _is(value, Real) or not np.isfinite(number := float(value)):  # type: ignore[arg-type]
+            return False
+        return (number > low if above else number >= low) and number <= high
+
+    return Constraint("float", words, allows)
+
+
+def truth() -> Constraint:
+    """Allow True and False."""
+    return Constraint("bool", "True or False", lambda v: isinstance(v, bool | np.bool_))
+
+
+def or_none(constraint: Constraint) -> Constraint:
+    """Allow None too."""
+    return Constraint(constraint.kind, f"{constraint.words} or None", lambda v: v is None or constraint.allows(v))
+
+
+def either(first: Constraint, second: Constraint) -> Constraint:
+    """Allow what one of two constraints does."""
+    return Constraint(
+        f"{first.kind} or {second.kind}",
+        f"{first.words} or {second.words}",
+        lambda v: first.allows(v) or second.allows(v),
+    )
+
+
+def checked_later(kind: str) -> Constraint:
+    """Allow everything: what the value may be depends on the documents, and is checked with them."""
+    return Constraint(kind, kind, lambda v: True)
+
+
+def param(default: _Value, constraint: Constraint, meaning: str, *, positional: bool = False) -> _Value:
+    """Declare a parameter.
+
+    Parameters
+    ----------
+    default : value
+    constraint : Constraint
+    meaning : str
+        For the docstring of the class: whole sentences.
+    positional : bool
+        It may be passed without its name.
+    """
+    declared: _Value = field(
+        default=default, kw_only=not positional, metadata={_CONSTRAINT: constraint, _MEANING: meaning}
+    )
+    return declared
+
+
+@dataclass_transform(field_specifiers=(param,), eq_default=False)
+def estimator(cls: _Class) -> _Class:
+    """Make a class whose parameters are declared by `param`: the constructor, and the docstring's entries for ``{parameters}``."""
+    made = dataclass(eq=False, repr=False)(cls)
+    if made.__doc__ and "{parameters}" in made.__doc__:
+        entries = "\n    ".join(line for declared in _own_first(made) for line in _entry(declared))
+        made.__doc__ = made.__doc__.replace("{parameters}", entries)
+    return made
+
+
+def check(estimator: object) -> None:
+    """Check every parameter of an estimator against its constraint.
+
+    Raises
+    ------
+    ValueError
+        The name of the parameter, what it was and what it may be.
+    """
+    for declared in fields(estimator):  # type: ignore[arg-type]
+        constraint: Constraint = declared.metadata[_CONSTRAINT]
+        value = getattr(estimator, declared.name)
+        if not constraint.allows(value):
+            raise ValueError(f"{declared.name} must be {constraint.words}, got {value!r}")
+
+
+def _own_first(cls: type) -> Iterator[Field[object]]:
+    """Yield the parameters in the order for people: a class's own before those that it inherits."""
+    known = {declared.name: declared for declared in fields(cls)}
+    for owner in cls.__mro__:
+        for name in owner.__dict__.get("__annotations__", {}):
+            if name in known:
+                yield known.pop(name)
+
+
+def _entry(declared: Field[object]) -> list[str]:
+    """Return a parameter's lines in a numpydoc section."""
+    shown = f'"{declared.default}"' if isinstance(declared.default, str) else declared.default
+    head = f"{declared.name} : {declared.metadata[_CONSTRAINT].kind}, default={shown}"
+    return [head, *(f"    {line}" for line in declared.metadata[_MEANING].splitlines())]
+
+
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _equal(value: object, allowed: object) -> bool:
+    return type(value) is type(allowed) and value == allowed

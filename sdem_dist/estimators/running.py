@@ -1,0 +1,165 @@
+"""One executor for a whole fit: validation, checkpoints, progress, and the sound part of a damaged corpus."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from threadpoolctl import threadpool_limits
+
+from sdem_dist.byte_cache import prepared_cache
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.sound import look_at, without_damaged
+from sdem_dist.engine.callbacks import shown
+from sdem_dist.engine.checkpoint import Checkpoints
+from sdem_dist.engine.events import Callback, ShardsLeftOut
+from sdem_dist.engine.executor import Executor, InProcess
+from sdem_dist.engine.identity import identity
+from sdem_dist.engine.memory import cache_bytes, state_bytes
+from sdem_dist.engine.run import run_stages
+from sdem_dist.engine.scoring import evaluate, groups_of
+from sdem_dist.engine.tasks import Feed, Timed
+from sdem_dist.engine.trainer import Monitoring
+from sdem_dist.estimators.source import Source, source_of
+from sdem_dist.records import plain
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.estimators.base import EngineEstimator, Trained
+
+SMALL = 100_000
+"""Entries under which threads cost more than they save."""
+_FREE = ("n_epochs", "evaluate_every", "patience", "n_jobs", "random_state", "verbose")
+"""Parameters that a resumed fit may have otherwise; the seed is the plans' and the learners'."""
+
+
+class FitOptions(NamedTuple):
+    """What `EngineEstimator.fit` was told about the run itself; see there."""
+
+    client: Client | None = None
+    validation: object = None
+    checkpoint: str | Path | None = None
+    checkpoint_rounds: int | None = None
+    checkpoint_seconds: float | None = None
+    resume: bool = False
+    callbacks: Sequence[Callback] = ()
+
+
+@contextmanager
+def executor_for(client: Client | None, n_jobs: int | None, *sources: Source) -> Iterator[Executor]:
+    """Yield where to run: the client's cluster, or threads of this process.
+
+    What the process has cached of sources in memory is dropped at the end: nobody can ask for it again.
+    """
+    if client is not None:
+        from sdem_dist.engine.dask import DaskExecutor
+
+        if isinstance(client, str):
+            raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
+        yield DaskExecutor(client)
+        return
+    n_entries = sources[0].corpus.header.n_nonzeros
+    try:
+        # Inverses of wide covariances come out otherwise with more threads.
+        with threadpool_limits(1, user_api="blas"), InProcess(n_jobs if n_entries >= SMALL else 1) as executor:
+            yield executor
+    finally:
+        names = [s.corpus.cache_key for s in sources if not isinstance(s.corpus, Corpus)]
+        # With a space after it, the name of a corpus that transforms these documents.
+        prepared_cache.discard(lambda key: any(f"{key[0]} ".startswith(f"{name} ") for name in names))
+
+
+def run_fit(estimator: EngineEstimator, source: Source, executor: Executor, options: FitOptions) -> Trained:
+    """Run all stages of an estimator on one executor.
+
+    Raises
+    ------
+    ValueError
+        Options that need others.
+    """
+    checkpoint, patience = options.checkpoint, estimator.patience
+    if checkpoint is None and (options.resume or options.checkpoint_rounds or options.checkpoint_seconds):
+        raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
+    if checkpoint is not None and (Path(checkpoint).is_file() or Path(checkpoint, "zarr.json").exists()):
+        raise ValueError(
+            f"{checkpoint} is a file or a corpus; checkpoints are kept in a folder of their own: name another"
+        )
+    if patience is not None and options.validation is None:
+        raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
+    monitoring = Monitoring(
+        every=estimator.evaluate_every,
+        monitor=estimator._monitor,
+        patience=patience,
+        shown=estimator.spec.shown,
+    )
+    stopping: object = None  # without patience, what is evaluated decides nothing
+    if options.validation is not None:
+        held_out = validation_source(estimator, options.validation, options.client)
+        monitoring = monitoring.watching(held_out.corpus, held_out.n_documents)
+        stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
+    parameters = {k: plain(v) for k, v in estimator.get_params(deep=False).items() if k not in _FREE}
+    settings = identity(
+        estimator=type(estimator).__name__, parameters=parameters, corpus=source.identity, stopping=stopping
+    )
+    checkpoints = None
+    if checkpoint is not None:
+        checkpoints = Checkpoints(Path(checkpoint), options.checkpoint_rounds, options.checkpoint_seconds)
+    with shown(f"{estimator._monitor}  ") if estimator.verbose else nullcontext() as progress:
+        return run_stages(
+            estimator.stages(source),
+            source.corpus,
+            executor,
+            monitoring=monitoring,
+            checkpoints=checkpoints,
+            settings=settings,
+            resume=options.resume,
+            callbacks=[*options.callbacks, *([] if progress is None else [progress])],
+        )
+
+
+def validation_source(estimator: EngineEstimator, validation: object, client: Client | None) -> Source:
+    """Return validation documents, a corpus or (X, y), checked as those that are scored."""
+    X, y = validation if isinstance(validation, tuple) else (validation, None)
+    return source_of(estimator, X, y, client=client, use="score")
+
+
+def evaluate_source(estimator: EngineEstimator, source: Source, client: Client | None) -> dict[str, float]:
+    """Return the metrics of a fitted estimator over a source."""
+    learner, state = estimator.learner_, estimator.state_
+    with executor_for(client, estimator.n_jobs, source) as executor:
+        feed = Feed(learner, source.corpus, cache_bytes(state_bytes(state), 1, executor.memory_bytes))
+        return evaluate(feed, groups_of(source.n_documents), executor, [executor.put(Timed(state))])
+
+
+def sound_part(
+    corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]
+) -> tuple[Corpus, list[str]]:
+    """Read a whole corpus once, in parallel; return it without its damaged shards, and what is wrong with those.
+
+    All of it is looked at before training begins, so that what is left out depends on the corpus alone.
+
+    Raises
+    ------
+    CorpusError
+        No shard is sound, or the storage cannot be read.
+    """
+    header, n = corpus.header, len(corpus.header.shards)
+    looks = [executor.submit(look_at, corpus, shard, affinity=shard / n) for shard in range(n)]
+    findings = [executor.result(look) for look in looks]
+    problems = [f.problem for f in findings if f.problem]
+    sound = without_damaged(corpus, findings)
+    if problems:
+        event = ShardsLeftOut(len(problems), header.n_documents - sound.n_documents, tuple(problems))
+        for callback in callbacks:
+            callback(event)
+        warnings.warn(
+            f"{corpus.path}: {event.n_shards} of {n} shards are damaged, and training leaves out their "
+            f"{event.n_documents:,} documents of {header.n_documents:,}: " + "; ".join(problems),
+            stacklevel=3,
+        )
+    return sound, problems

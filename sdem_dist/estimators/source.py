@@ -1,0 +1,269 @@
+"""From what users hand over to documents that the engine reads: one function for all estimators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from sdem_dist.compat import check_sample_weight
+from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus.layout import DENSE
+from sdem_dist.corpus.tables import numbering
+from sdem_dist.errors import CorpusError
+from sdem_dist.estimators import validation as checks
+from sdem_dist.estimators.plans import seed_of
+from sdem_dist.estimators.validation import some
+
+if TYPE_CHECKING:
+    from sdem_dist.documents import DenseDocuments, Documents
+    from sdem_dist.estimators.base import EngineEstimator
+
+Use = Literal["train", "continue", "score"]
+"""Train from the beginning; go on with a fitted estimator; or measure one."""
+AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
+
+
+@dataclass(frozen=True)
+class Source:
+    """Documents, with what the estimator learns from them, ready for the engine."""
+
+    corpus: AnyCorpus
+    weight: float
+    """Documents by weight."""
+    classes: np.ndarray
+    """Shape (n_classes,); empty where labels play no part."""
+    class_counts: tuple[float, ...]
+    """Documents of each class, by weight."""
+    vocabulary: list[str] | None = None
+    vectorizer: dict[str, object] | None = None
+    """How text became numbers, where the corpus says."""
+    idf: np.ndarray | None = None
+    single: bool = True
+    """Numbers to be learned are one a document, not a column of a table."""
+
+    @property
+    def n_features(self) -> int:
+        """Columns; with the target, where it is one."""
+        return self.corpus.header.n_features
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return self.corpus.header.n_documents
+
+    @property
+    def identity(self) -> str:
+        """Hash of the content, for checkpoints."""
+        return self.corpus.header.uid
+
+    @property
+    def weighted(self) -> bool:
+        """Whether entries are real weights rather than counts."""
+        return self.corpus.header.weighted
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.corpus.path if isinstance(self.corpus, Corpus) else "these documents"
+
+
+def source_of(
+    estimator: EngineEstimator,
+    X: object,
+    y: object = None,
+    sample_weight: object = None,
+    *,
+    client: object = None,
+    use: Use = "train",
+    classes: object = None,
+) -> Source:
+    """Return documents in memory, or a corpus, as the estimator takes them, checked.
+
+    Parameters
+    ----------
+    estimator : EngineEstimator
+        Its `spec` says what documents have to be and to bring. With ``use="train"`` it takes note of the features.
+    X : array-like, sparse matrix, dask array or Corpus
+    y : array-like, optional
+    sample_weight : array-like of shape (n_samples,), optional
+    client : distributed.Client, optional
+        A cluster can read a corpus only.
+    use : {"train", "continue", "score"}
+    classes : array-like of shape (n_classes,), optional
+        All classes, where `y` may have fewer.
+
+    Raises
+    ------
+    ValueError, CorpusError
+        What is wrong, where, and what to do.
+    """
+    checks.refuse_path(X)
+    if isinstance(X, Corpus):
+        return _of_corpus(estimator, X, y, sample_weight, use)
+    if client is not None:
+        raise ValueError(
+            "a Dask cluster needs a corpus that its workers can read: write one with sdem_dist.write_corpus and pass that"
+        )
+    if estimator.spec.target == "labels":
+        return _of_labelled(estimator, X, y, sample_weight, use, classes)
+    return _of_numbers(estimator, X, y, sample_weight, use)
+
+
+def _of_corpus(estimator: EngineEstimator, corpus: Corpus, y: object, sample_weight: object, use: Use) -> Source:
+    target, name, header = estimator.spec.target, type(estimator).__name__, corpus.header
+    if sample_weight is not None or (y is not None and target != "nothing"):
+        raise ValueError(
+            "a corpus brings its labels or targets and has no sample weights: leave y and sample_weight at None"
+        )
+    check_layout(estimator, corpus)
+    if target == "labels" and not header.classes:
+        raise CorpusError(
+            f"{corpus.path} has no labels, which {name} needs to train and to be evaluated; "
+            "MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
+        )
+    if target == "numbers" and header.layout != DENSE and not header.n_targets:
+        raise CorpusError(
+            f"{corpus.path} has no targets, which {name} needs: ingest it with --targets, or write it with "
+            "write_corpus(targets=)"
+        )
+    if target == "numbers" and numbering(header.vectorizer):
+        raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
+    source = described(corpus, labelled=target == "labels")
+    if use != "train":
+        estimator._check_compatible(source)
+    return _enough(source, use) if target == "labels" else source
+
+
+def described(corpus: Corpus, *, labelled: bool = False) -> Source:
+    """Return a corpus as a source, with its labels or without."""
+    header = corpus.header
+    return Source(
+        corpus=corpus,
+        weight=float(header.n_documents),
+        classes=np.array(header.classes) if labelled else np.empty(0),
+        class_counts=tuple(float(c) for c in header.class_counts) if labelled else (),
+        vocabulary=corpus.vocabulary(),
+        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is no text
+        idf=corpus.idf(),
+        single=header.n_targets <= 1,
+    )
+
+
+def check_layout(estimator: EngineEstimator, corpus: Corpus) -> None:
+    """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
+    if corpus.header.layout != estimator._layout:
+        raise CorpusError(
+            f"{corpus.path} holds {corpus.header.layout} documents, and {type(estimator).__name__} takes "
+            f"{estimator._layout} ones: write the corpus with dense=True for models of dense features, and without for "
+            "models of counts"
+        )
+
+
+def _of_labelled(
+    estimator: EngineEstimator, X: object, y: object, sample_weight: object, use: Use, classes: object
+) -> Source:
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    sparse, reset = estimator._layout == "sparse", use == "train"
+    X, y = checks.gathered(X, sparse), checks.gathered(y, False)
+    if not sparse:
+        X = estimator._encoded(X, reset=reset)
+    X, labels = checks.validated(estimator, X, checks.checked_labels(estimator, y), reset=reset)
+    assert labels is not None
+    labelled = np.ones(len(labels), bool) if estimator.unlabelled is None else labels != estimator.unlabelled
+    check_classification_targets(labels[labelled])
+    found = np.unique(labels[labelled])
+    known = np.unique(classes) if classes is not None else found if reset else estimator.classes_
+    if len(unknown := np.setdiff1d(found, known)):
+        raise ValueError(f"y has labels that are not among the classes: {some(unknown)}")
+    positions = np.full(len(labels), -1, np.int32)
+    positions[labelled] = np.searchsorted(known, labels[labelled])
+    rows = checks.checked_csr(estimator, X) if sparse else estimator._checked(X)
+    weights = _weights(sample_weight, rows)
+    seed, shuffle = seed_of(estimator.random_state), use != "score"
+    kind = MemoryCorpus if sparse else DenseMemoryCorpus
+    corpus = kind(
+        rows, positions, tuple(known.tolist()), weights=weights, random_state=seed if shuffle else 0, shuffle=shuffle
+    )
+    counts = np.bincount(positions[labelled], None if weights is None else weights[labelled], len(known))
+    return _enough(Source(corpus, _total(weights, len(labels)), known, tuple(counts.tolist())), use)
+
+
+def _of_numbers(estimator: EngineEstimator, X: object, y: object, sample_weight: object, use: Use) -> Source:
+    """Return documents in memory whose targets are numbers, or that have none."""
+    spec, reset = estimator.spec, use == "train"
+    sparse = estimator._layout == "sparse"
+    X, targets, single = checks.gathered(X, sparse), None, True
+    if spec.target == "numbers":
+        if y is None:
+            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+        y = checks.gathered(y, False)
+        checks.refuse_targets_of_text(y)
+        X, targets = checks.validated(estimator, X, y, reset=reset, y_numeric=True, multi_output=sparse)
+        assert targets is not None
+        single = targets.ndim == 1  # as with scikit-learn, a column in is a column out
+    else:
+        X, _ = checks.validated(estimator, X, reset=reset)
+    if not sparse:
+        table = np.concatenate([X, np.asarray(targets, np.float64)[:, None]], axis=1)
+        weights = _weights(sample_weight, table)
+        dense = DenseMemoryCorpus(table, np.full(len(table), -1), (), weights=weights, shuffle=False)
+        return Source(dense, _total(weights, len(table)), np.empty(0), ())
+    rows = checks.checked_csr(estimator, X)
+    weights = _weights(sample_weight, rows)
+    shuffle = reset and spec.shuffled
+    corpus = MemoryCorpus(
+        rows,
+        None,
+        (),
+        weights=weights,
+        targets=targets,
+        random_state=seed_of(estimator.random_state) if shuffle else 0,
+        shuffle=shuffle,
+    )
+    return Source(corpus, _total(weights, rows.shape[0]), np.empty(0), (), single=single)
+
+
+def _weights(sample_weight: object, rows: object) -> np.ndarray | None:
+    return None if sample_weight is None else check_sample_weight(sample_weight, rows)
+
+
+def _total(weights: np.ndarray | None, n_documents: int) -> float:
+    return float(n_documents if weights is None else weights.sum())
+
+
+def _enough(source: Source, use: Use) -> Source:
+    """Return the source, or raise ValueError where its labels are too few."""
+    if use == "score" and not any(source.class_counts):
+        raise ValueError("none of the documents to be scored has a label: accuracy and losses need some that have")
+    present = np.flatnonzero(source.class_counts)
+    if use == "train" and len(present) < 2:
+        what = f"{source.name} has" if isinstance(source.corpus, Corpus) else "y has"
+        raise ValueError(
+            f"{what} one class only ({some(source.classes[present])}): a classifier needs at least two classes"
+        )
+    return source
+
+
+def prediction_documents(estimator: EngineEstimator, X: object) -> Documents | np.ndarray:
+    """Return unlabelled documents in memory, or a dense table, checked against a fitted estimator.
+
+    Raises
+    ------
+    ValueError
+        They are a corpus, a path or raw text, or unfit numbers.
+    """
+    checks.refuse_path(X)
+    sparse = estimator._layout == "sparse"
+    if isinstance(X, Corpus):
+        rows = "to_csr()" if sparse else "values"
+        raise ValueError(
+            f"{X!r} is predicted piece by piece: pass X.read(start, stop).{rows} for documents start to stop; "
+            "evaluate(X) and score(X) take it whole"
+        )
+    X, _ = checks.validated(estimator, X if sparse else estimator._encoded(X, reset=False), reset=False)
+    return checks.as_documents(checks.checked_csr(estimator, X)) if sparse else estimator._checked(X)
+

@@ -1,0 +1,172 @@
+"""What is in memory, checked: scikit-learn's validation, with advice for what people often hand over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from reprlib import repr as brief
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
+
+from sdem_dist.corpus.entries import FIT, unfit_row
+from sdem_dist.corpus.targets import as_numbers
+from sdem_dist.documents import Documents
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+
+
+def is_dask(X: object) -> bool:
+    """Say whether `X` is a dask collection, without importing dask."""
+    return hasattr(X, "__dask_graph__")
+
+
+def refuse_path(X: object) -> None:
+    """Raise ValueError for the path of a corpus."""
+    if isinstance(X, str | Path):
+        raise ValueError(f"{X!s} is a path: open it with sdem_dist.open_corpus and pass what that returns")
+
+
+def gathered(X: object, sparse: bool) -> object:
+    """Return a dask array in memory, one of sparse rows a block at a time; anything else as it is."""
+    if not is_dask(X):
+        return X
+    array: sp.csr_matrix = X
+    if not sparse:
+        return array.compute()
+    whole = array.rechunk({1: -1}) if array.numblocks[1] > 1 else array
+    blocks = [sp.csr_matrix(block.compute()) for block in whole.to_delayed().ravel()]
+    return sp.vstack(blocks, format="csr")
+
+
+def validated(
+    estimator: EngineEstimator, X: object, y: object = "no_validation", *, reset: bool, **accepted: object
+) -> tuple[object, np.ndarray | None]:
+    """Return what scikit-learn's `validate_data` makes of `X` and `y`: numbers, of as many features as the estimator has.
+
+    Raises
+    ------
+    ValueError
+        As it does; of texts the message says what to do, and does not hold them all.
+    """
+    how = (
+        {"accept_sparse": "csr", "dtype": "numeric"}
+        if estimator._layout == "sparse"
+        else {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    )
+    try:
+        found = validate_data(estimator, X, y, reset=reset, **how, **accepted)
+    except (TypeError, ValueError):
+        if (text := _first_text(X)) is None:
+            raise
+        raise ValueError(f"X holds raw text ({brief(text)}): {_advice(estimator, reset)}") from None
+    return (found, None) if isinstance(y, str) and y == "no_validation" else found
+
+
+def checked_csr(estimator: EngineEstimator, X: object) -> sp.csr_matrix:
+    """Return a matrix as CSR with distinct ascending indices and without stored zeros.
+
+    What is random depends on what a document holds, and a stored zero is nothing.
+
+    Raises
+    ------
+    ValueError
+        A count is negative or beyond float32; the message names the row.
+    """
+    rows = sp.csr_matrix(X)
+    if (row := unfit_row(rows.data, rows.indptr)) is not None:
+        what = "Negative values" if row[1] < 0 else "Too large values"
+        raise ValueError(
+            f"{what} in data passed to {type(estimator).__name__} (input X): row {row[0]} (from 0) holds {row[1]}; {FIT}"
+        )
+    if not rows.has_canonical_format or (rows.data == 0).any():
+        rows = rows.copy()
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+    return rows
+
+
+def as_documents(rows: sp.csr_matrix) -> Documents:
+    """Return a checked CSR matrix as unlabelled documents."""
+    data = rows.data if rows.dtype in (np.float32, np.float64) else rows.data.astype(np.float64)
+    return Documents(data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64), rows.shape[1])
+
+
+def checked_labels(estimator: EngineEstimator, y: object) -> object:
+    """Return labels that `validate_data` takes, such that none is changed: NumPy makes texts of numbers among texts.
+
+    Raises
+    ------
+    ValueError
+        A label is None, NaN or pandas' NA, or texts are mixed with what is not the estimator's `unlabelled`.
+    """
+    dtype = getattr(y, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":
+        return y
+    values = np.asarray(y, object)
+    if values.ndim != 1:
+        return y
+    missing = next((i for i, v in enumerate(values) if _is_missing(v)), None)
+    if missing is not None:
+        advice = _advice_on_missing(estimator, any(isinstance(v, str) for v in values))
+        raise ValueError(f"y has no label at position {missing} (from 0) but {values[missing]}: {advice}")
+    others = [i for i, v in enumerate(values) if not isinstance(v, str)]
+    if not 0 < len(others) < len(values):
+        return y
+    unlabelled = estimator.unlabelled
+    at = next((i for i in others if unlabelled is None or values[i] != unlabelled), None)
+    if at is not None:
+        raise ValueError(
+            f"y mixes texts with others, first {values[at]!r} at position {at} (from 0): make all of one kind"
+            + (", or name what stands for no label with unlabelled" if estimator.spec.unlabelled else "")
+        )
+    return values
+
+
+def refuse_targets_of_text(y: object) -> None:
+    """Raise ValueError where a target is a text that is no number; the message names it and its place."""
+    values = np.asarray(y)
+    if values.dtype.kind in "OUS":
+        as_numbers(values, "y")
+
+
+def some(values: np.ndarray) -> str:
+    """Return the first few of some classes, for messages."""
+    shown = ", ".join(str(v) for v in values[:5].tolist())
+    return shown + (", ..." if len(values) > 5 else "")
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
+
+
+def _advice_on_missing(estimator: EngineEstimator, texts: bool) -> str:
+    if not estimator.spec.unlabelled:
+        return f"leave such documents out: {type(estimator).__name__} takes labelled ones only"
+    if estimator.unlabelled is not None:
+        return f"documents without a label have the one that unlabelled names, {estimator.unlabelled!r}"
+    own = "" if texts else -1
+    return f"give such documents a label of their own and name it, such as unlabelled={own!r}, with loss='nll'"
+
+
+def _first_text(X: object) -> str | None:
+    values = np.asarray(X, object if isinstance(X, list | tuple) else None)  # a list may be ragged
+    if values.dtype.kind not in "OU":
+        return None
+    return next((str(v) for v in values.ravel() if isinstance(v, str)), None)
+
+
+def _advice(estimator: EngineEstimator, training: bool) -> str:
+    name = type(estimator).__name__
+    if estimator._layout == "dense":
+        return f"{name} takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
+    if training:
+        return (
+            f"{name} takes counts of words; vectorize it first, as with scikit-learn's CountVectorizer, or make a corpus of "
+            "it with sdem ingest (sdem_dist.text.ingest) and fit that"
+        )
+    if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
+        return "vectorize it as the training documents were"
+    return "pass what this model's vectorize(X) makes of it"
