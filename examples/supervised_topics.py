@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score, roc_auc_score
 
 from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier, SupervisedLDARegressor
-from sdem_dist.estimators.topics import plot_topics
+from sdem_dist.inspection.topics import plot_topics
 
 ALPHAS = (1.001, 0.5, 0.1)
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from sklearn.feature_extraction.text import CountVectorizer
 
 from sdem_dist import LDAClassifier
-from sdem_dist.estimators.topics import coherence, plot_topics
+from sdem_dist.inspection.topics import coherence, plot_topics
 
 CORPORA = {"r8": "Reuters R8", "webkb": "WebKB"}
 LOSSES = {"nll": ("NLL-LDA", "black"), "ncll": ("NCLL-LDA", "#0072B2"), "hinge": ("hinge-LDA", "#D55E00")}

@@ -208,6 +208,3 @@ def _sum(learner: Learner, at_once: int, parts: Sequence[Timed]) -> Any:
 
 def _works(parts: Sequence[Timed]) -> list[Work]:
     return [work for part in parts for work in part.work]
-
-
-Feed = Source

@@ -68,11 +68,6 @@ class Monitoring:
     n_validation: int = 0
     monitor: str = "ncll"
     patience: int | None = None
-    shown: tuple[str, ...] = ()
-
-    def watching(self, corpus, n):
-        from dataclasses import replace
-        return replace(self, validation=corpus, n_validation=n)
 
 
 def train(

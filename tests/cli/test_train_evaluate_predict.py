@@ -135,7 +135,7 @@ def test_checkpoint_and_resume(made, tmp_path):
     before = load_model(tmp_path / "m")
     max((tmp_path / "run").iterdir()).unlink()
     assert "from epoch 2" in run(*arguments, "--resume").stderr
-    np.testing.assert_array_equal(load_model(tmp_path / "m")._state.words, before._state.words)
+    np.testing.assert_array_equal(load_model(tmp_path / "m").state_.words, before.state_.words)
     assert "other settings" in refused(*arguments, "--resume", "--seed", "3", "--quiet")
 
 
@@ -192,7 +192,7 @@ def test_a_scheduler_that_does_not_answer(made, command, monkeypatch, tmp_path):
 def test_on_worker_processes_of_this_machine_the_bits_are_the_same(made, tmp_path):
     ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "3", "--quiet", "--workers", "1")
     here, there = load_model(made / "docs.model"), load_model(tmp_path / "m")
-    for a, b in zip(here._state, there._state, strict=True):
+    for a, b in zip(here.state_, there.state_, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -281,7 +281,7 @@ def test_predict_does_not_read_all_before_it_answers(made):
 
 
 def test_a_model_replaced_between_two_predictions(made, tmp_path):
-    from sdem_dist.estimators.streaming import predict_lines
+    from sdem_dist.cli.streaming import predict_lines
 
     path = tmp_path / "m"
     model = load_model(made / "docs.model")

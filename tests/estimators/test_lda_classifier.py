@@ -7,7 +7,7 @@ import pytest
 from reference.random_documents import random_counts, topic_counts
 
 from sdem_dist import LDAClassifier, ModelError, load_model, write_corpus
-from sdem_dist.estimators.topics import coherence, plot_topics
+from sdem_dist.inspection.topics import coherence, plot_topics
 
 
 @pytest.mark.parametrize("inference", ["map", "gibbs"])
@@ -37,7 +37,7 @@ def test_topics_of_a_class_that_has_lost_all_its_counts():
     X, y = random_counts(n_documents=400, seed=3)
     model = LDAClassifier(n_epochs=30, n_lanes=1, rounds_per_epoch=1)
     model.fit(X, y, sample_weight=(y != 1).astype(float))
-    assert not model._state.totals.reshape(2, 3)[:, 1].any()
+    assert not model.state_.totals.reshape(2, 3)[:, 1].any()
     topics = model.topics(3)
     np.testing.assert_allclose([sum(t.share for t in topics if t.label == k) for k in range(3)], 1.0)
     p = np.einsum("kz,kzw->kw", np.array([t.share for t in topics]).reshape(3, 2), model.components_.reshape(3, 2, -1))
@@ -48,7 +48,7 @@ def test_topics_of_a_class_that_has_lost_all_its_counts():
 def test_burn_in_is_of_sampling():
     X, y = random_counts()
     assert LDAClassifier(n_sweeps=2, n_epochs=1).fit(X, y).n_sweeps == 2  # fewer than the default burn_in
-    assert LDAClassifier(inference="gibbs", n_sweeps=2, n_epochs=1).fit(X, y)._learner.inference.burn_in == 1
+    assert LDAClassifier(inference="gibbs", n_sweeps=2, n_epochs=1).fit(X, y).learner_.inference.burn_in == 1
 
 
 def test_coherence_of_words_that_always_never_or_by_chance_meet():
@@ -87,7 +87,7 @@ def test_resumed_training_has_the_bits_of_an_uninterrupted_one(tmp_path):
     whole = LDAClassifier(n_epochs=4, **settings).fit(corpus)
     LDAClassifier(n_epochs=2, **settings).fit(corpus, checkpoint=tmp_path / "run")
     resumed = LDAClassifier(n_epochs=4, **settings).fit(corpus, checkpoint=tmp_path / "run", resume=True)
-    for one, other in zip(whole._state, resumed._state, strict=True):
+    for one, other in zip(whole.state_, resumed.state_, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -177,7 +177,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path):
 
     X, y = random_counts()
     model = LDAClassifier(n_epochs=1).fit(X, y)
-    model._state = model._state._replace(words=model._state.words[:, :-1])
+    model.state_ = model.state_._replace(words=model.state_.words[:, :-1])
     model.save(tmp_path / "lda.model")
     with pytest.raises(ModelError, match="words"):
         load_model(tmp_path / "lda.model")

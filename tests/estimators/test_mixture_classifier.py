@@ -53,7 +53,7 @@ def fitted():
 
 def bits(model):
     digest = hashlib.sha256()
-    for value in model._state:
+    for value in model.state_:
         digest.update(np.ascontiguousarray(value).tobytes())
     history = [{k: v for k, v in h.items() if k not in ("epoch", "seconds")} for h in model.history_]
     digest.update(repr(history).encode())
@@ -288,7 +288,7 @@ PLACES = {
 
 @pytest.mark.parametrize("name", PLACES)
 def test_the_same_bits_in_threads_and_after_a_checkpoint(corpora, name, tmp_path, monkeypatch):
-    import sdem_dist.estimators.fitting as fitting
+    import sdem_dist.estimators.running as fitting
 
     monkeypatch.setattr(fitting, "SMALL", 0)  # two threads for little data too
     dense, settings = PLACES[name]
@@ -303,7 +303,7 @@ def test_the_same_bits_in_threads_and_after_a_checkpoint(corpora, name, tmp_path
     short = {**settings, "n_epochs": settings["n_epochs"] - 1}
     MixtureClassifier(2, evaluate_every=2, **short).fit(corpora[dense], checkpoint=kept)
     resumed = MixtureClassifier(2, evaluate_every=2, **settings).fit(corpora[dense], checkpoint=kept, resume=True)
-    for a, b in zip(resumed._state, one._state, strict=True):
+    for a, b in zip(resumed.state_, one.state_, strict=True):
         np.testing.assert_array_equal(a, b)
 
 

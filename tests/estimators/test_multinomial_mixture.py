@@ -37,7 +37,7 @@ def fitted():
 
 
 def bits(model):
-    return hashlib.sha256(b"".join(np.ascontiguousarray(v).tobytes() for v in model._state)).hexdigest()
+    return hashlib.sha256(b"".join(np.ascontiguousarray(v).tobytes() for v in model.state_)).hexdigest()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -84,7 +84,7 @@ def test_restarts_are_chosen_by_their_objective():
 
 def test_a_step_of_online_em_goes_some_way_to_the_maximum_of_its_documents():
     model = MultinomialMixture(4, n_init=1, n_epochs=1).fit(X)
-    em, state = model._learner, model._state._replace(t=600.0)  # after one round of these
+    em, state = model.learner_, model.state_._replace(t=600.0)  # after one round of these
     corpus = MemoryCorpus(X, None, (), shuffle=False)
     for stop in (600, 300):
         part = em.map(state, em.prepare(corpus.read(0, stop)), Lane(0, 0, 0, 0, stop, stop))
@@ -132,7 +132,7 @@ def corpus(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_the_same_bits_in_threads_and_after_a_checkpoint(corpus, kind, tmp_path, monkeypatch):
-    import sdem_dist.estimators.fitting as fitting
+    import sdem_dist.estimators.running as fitting
 
     monkeypatch.setattr(fitting, "SMALL", 0)
     settings = {"n_init": 2, "n_epochs": 3, "init_documents": 500, **kind}

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sdem_dist import MultinomialNB, write_corpus
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.estimators import settings as estimator_settings
-from sdem_dist.estimators.words import plot_histories, speaking_words
+from sdem_dist.inspection.words import plot_histories, speaking_words
 
 X, Y = random_counts(240, 30, 3, seed=2)
 X_NEW, Y_NEW = random_counts(150, 30, 3, seed=12)
@@ -52,7 +52,7 @@ def test_discriminative_training_lowers_its_loss_over_the_training_documents():
 )  # fmt: skip
 def test_containers_give_the_same_bits(convert):
     reference, model = MultinomialNB(n_epochs=3).fit(X, Y), MultinomialNB(n_epochs=3).fit(convert(X), Y)
-    np.testing.assert_array_equal(model._state.words, reference._state.words)
+    np.testing.assert_array_equal(model.state_.words, reference.state_.words)
     np.testing.assert_array_equal(model.predict_proba(convert(X_NEW)), reference.predict_proba(X_NEW))
 
 
@@ -61,7 +61,7 @@ def test_entries_out_of_order_and_repeated_are_summed_and_the_matrix_left_alone(
     messy = sp.csr_matrix((data.copy(), indices.copy(), indptr.copy()), shape=(3, 3))
     y = [0, 1, 1]
     one, other = MultinomialNB(n_epochs=2).fit(messy, y), MultinomialNB(n_epochs=2).fit(messy.toarray(), y)
-    np.testing.assert_array_equal(one._state.words, other._state.words)
+    np.testing.assert_array_equal(one.state_.words, other.state_.words)
     np.testing.assert_array_equal(one.predict_proba(messy), other.predict_proba(messy.toarray()))
     np.testing.assert_array_equal(messy.data, data)
     np.testing.assert_array_equal(messy.indices, indices)
@@ -73,7 +73,7 @@ def test_dask_arrays(chunks):
     lazy = da.from_array(X.toarray(), chunks=chunks)
     new = da.from_array(X_NEW.toarray(), chunks=chunks)
     reference, model = MultinomialNB(n_epochs=2).fit(X, Y), MultinomialNB(n_epochs=2).fit(lazy, da.from_array(Y))
-    np.testing.assert_array_equal(model._state.words, reference._state.words)
+    np.testing.assert_array_equal(model.state_.words, reference.state_.words)
     for method in ("predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba"):
         found, expected = getattr(model, method)(new), getattr(reference, method)(X_NEW)
         assert hasattr(found, "__dask_graph__")
@@ -88,7 +88,7 @@ def test_dask_arrays_of_sparse_blocks_and_string_classes():
     names = np.array(["a", "bb", "ccc"])
     model = MultinomialNB(n_epochs=2).fit(lazy, names[Y])
     reference = MultinomialNB(n_epochs=2).fit(X, names[Y])
-    np.testing.assert_array_equal(model._state.words, reference._state.words)
+    np.testing.assert_array_equal(model.state_.words, reference.state_.words)
     np.testing.assert_array_equal(model.predict(lazy).compute(), reference.predict(X))
 
 
@@ -101,8 +101,8 @@ def test_corpus_on_disk_trains_as_the_same_documents_in_the_same_order(tmp_path)
     shuffled = write_corpus(tmp_path / "s", X[stored], Y[stored], shuffle=False, shard_documents=70)
     same = MultinomialNB(n_epochs=2).fit(shuffled)
     in_memory = MultinomialNB(n_epochs=2).fit(X, Y)
-    np.testing.assert_array_equal(same._state.words, in_memory._state.words)
-    assert not np.array_equal(model._state.words, in_memory._state.words)
+    np.testing.assert_array_equal(same.state_.words, in_memory.state_.words)
+    assert not np.array_equal(model.state_.words, in_memory.state_.words)
     assert model.score(corpus) == pytest.approx(model.score(X, Y))
     assert same.evaluate(shuffled) == pytest.approx(same.evaluate(X, Y))
 
@@ -128,21 +128,21 @@ def test_refitting_forgets():
     model = MultinomialNB(n_epochs=2).fit(X, Y)
     again = MultinomialNB(n_epochs=2).fit(X_NEW[:, :20], Y_NEW == 0)
     model.fit(X_NEW[:, :20], Y_NEW == 0)
-    np.testing.assert_array_equal(model._state.words, again._state.words)
+    np.testing.assert_array_equal(model.state_.words, again.state_.words)
     assert model.classes_.tolist() == [False, True] and model.n_features_in_ == 20
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**62, np.int64(4)])
 def test_the_seed_decides(seed):
-    one, two = (MultinomialNB(n_epochs=2, random_state=seed).fit(X, Y)._state.words for _ in range(2))
+    one, two = (MultinomialNB(n_epochs=2, random_state=seed).fit(X, Y).state_.words for _ in range(2))
     np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(one, MultinomialNB(n_epochs=2, random_state=99).fit(X, Y)._state.words)
+    assert not np.array_equal(one, MultinomialNB(n_epochs=2, random_state=99).fit(X, Y).state_.words)
 
 
 def test_random_states_that_are_used_up():
     one, two = (MultinomialNB(n_epochs=2, random_state=np.random.RandomState(3)).fit(X, Y) for _ in range(2))
-    np.testing.assert_array_equal(one._state.words, two._state.words)
-    fresh = [MultinomialNB(n_epochs=2, random_state=None).fit(X, Y)._state.words for _ in range(2)]
+    np.testing.assert_array_equal(one.state_.words, two.state_.words)
+    fresh = [MultinomialNB(n_epochs=2, random_state=None).fit(X, Y).state_.words for _ in range(2)]
     assert not np.array_equal(*fresh)
 
 
@@ -335,7 +335,7 @@ def test_any_number_of_documents(n, merge, seed):
     few, y = random_counts(n, 6, 2, seed=seed)
     model = MultinomialNB(merge=merge, n_epochs=2).fit(few, y)
     assert np.isfinite(model.feature_log_prob_).all()
-    assert model._state.t == 2 * n
+    assert model.state_.t == 2 * n
 
 
 def test_words_that_speak(tmp_path):

@@ -24,7 +24,7 @@ def test_partial_fit_with_batches_that_lack_classes(loss):
         model.partial_fit(X[part], Y[part], classes=[0, 1, 2])
     assert model.n_iter_ == 5
     assert np.isfinite(model.feature_log_prob_).all()
-    assert model._state.t == 240
+    assert model.state_.t == 240
 
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])

@@ -29,7 +29,7 @@ def saved(tmp_path_factory):
 
 
 def assert_same_model(a: MultinomialNB, b: MultinomialNB) -> None:
-    for left, right in zip(a._state, b._state, strict=True):
+    for left, right in zip(a.state_, b.state_, strict=True):
         np.testing.assert_array_equal(left, right)
     np.testing.assert_array_equal(a.predict_joint_log_proba(X), b.predict_joint_log_proba(X))
     np.testing.assert_array_equal(a.predict(X), b.predict(X))
@@ -59,7 +59,7 @@ def test_there_and_back(parameters, tmp_path):
             np.testing.assert_array_equal(loaded.get_params()[name], value)
     if not isinstance(parameters.get("random_state"), np.random.RandomState):
         refitted = loaded.fit(X, Y)
-        np.testing.assert_array_equal(refitted._state.words, model._state.words)
+        np.testing.assert_array_equal(refitted.state_.words, model.state_.words)
 
 
 @pytest.mark.parametrize("loss", ["ncll", "nll"])

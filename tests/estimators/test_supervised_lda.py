@@ -28,7 +28,7 @@ from sdem_dist import (
 )
 from sdem_dist.errors import OtherRunError
 from sdem_dist.estimators import scoring, topic_settings
-from sdem_dist.estimators.topics import plot_topics, topic_title
+from sdem_dist.inspection.topics import plot_topics, topic_title
 from sdem_dist.models.held_out import log_probability
 
 N, V, K = 900, 60, 4
@@ -44,7 +44,7 @@ WORDS = [f"word{i}" for i in range(V)]
 
 
 def same(a, b) -> bool:
-    return all(np.asarray(v).tobytes() == np.asarray(w).tobytes() for v, w in zip(a._state, b._state, strict=True))
+    return all(np.asarray(v).tobytes() == np.asarray(w).tobytes() for v, w in zip(a.state_, b.state_, strict=True))
 
 
 @pytest.mark.parametrize("merge", ["mean", "sum"])
@@ -311,7 +311,7 @@ def test_saved_and_loaded(tmp_path, estimator, y):
 
 def test_an_unfit_model_file_is_refused(tmp_path):
     model = SupervisedLDAClassifier(**SMALL).fit(X, Y)
-    model._state = model._state._replace(mean_topics=model._state.mean_topics * 2)
+    model.state_ = model.state_._replace(mean_topics=model.state_.mean_topics * 2)
     model.save(tmp_path / "m")
     with pytest.raises(ModelError, match="simplex"):
         load_model(tmp_path / "m")

@@ -27,7 +27,7 @@ def alpha_of(prior, n_words: int) -> float:
 
 
 def assert_same(model: MultinomialNB, counts: paper.Counts) -> None:
-    state = model._state
+    state = model.state_
     np.testing.assert_allclose(state.words.T, counts.N, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(state.totals, counts.M, rtol=1e-9)
     np.testing.assert_allclose(state.gamma, counts.gamma, rtol=1e-9)

@@ -134,7 +134,7 @@ X = rng.random((9000, 120)); y = rng.integers(0, 5, 9000)
 digest = hashlib.sha256()
 for dtype in ("float64", "float32"):
     model = MixtureClassifier(8, dtype=dtype, n_epochs=4, n_jobs=int(sys.argv[1])).fit(X, y)
-    for value in model._state:
+    for value in model.state_:
         digest.update(np.ascontiguousarray(value).tobytes())
     digest.update(repr([h.get("ncll") for h in model.history_]).encode())
 from threadpoolctl import threadpool_info

@@ -1,6 +1,6 @@
-"""Train on a corpus in a process of its own and print a hash of what came out.
+"""Train every case of the catalogue in a process of its own and print a hash of what came out.
 
-``python -m reference.trained_bits CORPUS WHERE``, where `WHERE` is ``threads-N``, ``cluster-N`` (worker processes),
+``python -m reference.trained_bits FOLDER WHERE``, where `WHERE` is ``threads-N``, ``cluster-N`` (worker processes),
 ``cluster-threads``, or ``killed``: two worker processes, each of which is killed once between rounds.
 """
 
@@ -16,21 +16,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "ncll mean": {"loss": "ncll", "n_epochs": 2, "n_lanes": 11, "rounds_per_epoch": 3, "absence": 0.3},
-    "hinge mean, averaged": {"loss": "hinge", "n_epochs": 3, "n_lanes": 4, "average": True, "alpha": "log"},
-    "ncll sum": {"loss": "ncll", "n_epochs": 1, "merge": "sum", "batch_size": 700, "n_lanes": 9},
-    "nll": {"loss": "nll", "n_lanes": 20},
-    "lda map": {"estimator": "LDAClassifier", "n_epochs": 2, "n_lanes": 7},
-    "lda gibbs": {"estimator": "LDAClassifier", "inference": "gibbs", "loss": "hinge", "merge": "sum", "n_epochs": 1},
-}
-
+from reference.catalogue_cases import CASES
 
 def bits(model: Any) -> str:
     """Hash the state and the losses on the way there, times left out."""
     digest = hashlib.sha256()
-    for value in model._state:
+    for value in model.state_:
         digest.update(np.ascontiguousarray(value, np.float64).tobytes())
     history = [{name: v.hex() for name, v in h.items() if name not in ("epoch", "seconds")} for h in model.history_]
     digest.update(json.dumps(history).encode())
@@ -83,20 +74,17 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def main(path: str, where: str) -> None:
-    """Print one JSON object: settings by name to hash, and the processes killed."""
+def main(folder: str, where: str) -> None:
+    """Print one JSON object: cases by name to hash, and the processes killed."""
     import sdem_dist
 
-    corpus = sdem_dist.open_corpus(path)
     found: dict[str, Any] = {"killed": 0}
     with place(where) as (client, n_jobs):
-        for name, settings in SETTINGS.items():
+        for name, case in CASES.items():
             killer = Killer(client)
             callbacks = [killer] if where == "killed" and name == "ncll mean" else []
-            kind = getattr(sdem_dist, settings.get("estimator", "MultinomialNB"))
-            parameters = {k: v for k, v in settings.items() if k != "estimator"}
-            model = kind(n_jobs=n_jobs, random_state=5, **parameters)
-            found[name] = bits(model.fit(corpus, client=client, callbacks=callbacks))
+            corpus = sdem_dist.open_corpus(f"{folder}/{case.corpus}")
+            found[name] = bits(case.made(n_jobs=n_jobs).fit(corpus, client=client, callbacks=callbacks))
             found["killed"] += sum(is_gone(pid) for pid in killer.killed)
     print(json.dumps(found))
 

@@ -1,0 +1,102 @@
+"""A few settings of every estimator of the catalogue, and the corpora that each takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+import sdem_dist as sd
+from sdem_dist.losses import Hinge
+
+
+class Case(NamedTuple):
+    """One training: an estimator, its settings, and which of the corpora it trains on."""
+
+    estimator: str
+    corpus: str
+    settings: dict[str, Any]
+
+    def made(self, **more: Any) -> Any:
+        """Return the estimator."""
+        return getattr(sd, self.estimator)(**{**self.settings, **more})
+
+
+LANES = {"n_epochs": 2, "n_lanes": 5}
+TOPICS = {"n_components": 5, "n_epochs": 2}
+CASES = {
+    "ncll mean": Case("MultinomialNB", "counts", {"n_epochs": 2, "n_lanes": 11, "rounds_per_epoch": 3, "absence": 0.3}),
+    "hinge mean": Case("MultinomialNB", "counts", {"loss": "hinge", "n_epochs": 3, "n_lanes": 4, "alpha": "log"}),
+    "ncll sum": Case("MultinomialNB", "counts", {"n_epochs": 1, "merge": "sum", "batch_size": 700, "n_lanes": 9}),
+    "nll": Case("MultinomialNB", "counts", {"loss": "nll", "n_lanes": 20}),
+    "lda map": Case("LDAClassifier", "counts", {"n_epochs": 2, "n_lanes": 7}),
+    "lda gibbs": Case(
+        "LDAClassifier", "counts", {"inference": "gibbs", "loss": "hinge", "merge": "sum", "n_epochs": 1}
+    ),
+    "classes, mean": Case(
+        "SupervisedLDAClassifier", "counts", {**TOPICS, "n_lanes": 5, "rounds_per_epoch": 2, "batch_size": 30}
+    ),
+    "classes, sum": Case(
+        "SupervisedLDAClassifier", "counts", {**TOPICS, "merge": "sum", "n_lanes": 3, "batch_size": 700}
+    ),
+    "targets, beta": Case(
+        "SupervisedLDARegressor", "counts", {**TOPICS, "n_lanes": 4, "beta": 1.01, "log_counts": True}
+    ),
+    "words, searched": Case(
+        "LatentDirichletAllocation",
+        "counts",
+        {**TOPICS, "n_lanes": 20, "merge": "mean", "line_search": True, "n_layers": 3},
+    ),
+    "clusters": Case("MultinomialMixture", "counts", {"n_components": 4, "n_init": 2, "n_epochs": 2}),
+    "gaussian ncll": Case("GaussianNB", "numbers", LANES),
+    "gaussian hinge, mean": Case("GaussianNB", "numbers", {"loss": "hinge", "merge": "mean", "batch_size": 64, **LANES}),
+    "gaussian ncll, batches": Case("GaussianNB", "numbers", {"batch_size": 700, **LANES}),
+    "bernoulli ncll": Case("BernoulliNB", "numbers", {"binarize": 0.5, **LANES}),
+    "bernoulli hinge, mean": Case("BernoulliNB", "table", {"binarize": 0.5, "loss": "hinge", "merge": "mean", **LANES}),
+    "categorical ncll": Case("CategoricalNB", "table", LANES),
+    "categorical perceptron, mean": Case("CategoricalNB", "table", {"loss": Hinge(0.0), "merge": "mean", **LANES}),
+    "poisson ncll": Case("PoissonNB", "table", LANES),
+    "poisson hinge, mean": Case("PoissonNB", "table", {"loss": "hinge", "merge": "mean", **LANES}),
+    "mixed ncll": Case(
+        "MixedNB", "table", {"kinds": {0: "poisson", 1: "exponential", 2: "categorical"}, "n_epochs": 2}
+    ),
+    "regression ncll": Case("GaussianRegressor", "target", {"loss": "ncll", "n_epochs": 2, "n_lanes": 5}),
+    "regression nll": Case("GaussianRegressor", "target", {"alpha": 1.0, "n_epochs": 2, "n_lanes": 5}),
+    "multiplicative": Case("MultiplicativeMixtureClassifier", "whole", {"n_components": 2, "n_epochs": 4}),
+    "multiplicative, sparse": Case("MultiplicativeMixtureClassifier", "counts", {"n_components": 2, "n_epochs": 3}),
+    "multiplicative from EM": Case(
+        "MultiplicativeMixtureClassifier", "whole", {"n_components": 2, "n_epochs": 2, "init": "em"}
+    ),
+    "em": Case("EMMixtureClassifier", "numbers", {"n_components": 2, "n_epochs": 3}),
+    "em of counts": Case("EMMixtureClassifier", "counts", {"n_components": 2, "components": "multinomial", "n_epochs": 2}),
+    "sdem of numbers": Case("SdemMixtureClassifier", "numbers", {"n_components": 2, "n_epochs": 3, "n_em_epochs": 2}),
+    "sdem of counts": Case(
+        "SdemMixtureClassifier",
+        "counts",
+        {"n_components": 2, "components": "multinomial", "n_epochs": 1, "n_em_epochs": 2},
+    ),
+}
+N = 3_001
+
+
+def write_corpora(folder: Path) -> None:
+    """Write the corpora: counts with labels and targets, and dense tables with gaps, of more entries than one thread takes."""
+    rng = np.random.default_rng(0)
+    n_words, n_classes, width = 400, 4, 36
+    y = rng.integers(0, n_classes, N)
+    topics = rng.dirichlet(np.full(n_words, 0.3), n_classes)
+    counts = sp.csr_matrix(np.array([rng.multinomial(70, 0.5 * topics[k] + 0.5 / n_words) for k in y]))
+    numbers = rng.normal(0.4 * y[:, None] * rng.random(width), 1.0)
+    whole = rng.poisson(1.0 + 0.3 * y[:, None], (N, width)).astype(float)
+    gaps = rng.random(numbers.shape) < 0.05
+    few = numbers[:600, :5].copy()
+    target = few @ np.arange(5.0) + rng.normal(size=600)
+    few[gaps[:600, :5]] = np.nan
+    targets = np.column_stack([y, rng.normal(size=N)])
+    sd.write_corpus(folder / "counts", counts, y, targets=targets, shard_documents=350)
+    tables = {"numbers": np.where(gaps, np.nan, numbers), "table": np.where(gaps, np.nan, whole), "whole": whole}
+    for name, X in tables.items():
+        sd.write_corpus(folder / name, X, y, dense=True, shard_documents=501)
+    sd.write_corpus(folder / "target", np.column_stack([few, target]), dense=True, shard_documents=101)
