@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,10 @@ from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.engine.callbacks import shown
 from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.engine.executor import Executor, InProcess
-from sdem_dist.engine.identity import identity
-from sdem_dist.engine.memory import cache_bytes, state_bytes
+from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.scoring import evaluate, groups_of
-from sdem_dist.engine.tasks import Source, Timed
-from sdem_dist.engine.trainer import Monitoring, train
+from sdem_dist.engine.run import run_stages
+from sdem_dist.engine.stages import Scoring, Stage, metrics_of, state_of, trained
 from sdem_dist.estimators import inputs, settings
 from sdem_dist.estimators.plain import plain
 
@@ -89,36 +87,33 @@ def fit_state(
     if estimator.patience is not None and options.validation is None:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
     monitor = estimator._monitor
-    watch = Monitoring(every=estimator.evaluate_every, monitor=monitor, patience=estimator.patience)
+    watch = Monitoring(
+        every=estimator.evaluate_every, monitor=monitor, patience=estimator.patience, shown=("accuracy", "ncll")
+    )
     sources = [source]
     if options.validation is not None:
         held_out = _validation_source(estimator, options.validation, options.client)
-        watch = Monitoring(watch.every, held_out.corpus, held_out.n_documents, watch.monitor, watch.patience)
+        watch = replace(watch, validation=held_out.corpus)
         sources.append(held_out)
     stopping = None  # without patience, what is evaluated decides nothing
     if estimator.patience is not None:
         stopping = (estimator.patience, watch.every, held_out.identity)
-    shape = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}  # a resumed run may go further
     start = None if initial is None else {k: plain(v) for k, v in estimator.get_params(False).items() if k not in _FREE}
-    run = identity(learner=asdict(learner), plan=shape, corpus=source.identity, stopping=stopping, start=start)
+    decisive = {"corpus": source.identity, "stopping": stopping, "start": start}
     checkpoints = Checkpoints(checkpoint, options.checkpoint_rounds, options.checkpoint_seconds) if checkpoint else None
-    if checkpoints is not None and not resume:
-        checkpoints.refuse_earlier_run()
     watching = shown(f"{monitor}  ") if estimator.verbose else nullcontext()
     with (
         executor_for(options.client, estimator.n_jobs, _nonzeros(source)) as executor,
         _forgetting(*sources),
         watching as callback,
     ):
-        result = train(
-            learner,
+        result = run_stages(
+            trained(Stage("train", learner, plan, initial, monitored=True)),
             source.corpus,
-            plan,
             executor,
             monitoring=watch,
-            initial=initial,
             checkpoints=checkpoints,
-            run=run,
+            settings=decisive,
             resume=resume,
             callbacks=[*options.callbacks, *([callback] if callback is not None else [])],
         )
@@ -130,7 +125,7 @@ def run_quietly(
 ) -> Any:
     """Run a learner, from `initial` if given, without evaluation or checkpoints; return its last state."""
     with executor_for(client, n_jobs, _nonzeros(source)) as executor, _forgetting(source):
-        return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=initial).state
+        return run_stages(state_of(Stage("start", learner, plan, initial)), source.corpus, executor)
 
 
 def one_pass(estimator: Any, learner: WordCountSdem, source: inputs.Source, state: SdemState) -> SdemState:
@@ -140,15 +135,13 @@ def one_pass(estimator: Any, learner: WordCountSdem, source: inputs.Source, stat
     # A mean over earlier rounds would hide what this pass learns.
     state = state._replace(mean_words=np.empty((0, 0)), mean_class_counts=np.empty(0), n_averaged=0.0)
     with executor_for(None, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
-        return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=state).state
+        return run_stages(state_of(Stage("train", learner, plan, state)), source.corpus, executor)
 
 
 def evaluate_source(estimator: Any, learner: Any, state: Any, source: inputs.Source, client: Any) -> dict[str, float]:
     """Return the metrics of a state over a source."""
     with executor_for(client, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
-        handle = executor.put(Timed(state))
-        tasks_source = Source(learner, source.corpus, cache_bytes(state_bytes(state), 1, executor.memory_bytes))
-        return evaluate(tasks_source, groups_of(source.n_documents), executor, [handle])
+        return run_stages(metrics_of(Scoring("score", learner, state)), source.corpus, executor)
 
 
 def _validation_source(estimator: Any, validation: Any, client: Any) -> Any:
