@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar, cast
+
+
+class Sized(Protocol):
+    """A value that knows its size."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+
+Value = TypeVar("Value")
+Key = tuple[object, ...]
+
+
+def usable_after_fork(lock: threading.Lock) -> None:
+    """See that a lock for the whole process is free in a forked child, and what it guards whole."""
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 class ByteCache:
@@ -26,35 +44,37 @@ class ByteCache:
         self.max_bytes = max_bytes
         self.nbytes = 0
         self._oldest_leave = oldest_leave
-        self._values: dict[tuple[Any, ...], Any] = {}
-        self._lock = threading.Lock()
+        self._values: dict[Key, Any] = {}
+        self.lock = threading.Lock()
 
-    def __contains__(self, key: tuple[Any, ...]) -> bool:
+    def __contains__(self, key: Key) -> bool:
         return key in self._values
 
-    def get(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    def get(self, key: Key, make: Callable[[], Value]) -> Value:
         """Return the value of `key`, made by `make` where it is absent; values have ``nbytes``."""
-        with self._lock:
+        with self.lock:
             if key in self._values:
-                return self._values[key]
+                found: Value = self._values[key]
+                return found
         value = make()  # outside the lock: two threads may make the same value, and then have equal ones
-        with self._lock:
+        with self.lock:
             if key not in self._values:
-                self._make_room(value.nbytes, key[0])
-                if self.nbytes + value.nbytes <= self.max_bytes:
+                nbytes = cast(Sized, value).nbytes
+                self._make_room(nbytes, key[0])
+                if self.nbytes + nbytes <= self.max_bytes:
                     self._values[key] = value
-                    self.nbytes += value.nbytes
+                    self.nbytes += nbytes
         return value
 
     def resize(self, max_bytes: int) -> None:
         """Set the budget, dropping what exceeds it."""
-        with self._lock:
+        with self.lock:
             self.max_bytes = max_bytes
             for key in list(self._values):
                 if self.nbytes > max_bytes:
                     self._drop(key)
 
-    def _make_room(self, nbytes: int, group: Any) -> None:
+    def _make_room(self, nbytes: int, group: object) -> None:
         if self.nbytes + nbytes <= self.max_bytes or nbytes > self.max_bytes:
             return
         for key in [k for k in self._values if self._oldest_leave or k[0] != group]:
@@ -62,12 +82,12 @@ class ByteCache:
             if self.nbytes + nbytes <= self.max_bytes:
                 return
 
-    def _drop(self, key: tuple[Any, ...]) -> None:
+    def _drop(self, key: Key) -> None:
         self.nbytes -= self._values.pop(key).nbytes
 
-    def discard(self, belongs: Callable[[tuple[Any, ...]], bool]) -> None:
+    def discard(self, belongs: Callable[[Key], bool]) -> None:
         """Drop the values whose keys `belongs` accepts."""
-        with self._lock:
+        with self.lock:
             for key in [k for k in self._values if belongs(k)]:
                 self._drop(key)
 
@@ -80,6 +100,8 @@ prepared_cache = ByteCache(768 << 20)
 """Documents as learners want them, kept between epochs."""
 shard_cache = ByteCache(256 << 20, oldest_leave=True)
 """Decoded shards of which only a part was asked for yet."""
+for _cache in (prepared_cache, shard_cache):
+    usable_after_fork(_cache.lock)
 
 
 def set_budget(max_bytes: int) -> None:

@@ -12,6 +12,7 @@ import click
 from sdem_dist.counted import counted
 
 PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
+SUMS = ("documents", "wall", "worker_seconds", *PARTS)
 BEGINNING = '{"event": "'
 """Of a line of a log."""
 
@@ -21,7 +22,8 @@ BEGINNING = '{"event": "'
 def log(log: Path) -> None:
     """Say where the time of a run went, from the LOG that `sdem train --log` wrote.
 
-    A line an epoch, in seconds of all workers together: reading and verifying shards, preparing documents, the
+    A line for each epoch of training, and one for each stage before it, in seconds of all workers together: reading
+    and verifying shards, preparing documents, the
     learner's statistics (map), combining them and updating the model (merge), moving results between workers, and the
     rest: waiting for each other, for the scheduler, and for the driver. Reading runs partly beside mapping, so that
     the parts may add up to a little more than the whole.
@@ -31,11 +33,12 @@ def log(log: Path) -> None:
 
     console = Console()
     events = read_events(log)
-    table = Table("epoch", "wall", "documents/s", *PARTS)
+    table = Table("stage", "epochs", "wall", "documents/s", *PARTS)
     total: dict[str, float] = defaultdict(float)
     for row in epochs(events):
         table.add_row(
-            str(row["epoch"]),
+            row["stage"],
+            str(row["epoch"]) if row["first"] == row["epoch"] else f"{row['first']} to {row['epoch']}",
             f"{row['wall']:.2f}",
             f"{row['documents'] / max(row['wall'], 1e-9):,.0f}",
             *(f"{row[part]:.2f}" for part in PARTS),
@@ -53,6 +56,7 @@ def log(log: Path) -> None:
         ("TaskRetried", "task tried again", "tasks tried again"),
         ("WorkerLost", "worker lost", "workers lost"),
         ("CheckpointWritten", "checkpoint", "checkpoints"),
+        ("Scored", "pass that scored the documents", "passes that scored the documents"),
     ):
         found = [e for e in events if e["event"] == name]
         if found:
@@ -86,13 +90,19 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 
 
 def epochs(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what every epoch cost: seconds of wall time, and of all workers by what they were spent on."""
+    """Return what every epoch cost: seconds of wall time, and of all workers by what they were spent on.
+
+    The epochs of a stage that is not monitored are one row, from the epoch ``first`` to the epoch ``epoch``.
+    """
     rows: list[dict[str, Any]] = []
     spent: dict[str, float] = defaultdict(float)
+    open_row: dict[str, Any] | None = None
+    folded = False
     for event in events:
         kind = event["event"]
-        if kind == "RunStarted":
-            spent = defaultdict(float)
+        if kind == "StageStarted":
+            spent, open_row = defaultdict(float), None
+            folded = not event["monitored"]
         elif kind == "LanesEnded":
             for part in ("read", "prepare", "map", "merge"):
                 spent[part] += event[part]
@@ -104,6 +114,10 @@ def epochs(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         elif kind == "EpochEnded":
             spent["transfer"] = event["transfer"]
             spent["wait"] = max(0.0, spent["worker_seconds"] - sum(spent[part] for part in PARTS if part != "wait"))
-            rows.append({"epoch": event["epoch"] + 1, "documents": 0, **dict.fromkeys(PARTS, 0.0), **spent})
+            epoch = event["epoch"] + 1
+            if open_row is None or not folded:
+                open_row = {"stage": event["stage"], "first": epoch, **dict.fromkeys(SUMS, 0.0)}
+                rows.append(open_row)
+            open_row |= {"epoch": epoch, **{name: open_row[name] + spent[name] for name in SUMS}}
             spent = defaultdict(float)
     return rows

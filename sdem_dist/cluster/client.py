@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sdem_dist import compat
 from sdem_dist.errors import ClusterError
 from sdem_dist.storage.publish import check_writable
 
@@ -114,17 +118,27 @@ def _client(scheduler: str, timeout: float) -> Client:
     if scheduler.endswith(".json"):
         if not Path(scheduler).exists():  # distributed would wait for it without a deadline
             raise ClusterError(f"there is no scheduler file {scheduler}: start the scheduler, or check the path")
-        where = {"scheduler_file": scheduler}
+        where, address = {"scheduler_file": scheduler}, _address_in(Path(scheduler))
     else:
         _check_address(scheduler)
-        where = {"address": scheduler}
+        where, address = {"address": scheduler}, scheduler
     try:
+        # A client waits for minutes for a scheduler that hangs. In a thread, since a notebook has an event loop already.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, compat.probe(address, timeout)).result()
         return Client(**where, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise ClusterError(
             f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({error}); "
             "check the address, and that the scheduler runs and is reachable from here"
         ) from error
+
+
+def _address_in(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ClusterError(f"{file} is not the file of a scheduler ({type(error).__name__}: {error})") from error
 
 
 def _check_address(scheduler: str) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sdem_dist import compat
 from sdem_dist.cluster import words
 from sdem_dist.cluster.client import QUIET
 from sdem_dist.cluster.keeper import Keeper
@@ -83,18 +84,17 @@ def telling(job_class: Any) -> Any:
 
     It also knows when it is closed, without which a cluster that never ran cannot be closed.
     """
-    from distributed.deploy.spec import ProcessInterface
 
     async def start(self: Any) -> None:
         try:
             await job_class.start(self)
         except (OSError, RuntimeError, ValueError) as error:
             self.refusal = words.refused(error)
-            await ProcessInterface.start(self)
+            await compat.start_process(self)
 
     async def close(self: Any) -> None:
         await job_class.close(self)
-        await ProcessInterface.close(self)
+        await compat.close_process(self)
 
     return type(job_class.__name__, (job_class,), {"start": start, "close": close, "refusal": None})
 

@@ -31,6 +31,12 @@ class TransformedCorpus:
         return f"{self.corpus.cache_key} {self.transform!r}"
 
     @property
+    def n_documents(self) -> int:
+        """How many documents there are."""
+        n_documents: int = self.corpus.n_documents
+        return n_documents
+
+    @property
     def header(self) -> Header:
         """The manifest of the documents as they were."""
         header: Header = self.corpus.header

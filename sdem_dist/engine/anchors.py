@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
 
 from sdem_dist.engine import tasks
-from sdem_dist.engine.checkpoint import Saved
-from sdem_dist.engine.executor import Executor
-from sdem_dist.learners.protocol import Learner, WideLearner
+from sdem_dist.engine.executor import Executor, Handle
+from sdem_dist.engine.saved import Saved
+from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
+
+Blocks = list[Handle[tasks.Timed[State]]]
+"""A state, block by block."""
 
 
-def from_nothing(executor: Executor, learner: Learner, n_blocks: int) -> list[Any]:
+def from_nothing(executor: Executor, learner: Learner[State, Statistics, Prepared], n_blocks: int) -> Blocks[State]:
     """Have the workers make the state before the first document."""
     return [executor.submit(tasks.initial_block, learner, b, n_blocks) for b in range(n_blocks)]
 
 
-def from_state(executor: Executor, learner: Learner, state: Any, n_blocks: int) -> list[Any]:
+def from_state(
+    executor: Executor, learner: Learner[State, Statistics, Prepared], state: State, n_blocks: int
+) -> Blocks[State]:
     """Send a whole state of the driver."""
     if n_blocks == 1:
         return from_driver(executor, 1, lambda _: state)
-    wide = cast(WideLearner, learner)
-    return from_driver(executor, n_blocks, lambda b: wide.block_of_state(state, b, n_blocks))
+    return from_driver(executor, n_blocks, lambda b: tasks.wide(learner).block_of_state(state, b, n_blocks))
 
 
-def from_checkpoint(executor: Executor, saved: Saved) -> list[Any]:
+def from_checkpoint(executor: Executor, saved: Saved[State]) -> Blocks[State]:
     """Have the workers read a checkpoint; where one does not see it, the driver reads and sends it."""
     seen = executor.everywhere(tasks.seen, saved)
     if not seen or not all(seen):
@@ -33,9 +36,9 @@ def from_checkpoint(executor: Executor, saved: Saved) -> list[Any]:
     return [executor.submit(tasks.saved_block, saved, b) for b in range(saved.n_blocks)]
 
 
-def from_driver(executor: Executor, n_blocks: int, get: Callable[[int], Any]) -> list[Any]:
+def from_driver(executor: Executor, n_blocks: int, get: Callable[[int], State]) -> Blocks[State]:
     """Send ``get(block)``, one after the other, so that the driver has no more than one."""
-    handles = []
+    handles: Blocks[State] = []
     for b in range(n_blocks):
         handles.append(executor.put(tasks.Timed(get(b))))
         executor.wait(handles[-1])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import DocumentError, SdemError
-from sdem_dist.learners.protocol import Lane, Learner
+from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics
 
 
 class Located(Protocol):
@@ -23,7 +23,7 @@ class Located(Protocol):
 
 
 @contextmanager
-def blamed(learner: Learner, corpus: Located, state: Any, lane: Lane) -> Iterator[None]:
+def blamed(learner: Learner[State, Statistics, Prepared], corpus: Located, state: State, lane: Lane) -> Iterator[None]:
     """Turn what goes wrong while a lane is prepared and mapped into an error that names the document.
 
     Errors of the package, of storage and of memory pass: they say where they come from, and are not the documents' fault.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sdem_dist.counted import counted
 from sdem_dist.engine.events import (
@@ -15,10 +15,18 @@ from sdem_dist.engine.events import (
     Event,
     RoundEnded,
     RunEnded,
-    RunStarted,
+    StageEnded,
+    StageStarted,
     TaskRetried,
     WorkerLost,
 )
+from sdem_dist.engine.monitoring import VALIDATION
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+SHORT = 1.0
+"""Seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none."""
 
 
 def describe_epoch(event: EpochEnded) -> str:
@@ -27,40 +35,52 @@ def describe_epoch(event: EpochEnded) -> str:
     return f"epoch {event.epoch + 1}  {event.documents_per_second:,.0f} documents/s  {metrics}".rstrip()
 
 
-def _brief(event: EpochEnded) -> str:
-    """Return what leaves room for a bar: the accuracy and the conditional loss, on validation documents if there are any."""
-    where = "validation_" if "validation_accuracy" in event.metrics else ""
-    shown = [
-        f"{name} {event.metrics[where + name]:.4f}" for name in ("accuracy", "ncll") if where + name in event.metrics
-    ]
-    return "  ".join([f"epoch {event.epoch + 1}", *(["validation"] if where else []), *shown])
+def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
+    """Return what leaves room for a bar: the metrics `shown`, of validation documents where there are any."""
+    validated = any(name.startswith(VALIDATION) for name in event.metrics)
+    names = [(name, f"{VALIDATION if validated else ''}{name}") for name in shown]
+    said = [f"{name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
+    return "  ".join([f"epoch {event.epoch + 1}", *(["validation"] if validated else []), *said])
 
 
 class LogLines:
-    """Write a line an epoch to standard error."""
+    """Write a line an epoch to standard error; of a stage that is not monitored one line, if it takes long."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
+        self._stage: StageStarted | None = None
+        self._seconds = 0.0
 
     def __call__(self, event: Event) -> None:
         """Write what a person without a terminal wants to know of an event."""
-        if isinstance(event, RunStarted):
-            rounds, lanes = counted(event.n_rounds, "round"), counted(event.n_lanes, "lane")
-            self._write(
-                f"{counted(event.n_epochs, 'epoch')}, {rounds} an epoch, {lanes} a round, "
-                f"{counted(event.n_workers, 'worker')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
-            )
-        elif isinstance(event, EpochEnded):
-            self._write(describe_epoch(event))
-        elif isinstance(event, CheckpointWritten):
-            self._write(f"checkpoint {event.path}")
-        elif isinstance(event, WorkerLost):
+        if isinstance(event, StageStarted):
+            self._stage, self._seconds = event, 0.0
+        if isinstance(event, WorkerLost):
             self._write(f"lost the worker {event.worker}; what it was doing is done again elsewhere")
         elif isinstance(event, TaskRetried):
             self._write(f"a task failed and is tried again: {event.error}")
-        elif isinstance(event, RunEnded) and event.reason == "patience":
+        elif self._stage is not None and self._stage.monitored:
+            self._monitored(event)
+        elif self._stage is not None and isinstance(event, RoundEnded):
+            before, self._seconds = self._seconds, self._seconds + event.seconds
+            if before < SHORT <= self._seconds:
+                self._write(f"{event.stage}: {counted(self._stage.n_epochs, 'epoch')}")
+
+    def _monitored(self, event: Event) -> None:
+        if isinstance(event, StageStarted):
+            rounds, lanes = counted(event.n_rounds, "round"), counted(event.n_lanes, "lane")
             self._write(
-                f"stopped after epoch {event.n_epochs}: the validation loss did not improve; epoch {event.kept} is kept"
+                f"{event.stage}: {counted(event.n_epochs, 'epoch')}, {rounds} an epoch, {lanes} a round, "
+                f"{counted(event.n_workers, 'worker')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
+            )
+        elif isinstance(event, EpochEnded):
+            self._write(f"{event.stage}  {describe_epoch(event)}")
+        elif isinstance(event, CheckpointWritten):
+            self._write(f"checkpoint {event.path}")
+        elif isinstance(event, StageEnded) and event.reason == "patience":
+            self._write(
+                f"{event.stage}: stopped after epoch {event.n_epochs}, since the validation loss did not improve; "
+                f"epoch {event.kept} is kept"
             )
 
     def _write(self, line: str) -> None:
@@ -68,19 +88,34 @@ class LogLines:
 
 
 class ProgressBar:
-    """Show a bar over the rounds of the run, and the latest metrics."""
+    """Show a bar over the rounds of each stage; of a stage that is monitored it stays, with the latest metrics."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
-        self._progress: Any = None
-        self._task: Any = None
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._stage: StageStarted | None = None
 
     def __call__(self, event: Event) -> None:
         """Move the bar."""
-        if isinstance(event, RunStarted):
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        if isinstance(event, StageStarted):
+            self._start(event)
+        elif isinstance(event, RunEnded):
+            self.stop()
+        elif self._progress is not None and self._task is not None and self._stage is not None:
+            if isinstance(event, RoundEnded):
+                self._progress.advance(self._task)
+            elif isinstance(event, EpochEnded) and self._stage.monitored:
+                said = brief(event, self._stage.shown)
+                self._progress.update(self._task, description=f"{self._prefix}{event.stage}  {said}")
+            elif isinstance(event, StageEnded) and not self._stage.monitored:
+                self._progress.remove_task(self._task)
 
+    def _start(self, event: StageStarted) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        if self._progress is None:
             self._progress = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -88,14 +123,9 @@ class ProgressBar:
                 console=Console(stderr=True),
             )
             self._progress.start()
-            total, done = event.n_epochs * event.n_rounds, event.epoch * event.n_rounds + event.round
-            self._task = self._progress.add_task(self._prefix, total=total, completed=done)
-        elif isinstance(event, RoundEnded):
-            self._progress.advance(self._task)
-        elif isinstance(event, EpochEnded):
-            self._progress.update(self._task, description=f"{self._prefix}{_brief(event)}")
-        elif isinstance(event, RunEnded):
-            self.stop()
+        total, done = event.n_epochs * event.n_rounds, event.epoch * event.n_rounds + event.round
+        self._task = self._progress.add_task(f"{self._prefix}{event.stage}", total=total, completed=done)
+        self._stage = event
 
     def stop(self) -> None:
         """Leave the terminal as it was, also after a training that failed."""
@@ -109,7 +139,7 @@ def for_terminal(prefix: str = "") -> Callback:
 
 
 @contextmanager
-def shown(prefix: str) -> Iterator[Callback]:
+def shown(prefix: str = "") -> Iterator[Callback]:
     """Yield what `for_terminal` returns, and stop a bar whatever happens meanwhile."""
     callback = for_terminal(prefix)
     try:

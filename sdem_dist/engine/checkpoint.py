@@ -1,99 +1,64 @@
-"""States of a run on disk, published atomically; resuming from one gives the bits of the uninterrupted run."""
+"""The checkpoint folder of a fit: where each stage stands, and what finished ones gave; every file is published atomically."""
 
 from __future__ import annotations
 
 import re
-import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.engine.identity import differences
-from sdem_dist.errors import ModelError, OtherRunError
+from sdem_dist.engine import saved
+from sdem_dist.engine.identity import Json
+from sdem_dist.engine.monitoring import History
+from sdem_dist.engine.saved import CHECKPOINT, RESULT, Saved
+from sdem_dist.engine.stages import StageResult
+from sdem_dist.errors import ModelError
+from sdem_dist.learners.protocol import State
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.numbers import from_json, to_json
 
-KIND = "sdem-checkpoint"
-SEEN_BY_ALL = "keep checkpoints where every worker sees the same files, or none"
-_NAME = re.compile(r"checkpoint-(\d{6})-(\d{6})\.sdem")
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
+_RESULT = re.compile(r"stage-(\d+)\.sdem")
 
 
 class Progress(NamedTuple):
-    """Where a run stands between two rounds."""
+    """Where a stage stands between two rounds."""
 
+    stage: int
+    """Its place among the stages of the fit."""
     epoch: int
     """Epochs finished."""
     round: int
     """Rounds of the next epoch finished."""
-    history: list[dict[str, float]]
+    history: History
     best_epoch: int
     """Epoch (from 0) of the lowest validation loss so far, or -1."""
     seconds: float
     """Wall time of the unfinished epoch's rounds so far."""
 
 
-class Saved(NamedTuple):
-    """A state in a checkpoint, to be read block by block wherever its file is seen."""
-
-    path: str
-    """Absolute: processes have working directories of their own."""
-    contents: int | None
-    """Checksum of the file's table of contents: elsewhere another file may have its name."""
-    state_type: Any
-    n_blocks: int
-
-    @property
-    def seen(self) -> bool:
-        """Whether this process sees the file, and not another of its name."""
-        return self.contents is not None and contents_checksum(self.path) == self.contents
-
-    def block(self, number: int) -> Any:
-        """Return one block of the state.
-
-        Raises
-        ------
-        OSError
-            The file cannot be read here; another try may succeed.
-        ModelError
-            It is damaged, or holds something else.
-        """
-        prefix = _prefix(number, self.n_blocks)
-        try:
-            if contents_checksum(self.path) not in (self.contents, None):  # of None, reading says why
-                raise ModelError(
-                    f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SEEN_BY_ALL}"
-                )
-            arrays, _ = _read(self.path, [f"{prefix}_{name}" for name in self.state_type._fields])
-            return _restored(self.state_type, arrays, prefix)
-        except ModelError as error:
-            if not isinstance(cause := error.__cause__, OSError):
-                raise
-            # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
-            what = f"{cause.strerror or cause}, as {socket.gethostname()} sees it ({SEEN_BY_ALL})"
-            raise OSError(cause.errno, what, self.path) from None
-        except (KeyError, TypeError) as error:
-            raise _unfit(self.path, error) from error
-
-
 @dataclass
 class Checkpoints:
-    """A folder of checkpoints of one run, made if need be.
+    """A folder of one fit, made if need be.
+
+    ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, and ``stage-STAGE.sdem`` what a stage gave after which
+    another has begun.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
 
     Parameters
     ----------
     folder : Path
     every_rounds : int, optional
-        Write after so many rounds; None: at the end of each epoch.
+        Write after so many rounds of a stage; None: at the end of each epoch.
     every_seconds : float, optional
         Write after the first round that ends so many seconds after the last checkpoint, instead.
     keep : int
-        How many to keep; older ones are removed once a newer one is published.
+        How many of a stage to keep; older ones are removed once a newer one is published.
 
     Raises
     ------
@@ -119,14 +84,14 @@ class Checkpoints:
             raise ModelError(f"cannot keep checkpoints in {self.folder}: {error.strerror or error}") from error
 
     def refuse_earlier_run(self) -> None:
-        """Raise ModelError if the folder has checkpoints, which a run from the beginning would push out."""
-        if self._paths():
+        """Raise ModelError if the folder has files of a fit, which one from the beginning would push out."""
+        if self._checkpoints() or any(_RESULT.fullmatch(path.name) for path in self.folder.iterdir()):
             raise ModelError(
                 f"{self.folder} has checkpoints of an earlier run: resume it (resume=True, --resume), or choose another folder"
             )
 
     def due(self, rounds_done: int, end_of_epoch: bool) -> bool:
-        """Say whether a checkpoint is due after `rounds_done` rounds of the run."""
+        """Say whether a checkpoint is due after `rounds_done` rounds of a stage."""
         if self.every_seconds is not None:
             return time.monotonic() - self._last >= self.every_seconds
         if self.every_rounds is not None:
@@ -134,14 +99,20 @@ class Checkpoints:
         return end_of_epoch
 
     def write(
-        self, run: Any, progress: Progress, state_type: Any, n_blocks: int, get: Callable[[int], Any], best: Any
-    ) -> Saved:
-        """Publish a checkpoint and remove all but the newest `keep`.
+        self,
+        run: Json,
+        progress: Progress,
+        state_type: type[State],
+        n_blocks: int,
+        get: Callable[[int], State],
+        best: State | None,
+    ) -> Saved[State]:
+        """Publish a checkpoint and remove all but the newest `keep` of its stage.
 
         Parameters
         ----------
-        run : JSON value
-            What the run is, see `sdem_dist.engine.identity`.
+        run : JSON values by name
+            What the stage is, see `sdem_dist.engine.identity`.
         progress : Progress
         state_type : class
             A NamedTuple of arrays and floats.
@@ -155,70 +126,77 @@ class Checkpoints:
 
         def arrays() -> Iterator[tuple[str, np.ndarray]]:
             for number in range(n_blocks):
-                yield from _named(get(number), _prefix(number, n_blocks))
+                yield from saved.named(get(number), saved.prefix(number, n_blocks))
             if best is not None:
-                yield from _named(best, "best")
+                yield from saved.named(best, "best")
 
-        path = self.folder.absolute() / f"checkpoint-{progress.epoch:06d}-{progress.round:06d}.sdem"
-        write_archive(path, KIND, arrays(), {"run": run, "progress": to_json(progress._asdict())})
-        for old in self._paths()[: -self.keep]:
-            with suppress(OSError):  # the new one is safe, which is what counts; the next call tries again
-                old.unlink()
+        at = (progress.stage, progress.epoch, progress.round)
+        path = self.folder.absolute() / "checkpoint-{:03d}-{:06d}-{:06d}.sdem".format(*at)
+        write_archive(path, CHECKPOINT, arrays(), {"run": run, "progress": to_json(progress._asdict())})
+        self._remove([old for number, *_, old in self._checkpoints() if number == progress.stage][: -self.keep])
         self._last = time.monotonic()
         return Saved(str(path), contents_checksum(path), state_type, n_blocks)
 
-    def latest(self, run: Any, state_type: Any, n_blocks: int) -> tuple[Progress, Saved, Any] | None:
-        """Return (progress, state, best state or None) of the newest checkpoint, or None where there is none.
+    def latest(
+        self, run: Json, stage: int, state_type: type[State], n_blocks: int
+    ) -> tuple[Progress, Saved[State], State | None] | None:
+        """Return (progress, state, best state or None) of a stage's newest checkpoint, or None where there is none.
 
         Raises
         ------
         ModelError
             It is damaged, or (`OtherRunError`) belongs to other settings or another corpus.
         """
-        paths = self._paths()
+        paths = [path for number, *_, path in self._checkpoints() if number == stage]
         if not paths:
             return None
         path = paths[-1].absolute()
-        arrays, metadata = _read(path, [f"best_{name}" for name in state_type._fields])
-        if metadata.get("run") != run:
-            where = f" ({found})" if (found := differences(run, metadata.get("run"))) else ""
-            raise OtherRunError(
-                f"{path} was written by a run with other settings or on another corpus{where}: "
-                "resume with the same ones, or choose another checkpoint folder"
-            )
+        arrays, metadata = saved.read(path, CHECKPOINT, state_type, "best")
+        saved.check_run(path, run, metadata)
         try:
             progress = Progress(**from_json(metadata["progress"]))
-            best = _restored(state_type, arrays, "best") if arrays else None
         except (KeyError, TypeError) as error:
-            raise _unfit(path, error) from error
+            raise saved.unfit(path, error) from error
+        best = saved.restored(path, state_type, arrays, "best") if arrays else None
         return progress, Saved(str(path), contents_checksum(path), state_type, n_blocks), best
 
-    def _paths(self) -> list[Path]:
-        return sorted(p for p in self.folder.iterdir() if _NAME.fullmatch(p.name))
+    def keep_result(self, run: Json, stage: int, result: StageResult[State] | dict[str, float]) -> None:
+        """Publish what a finished stage gave, or the metrics of a scoring."""
+        arrays = dict(saved.named(result.state, "state")) if isinstance(result, StageResult) else {}
+        found = result.history if isinstance(result, StageResult) else result
+        write_archive(self._result(stage), RESULT, arrays, {"run": run, "result": to_json(found)})
 
+    def stage_result(self, run: Json, stage: int, state_type: type[State]) -> StageResult[State] | None:
+        """Return what a stage gave, or None where it has not finished; raises as `latest` does."""
+        path = self._result(stage)
+        if not path.exists():
+            return None
+        arrays, metadata = saved.read(path, RESULT, state_type, "state")
+        saved.check_run(path, run, metadata)
+        return StageResult(saved.restored(path, state_type, arrays, "state"), from_json(metadata.get("result")))
 
-def _read(path: str | Path, names: list[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    try:
-        return read_archive(path, KIND, names)
-    except ModelError as error:
-        if isinstance(error.__cause__, OSError):
-            raise
-        raise ModelError(f"{error}; remove a damaged checkpoint, and the run goes on from the one before it") from error
+    def metrics(self, run: Json, stage: int) -> dict[str, float] | None:
+        """Return the metrics that a scoring gave, or None where it has not finished."""
+        path = self._result(stage)
+        if not path.exists():
+            return None
+        _, metadata = read_archive(path, RESULT, [])
+        saved.check_run(path, run, metadata)
+        return dict(from_json(metadata.get("result")))
 
+    def remove_before(self, stage: int) -> None:
+        """Remove the checkpoints of stages before this one, whose results are kept."""
+        self._remove([path for number, *_, path in self._checkpoints() if number < stage])
 
-def _prefix(block: int, n_blocks: int) -> str:
-    return "state" if n_blocks == 1 else f"state_{block}"
+    def _result(self, stage: int) -> Path:
+        return self.folder.absolute() / f"stage-{stage:03d}.sdem"
 
+    def _checkpoints(self) -> list[tuple[int, int, int, Path]]:
+        found = ((_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir())
+        return sorted((int(name[1]), int(name[2]), int(name[3]), path) for name, path in found if name)
 
-def _named(state: NamedTuple, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
-    for name, value in state._asdict().items():
-        yield f"{prefix}_{name}", np.asarray(value)
-
-
-def _restored(state_type: Any, arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
-    values = (arrays[f"{prefix}_{name}"] for name in state_type._fields)
-    return state_type(*(float(v) if v.ndim == 0 else v for v in values))
-
-
-def _unfit(path: str | Path, error: Exception) -> ModelError:
-    return ModelError(f"{path}: the parts of this checkpoint do not fit together ({error})")
+    @staticmethod
+    def _remove(paths: list[Path]) -> None:
+        for path in paths:
+            with suppress(OSError):  # the new ones are safe, which is what counts; the next call tries again
+                path.unlink()

@@ -9,15 +9,17 @@ import uuid
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import dask
 from distributed import Client, Future, KilledWorker
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
+from sdem_dist import compat
 from sdem_dist.engine.dask_watch import Watch
 from sdem_dist.engine.events import Event, TaskRetried
+from sdem_dist.engine.executor import Handle
 from sdem_dist.engine.memory import of_this_process
 from sdem_dist.errors import ClusterError, UnreadableError
 from sdem_dist.learners.protocol import Lane
@@ -25,6 +27,7 @@ from sdem_dist.learners.protocol import Lane
 TRANSIENT = (OSError, MemoryError, UnreadableError)
 """What another try may not meet again: storage that hiccups, a worker that is full.  Everything else fails everywhere."""
 TRIES = 3
+Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +57,6 @@ class DaskExecutor:
 
     def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
         self._client = client
-        self._scheduler = cast(Any, client.scheduler)
         self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
         self._count = 0
         self._asked = time.time()
@@ -66,7 +68,7 @@ class DaskExecutor:
         """How many threads the workers had when last looked, at least 1."""
         return max(1, self._watch.n_threads)
 
-    def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+    def everywhere(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
         return self._watch.everywhere(function, *args)
 
@@ -86,21 +88,20 @@ class DaskExecutor:
     @property
     def memory_bytes(self) -> int:
         """The memory of the worker that has the least."""
-        found = self._watch.ask(lambda: self._scheduler.identity(n_workers=-1))
-        workers = found["workers"].values()
-        limits = [worker["memory_limit"] for worker in workers if worker["memory_limit"]]
+        workers = self._watch.ask(partial(compat.described_workers, self._client))
+        limits = [worker["memory_limit"] for worker in workers.values() if worker["memory_limit"]]
         # Workers without a limit share what their machine has.
-        free = [address for address, worker in found["workers"].items() if not worker["memory_limit"]]
+        free = [address for address, worker in workers.items() if not worker["memory_limit"]]
         asked = partial(self._client.run, of_this_process, workers=free, on_error="ignore", asynchronous=True)
         machines = self._watch.ask(asked) if free else {}
         hosts = [address.rpartition(":")[0] for address in free]
         limits += [size // hosts.count(address.rpartition(":")[0]) for address, size in machines.items()]
         return int(min(limits, default=of_this_process()))
 
-    def submit(self, function: Callable[..., Any], *args: Any, affinity: float | None = None) -> Future:
+    def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         """Submit ``function(*args)`` under a key of its own, which says what it works on."""
         self._count += 1
-        where: dict[str, Any] = {}
+        where: dict[str, object] = {}
         if affinity is not None and (slots := self._watch.workers):
             preferred = slots[min(int(affinity * len(slots)), len(slots) - 1)]
             where = {"workers": [preferred], "allow_other_workers": True}
@@ -113,7 +114,7 @@ class DaskExecutor:
             _attempt, function, *args, key=key, pure=False, priority=int(affinity is None), fifo_timeout=0, **where
         )
 
-    def result(self, handle: Future) -> Any:
+    def result(self, handle: Handle[Value]) -> Value:
         """Wait for a future and return its value.
 
         Raises
@@ -123,26 +124,25 @@ class DaskExecutor:
             workers in turn.
         """
         self.wait(handle)
-        return self._gathered(handle)
+        return cast(Value, self._gathered(cast(Future, handle)))
 
-    def wait(self, handle: Future) -> None:
+    def wait(self, handle: Handle[object]) -> None:
         """Wait for a future, leaving its value on its worker; raises as `result` does.
 
         A task that failed with one of `TRANSIENT` is tried again, `TRIES` times in all.
         """
-        error: BaseException | None = None
+        future, error = cast(Future, handle), None
         for left in reversed(range(TRIES)):
-            error = self._watched(handle, partial(self._next_error, handle, error))
-            if error is None and not handle.cancelled():
+            error = self._watched(future, partial(self._next_error, future, error))
+            if error is None and not future.cancelled():
                 return
             if not left or not isinstance(error, TRANSIENT):
-                self._gathered(handle)  # raises, with the traceback of the worker
+                self._gathered(future)  # raises, with the traceback of the worker
             _log.warning("a task failed and is tried again (%s): %s", type(error).__name__, error)
             self._watch.events.append(TaskRetried(TRIES - left, f"{type(error).__name__}: {error}"))
-            # Not client.retry, which stumbles over failed tasks further back whose futures are gone.
-            self._watched(handle, lambda: self._scheduler.retry(keys=[handle.key], client=self._client.id))
+            self._watched(future, partial(compat.retry_task, self._client, future.key))
 
-    def put(self, value: Any) -> Future:
+    def put(self, value: Value) -> Handle[Value]:
         """Submit a value as a task of its own, so that Dask can restore it where a scattered copy would be lost."""
         # Dask warns of values in tasks from 10 MB on; a state is as large as it is.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
@@ -177,7 +177,7 @@ class DaskExecutor:
             await asyncio.sleep(0.01)  # the news of the retry is on its way
         return error
 
-    def _watched(self, handle: Future, start: Callable[[], Awaitable[Any]]) -> Any:
+    def _watched(self, handle: Future, start: Callable[[], Awaitable[Value]]) -> Value:
         try:
             return self._watch.alive(start)
         except KilledWorker as error:
@@ -193,7 +193,7 @@ class DaskExecutor:
             ) from error
 
 
-def _attempt(function: Callable[..., Any], *args: Any) -> Any:
+def _attempt(function: Callable[..., Value], *args: object) -> Value:
     try:
         return function(*args)
     except TRANSIENT as error:
@@ -206,11 +206,11 @@ def _same_attempt(error: BaseException, known: BaseException | None) -> bool:
     return error is known or getattr(error, "attempt", error) == getattr(known, "attempt", known)
 
 
-def _identity(value: Any) -> Any:
+def _identity(value: Value) -> Value:
     return value
 
 
-def _place(args: tuple[Any, ...]) -> str:
+def _place(args: tuple[object, ...]) -> str:
     """Return what the lanes among a task's arguments are, for people who read keys; empty if there are none."""
     lanes = [lane for a in args if isinstance(a, list | tuple) for lane in a if isinstance(lane, Lane)]
     if not lanes:

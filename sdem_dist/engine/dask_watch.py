@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import TypeVar
 
 import dask
 from distributed import Client
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
+from sdem_dist import compat
 from sdem_dist.engine.events import Event, WorkerJoined, WorkerLost
 from sdem_dist.errors import ClusterError
 
@@ -25,6 +26,7 @@ SILENCE = 300.0
 EVERYWHERE = 120.0
 """Seconds for what every worker is asked at once; a run can do without an answer, so a worker that hangs is not waited for."""
 
+Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
 
@@ -59,10 +61,9 @@ class Watch:
 
     def __init__(self, client: Client, run: str, wait_for_workers: float | None, silence: float | None) -> None:
         self._client, self._run = client, run
-        self._scheduler = cast(Any, client.scheduler)
         self._wait_for_workers = _seconds("wait-for-workers", wait_for_workers, WAIT_FOR_WORKERS)
         self.silence = _seconds("silence", silence, SILENCE)
-        self.address = self._scheduler.address
+        self.address = compat.scheduler_address(client)
         self.workers: list[str] = []
         self.n_threads = 0
         self.events: list[Event] = []
@@ -73,19 +74,21 @@ class Watch:
             _log.warning("no worker at %s yet; waiting up to %g s for one", self.address, self._wait_for_workers)
             client.sync(self._first_worker)
 
-    def alive(self, start: Callable[[], Awaitable[Any]]) -> Any:
+    def alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
         """Wait for ``start()`` for as long as the scheduler answers and has workers."""
-        return self._client.sync(self._while_alive, start)
+        found: Value = self._client.sync(self._while_alive, start)
+        return found
 
-    def ask(self, question: Callable[[], Awaitable[Any]]) -> Any:
+    def ask(self, question: Callable[[], Awaitable[Value]]) -> Value:
         """Wait for what the scheduler answers."""
-        return self._client.sync(self._answer, question)
+        found: Value = self._client.sync(self._answer, question)
+        return found
 
-    def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+    def everywhere(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
         self._client.sync(self._look)  # a worker lost since need not be called
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values()
-        found: list[Any] = []
+        found: list[Value] = []
         for chosen in (list(first), [worker for worker in self.workers if worker not in first]):
             while workers := [worker for worker in chosen if worker in self.workers]:
                 # A worker lost meanwhile compiles when it is back; what else fails here fails in a task, which says more.
@@ -98,7 +101,7 @@ class Watch:
                     return []
         return found
 
-    async def _while_alive(self, start: Callable[[], Awaitable[Any]]) -> Any:
+    async def _while_alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
         work = asyncio.ensure_future(start())
         try:
             while not work.done():
@@ -109,7 +112,9 @@ class Watch:
         finally:
             work.cancel()
 
-    async def _answers(self, run: Callable[[], Awaitable[Any]], workers: list[str]) -> Any:
+    async def _answers(
+        self, run: Callable[[], Awaitable[Mapping[str, Value]]], workers: list[str]
+    ) -> Mapping[str, Value] | None:
         """Return what workers answer; None if one does not in time, or is lost: Dask would go on calling it for 30 s."""
         answers, deadline = asyncio.ensure_future(run()), time.monotonic() + EVERYWHERE
         try:
@@ -126,20 +131,20 @@ class Watch:
 
     async def _look(self) -> None:
         """Ask the scheduler for its workers, which also shows that it is alive."""
-        present = await self._answer(self._scheduler.ncores)
+        present = await self._answer(partial(compat.threads_of_workers, self._client))
         self._looked = time.monotonic()
         lost = [worker for worker in self.workers if worker not in present]
         self.events += [WorkerLost(worker) for worker in lost]
         self.events += [WorkerJoined(worker) for worker in present if worker not in self.workers]
         self.workers = _slots(self.workers, present)
         self.n_threads = sum(present.values())
-        running = await self._answer(self._scheduler.ncores_running)
+        running = await self._answer(partial(compat.running_workers, self._client))
         before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
         if running:
             self._peopled = self._looked
             if before or self._disturbed:
                 with suppress(ValueError):  # a scheduler that takes no functions
-                    await self._answer(partial(self._client.run_on_scheduler, _let_others_run, self._run))
+                    await self._answer(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
         elif self._looked - self._peopled >= self._wait_for_workers:
             what = (
                 f"has had all of its {len(present)} workers paused, which Dask does to workers short of memory, for "
@@ -151,7 +156,7 @@ class Watch:
                 f"the scheduler at {self.address} {what}. (DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
             )
 
-    async def _answer(self, question: Callable[[], Awaitable[Any]]) -> Any:
+    async def _answer(self, question: Callable[[], Awaitable[Value]]) -> Value:
         try:
             return await asyncio.wait_for(question(), self.silence)
         except (CommClosedError, ConnectionError) as error:
@@ -165,17 +170,6 @@ class Watch:
                 f"the scheduler at {self.address} has not answered for {self.silence:g} s: it hangs, or the network "
                 "does. (DASK_SDEM_DIST__SILENCE sets this time.)"
             ) from error
-
-
-def _let_others_run(run: str, dask_scheduler: Any) -> None:
-    """Free a run's tasks that wait for a worker which is lost or paused, though any other may run them.
-
-    Dask does not, where no worker at all was running when they became ready.
-    """
-    waiting = [ts for ts in dask_scheduler.unrunnable if run in str(ts.key) and ts.loose_restrictions]
-    for ts in waiting:
-        ts.worker_restrictions = None
-    dask_scheduler.transitions({ts.key: "processing" for ts in waiting}, f"let-others-run-{time.time()}")
 
 
 def _seconds(name: str, given: float | None, default: float) -> float:

@@ -1,4 +1,4 @@
-"""What happens during a run, as frozen values that callbacks receive."""
+"""What happens during a fit, as frozen values that callbacks receive."""
 
 from __future__ import annotations
 
@@ -9,8 +9,23 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """Training begins, or goes on from a checkpoint."""
+    """A fit begins, or goes on from what its checkpoint folder holds; its stages follow."""
 
+    n_workers: int
+    """Tasks that can run at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageStarted:
+    """A stage begins, or goes on from a checkpoint."""
+
+    stage: str
+    number: int
+    """Its place among the stages of the fit, from 0; those that an earlier run finished are counted, and not told again."""
+    monitored: bool
+    """Whether its history is that of the fit."""
+    shown: tuple[str, ...]
+    """Names of the metrics that people want to see while it runs."""
     n_epochs: int
     n_rounds: int
     n_lanes: int
@@ -33,8 +48,10 @@ class ShardsLeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Every process has compiled the learner's kernels, or loaded what another of its machine had compiled."""
+    """Every process has compiled a learner's kernels, or loaded what another of its machine had compiled."""
 
+    stage: str
+    """The first stage of the fit that needs them."""
     seconds: float
 
 
@@ -42,6 +59,7 @@ class Compiled:
 class LanesEnded:
     """A task of lanes was done; told when its round has ended."""
 
+    stage: str
     epoch: int
     round: int
     lane: int
@@ -87,6 +105,7 @@ class TaskRetried:
 class RoundEnded:
     """The lanes of a round have been merged."""
 
+    stage: str
     epoch: int
     round: int
     seconds: float
@@ -101,6 +120,7 @@ class RoundEnded:
 class EpochEnded:
     """An epoch is over."""
 
+    stage: str
     epoch: int
     seconds: float
     """Wall time of the epoch's rounds, without evaluation."""
@@ -108,31 +128,53 @@ class EpochEnded:
     transfer: float
     """Seconds that workers spent on fetching results from each other, added up, since the epoch before ended."""
     metrics: Mapping[str, float]
-    """What was evaluated after it, see `sdem_dist.engine.trainer.train`; empty where nothing was."""
+    """What was evaluated after it, see `sdem_dist.engine.monitoring`; empty where nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointWritten:
     """A checkpoint has been published."""
 
+    stage: str
     epoch: int
     round: int
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnded:
-    """Training is over."""
+class StageEnded:
+    """A stage is over."""
 
+    stage: str
+    number: int
     n_epochs: int
     reason: str
     """``"epochs"`` or ``"patience"``."""
     kept: int
-    """The epoch, from 1, after which the model was what is returned: the last, or with patience the best."""
+    """The epoch, from 1, whose state is the result: the last, or with patience the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The training documents have been scored at a state, see `sdem_dist.engine.stages.Scoring`."""
+
+    stage: str
+    number: int
+    seconds: float
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """A fit is over."""
+
+    n_stages: int
+    """With those that an earlier run finished."""
 
 
 Event = (
     RunStarted
+    | StageStarted
     | Compiled
     | ShardsLeftOut
     | WorkerJoined
@@ -142,6 +184,8 @@ Event = (
     | RoundEnded
     | EpochEnded
     | CheckpointWritten
+    | StageEnded
+    | Scored
     | RunEnded
 )
 Callback = Callable[[Event], None]

@@ -6,10 +6,20 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol, TypeVar, cast
 
 from sdem_dist.engine.events import Event
 from sdem_dist.engine.memory import of_this_process
+
+Value = TypeVar("Value")
+Result = TypeVar("Result", covariant=True)
+
+
+class Handle(Protocol[Result]):
+    """A result to come, of an executor's own kind. Only its executor knows what to do with it."""
+
+    def done(self) -> bool:
+        """Whether its task has ended."""
 
 
 class Executor(Protocol):
@@ -31,7 +41,7 @@ class Executor(Protocol):
     def memory_bytes(self) -> int:
         """How much memory the process with the least may use; nothing that changes a bit may depend on it."""
 
-    def submit(self, function: Callable[..., Any], *args: Any, affinity: float | None = None) -> Any:
+    def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         """Return a handle to ``function(*args)``.
 
         Parameters
@@ -45,16 +55,16 @@ class Executor(Protocol):
             worker, where an earlier one ran; only a hint.
         """
 
-    def result(self, handle: Any) -> Any:
+    def result(self, handle: Handle[Value]) -> Value:
         """Wait for a handle and return its value, or raise what its task raised."""
 
-    def wait(self, handle: Any) -> None:
+    def wait(self, handle: Handle[object]) -> None:
         """Wait until a handle's task is done, leaving its value where it is, or raise what it raised."""
 
-    def put(self, value: Any) -> Any:
+    def put(self, value: Value) -> Handle[Value]:
         """Return a handle to a value of the driver."""
 
-    def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+    def everywhere(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Run ``function(*args)`` in every process: in one of each machine first, whose files the others then find.
 
         Returns what each returned, without those that failed or were lost; empty if one does not answer.
@@ -87,34 +97,34 @@ class InProcess:
         self.memory_bytes = of_this_process() if memory_bytes is None else memory_bytes
         self._pool = ThreadPoolExecutor(self.n_workers) if self.n_workers > 1 else None
 
-    def submit(self, function: Callable[..., Any], *args: Any, affinity: float | None = None) -> Future[Any]:
+    def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Future[Value]:
         """Queue ``function(*args)``; with one thread, run it at once."""
         if self._pool is not None:
             # The queue is first in, first out and a task's arguments were queued before it, so that they are running
             # or done when it starts: waiting for them inside a task cannot block the pool.
             return self._pool.submit(_call, function, args)
-        future: Future[Any] = Future()
+        future: Future[Value] = Future()
         try:
             future.set_result(_call(function, args))
         except Exception as error:  # noqa: BLE001  kept for `result`, as a pool keeps it
             future.set_exception(error)
         return future
 
-    def result(self, handle: Future[Any]) -> Any:
+    def result(self, handle: Handle[Value]) -> Value:
         """Wait for a handle and return its value."""
-        return handle.result()
+        return cast("Future[Value]", handle).result()
 
-    def wait(self, handle: Future[Any]) -> None:
+    def wait(self, handle: Handle[object]) -> None:
         """Wait for a handle."""
-        handle.result()
+        self.result(handle)
 
-    def put(self, value: Any) -> Future[Any]:
+    def put(self, value: Value) -> Future[Value]:
         """Return a handle to a value."""
-        future: Future[Any] = Future()
+        future: Future[Value] = Future()
         future.set_result(value)
         return future
 
-    def everywhere(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+    def everywhere(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Run ``function(*args)``."""
         return [function(*args)]
 
@@ -140,5 +150,5 @@ class InProcess:
         self.close()
 
 
-def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _call(function: Callable[..., Value], args: tuple[object, ...]) -> Value:
     return function(*(a.result() if isinstance(a, Future) else a for a in args))

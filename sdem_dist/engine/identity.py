@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from reprlib import repr as brief
-from typing import Any
+from typing import cast
 
+from sdem_dist.records import plain
 from sdem_dist.storage.numbers import to_json
 
+Json = Mapping[str, object]
+"""JSON values by name."""
 
-def identity(**parts: Any) -> dict[str, Any]:
+
+def identity(**parts: object) -> Json:
     """Return whatever decides the bits of a run as JSON."""
-    described: dict[str, Any] = to_json(json.loads(json.dumps(parts, default=str)))
-    return described
+    return cast(Json, to_json(json.loads(json.dumps(parts, default=_described))))
 
 
-def differences(now: Any, then: Any, most: int = 3) -> str:
+def differences(now: object, then: object, most: int = 3) -> str:
     """Return in words where two identities differ, the first few; empty if nothing is known of one."""
     if not isinstance(now, dict) or not isinstance(then, dict):
         return ""
@@ -29,7 +32,12 @@ def differences(now: Any, then: Any, most: int = 3) -> str:
     return "; ".join(found[:most] + ["..."] * (len(found) > most))
 
 
-def _leaves(tree: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def _described(value: object) -> object:
+    described = plain(value)
+    return str(value) if described is value else described
+
+
+def _leaves(tree: Json, path: str = "") -> Iterator[tuple[str, object]]:
     for name, value in tree.items():
         if isinstance(value, dict):
             yield from _leaves(value, f"{path}{name}.")

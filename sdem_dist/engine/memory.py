@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.errors import ModelError
 
@@ -48,9 +49,9 @@ def _text(path: Path) -> str:
         return ""
 
 
-def state_bytes(state: Any) -> int:
+def state_bytes(state: object) -> int:
     """Return the bytes of a state's arrays."""
-    return sum(np.asarray(field).nbytes for field in state)
+    return sum(np.asarray(field).nbytes for field in cast("Iterable[ArrayLike]", state))
 
 
 def default_blocks(state: int) -> int:
@@ -66,9 +67,9 @@ def needed_bytes(state: int, n_blocks: int) -> int:
     return int(state * (2 + 1 / n_blocks))
 
 
-def cache_bytes(state: int, n_blocks: int, memory: int) -> int:
-    """Return how many bytes of documents a process may keep beside a state: at least 32 MiB."""
-    return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed_bytes(state, n_blocks))
+def cache_bytes(needed: int, memory: int) -> int:
+    """Return how many bytes of documents a process may keep beside what states need: at least 32 MiB."""
+    return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed)
 
 
 def check_state(state: int, n_blocks: int, memory: int) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Generic, NamedTuple
 
 from sdem_dist.engine import tasks
-from sdem_dist.engine.executor import Executor
+from sdem_dist.engine.anchors import Blocks
+from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.tree import LEAVES
-from sdem_dist.learners.protocol import Learner, WideLearner
+from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
 
 LONGEST = 10.0
 """Seconds that a task of bundled lanes should take at most."""
@@ -67,8 +68,14 @@ class Bundling:
 
 
 def submit_round(
-    source: tasks.Source, plan: Plan, executor: Executor, blocks: list[Any], epoch: int, round_: int, bundle: int
-) -> list[Any]:
+    feed: tasks.Feed[State, Statistics, Prepared],
+    plan: Plan,
+    executor: Executor,
+    blocks: Blocks[State],
+    epoch: int,
+    round_: int,
+    bundle: int,
+) -> Blocks[State]:
     """Submit the tasks of one round and return the handles of the state's blocks after it.
 
     ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, sums are merged by 4 while more than 4
@@ -81,11 +88,11 @@ def submit_round(
     whole = bundle >= LEAVES
     parts = [
         executor.submit(
-            tasks.map_lanes, source, lanes[i : i + bundle], whole, *blocks, affinity=lanes[i].lane / plan.n_lanes
+            tasks.map_lanes, feed, lanes[i : i + bundle], whole, *blocks, affinity=lanes[i].lane / plan.n_lanes
         )
         for i in range(0, len(lanes), bundle)
     ]
-    learner, n = source.learner, plan.n_blocks
+    learner, n = feed.learner, plan.n_blocks
     if n == 1:
         return [_submit_update(learner, executor, blocks[0], parts, bundle, None)]
     return [
@@ -115,8 +122,13 @@ def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
 
 
 def _submit_update(
-    learner: Learner, executor: Executor, state: Any, parts: list[Any], bundle: int, affinity: float | None
-) -> Any:
+    learner: Learner[State, Statistics, Prepared],
+    executor: Executor,
+    state: Handle[tasks.Timed[State]],
+    parts: list[Handle[tasks.Timed[list[Statistics]]]],
+    bundle: int,
+    affinity: float | None,
+) -> Handle[tasks.Timed[State]]:
     at_once = LEAVES if bundle < LEAVES else 1
     for fan_in, together in levels(len(parts), bundle):
         groups = [parts[i : i + fan_in] for i in range(0, len(parts), fan_in)]
@@ -132,12 +144,12 @@ class Ended(NamedTuple):
     work: tuple[tasks.Work, ...]
 
 
-class Flight:
+class Flight(Generic[State, Statistics, Prepared]):
     """Rounds submitted and not yet known to have ended, each on the state of the one before.
 
     Parameters
     ----------
-    source : tasks.Source
+    feed : Feed
     plan : Plan
     executor : Executor
     blocks : list of handles
@@ -147,20 +159,25 @@ class Flight:
     """
 
     def __init__(
-        self, source: tasks.Source, plan: Plan, executor: Executor, blocks: list[Any], most_tasks: int
+        self,
+        feed: tasks.Feed[State, Statistics, Prepared],
+        plan: Plan,
+        executor: Executor,
+        blocks: Blocks[State],
+        most_tasks: int,
     ) -> None:
-        self._source, self._plan, self._executor, self._most_tasks = source, plan, executor, most_tasks
+        self._feed, self._plan, self._executor, self._most_tasks = feed, plan, executor, most_tasks
         self._n_before = executor.n_remembered
         self._bundling = Bundling(plan, executor)
         # The state before the first round under way is kept: what a lost worker held is recomputed from it.
         self._states = deque([blocks])
-        self._rounds: deque[tuple[int, int, Any]] = deque()
+        self._rounds: deque[tuple[int, int, list[Handle[tuple[tasks.Work, ...]]]]] = deque()
 
     def __len__(self) -> int:
         return len(self._rounds)
 
     @property
-    def blocks(self) -> list[Any]:
+    def blocks(self) -> Blocks[State]:
         """Handles of the state after the last round submitted."""
         return self._states[-1]
 
@@ -172,7 +189,7 @@ class Flight:
     def submit(self, epoch: int, round_: int) -> None:
         """Submit one more round."""
         size = self._bundling.size
-        blocks = submit_round(self._source, self._plan, self._executor, self.blocks, epoch, round_, size)
+        blocks = submit_round(self._feed, self._plan, self._executor, self.blocks, epoch, round_, size)
         same = blocks is self.blocks  # a round without documents
         self._states.append(blocks)
         # Submitted before the tasks of later rounds, they come before them; each where its block is.
@@ -189,30 +206,30 @@ class Flight:
             self._bundling.measured(ended.work)
         return ended
 
-    def replace(self, blocks: list[Any]) -> None:
+    def replace(self, blocks: Blocks[State]) -> None:
         """Go on from other handles of the last state; nothing is under way."""
         self._states = deque([blocks])
         self._n_before = self._executor.n_remembered
 
-    def value(self) -> Any:
+    def value(self) -> State:
         """Return the state after the last round submitted, in one piece."""
         return self._whole(list(self.blocks))
 
-    def take(self) -> Any:
+    def take(self) -> State:
         """Return the same for the last time: each block is let go when it has come."""
         blocks = self.blocks
         self._states = deque()
         return self._whole(blocks)
 
-    def block(self, number: int) -> Any:
+    def block(self, number: int) -> State:
         """Return one block of that state."""
         return self._executor.result(self.blocks[number]).value
 
-    def _whole(self, blocks: list[Any]) -> Any:
-        n = len(blocks)
+    def _whole(self, blocks: Blocks[State]) -> State:
+        left = dict(enumerate(blocks))
+        blocks.clear()  # each goes when it has come
 
-        def get(number: int) -> Any:
-            handle, blocks[number] = blocks[number], None
-            return self._executor.result(handle).value
+        def get(number: int) -> State:
+            return self._executor.result(left.pop(number)).value
 
-        return get(0) if n == 1 else cast(WideLearner, self._source.learner).whole(n, get)
+        return get(0) if len(left) == 1 else tasks.wide(self._feed.learner).whole(len(left), get)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from sdem_dist.engine import tasks
+from sdem_dist.engine.anchors import Blocks
 from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import Plan, cut
+from sdem_dist.learners.protocol import Prepared, State, Statistics
 
 DOCUMENTS = 16_384
 """Documents that one task scores, about."""
@@ -37,7 +38,7 @@ def groups_of_plan(plan: Plan) -> list[Group]:
 
 
 def evaluate(
-    source: tasks.Source, groups: Sequence[Group], executor: Executor, blocks: Sequence[Any]
+    feed: tasks.Feed[State, Statistics, Prepared], groups: Sequence[Group], executor: Executor, blocks: Blocks[State]
 ) -> dict[str, float]:
     """Return the metrics of a state over documents, see the learner's `metrics`.
 
@@ -48,7 +49,7 @@ def evaluate(
     blocks : sequence of handles
         The state, block by block.
     """
-    parts = [executor.submit(tasks.evaluate, source, ranges, *blocks, affinity=affinity) for affinity, ranges in groups]
+    parts = [executor.submit(tasks.evaluate, feed, ranges, *blocks, affinity=affinity) for affinity, ranges in groups]
     while len(parts) > TOGETHER:
         parts = [executor.submit(tasks.add, *parts[i : i + TOGETHER]) for i in range(0, len(parts), TOGETHER)]
-    return source.learner.metrics(tasks.add(*(executor.result(part) for part in parts)))
+    return feed.learner.metrics(tasks.add(*(executor.result(part) for part in parts)))

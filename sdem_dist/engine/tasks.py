@@ -7,23 +7,46 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, cast
+from dataclasses import fields, is_dataclass
+from typing import Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
-from sdem_dist.byte_cache import prepared_cache, set_budget
+from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.blame import blamed
-from sdem_dist.engine.checkpoint import Saved
+from sdem_dist.engine.claims import Claim, claims
+from sdem_dist.engine.saved import Saved
 from sdem_dist.engine.tree import LEAVES, reduce
-from sdem_dist.learners.protocol import Lane, Learner, WideLearner
+from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics, WideLearner
 
-# Never shut down by tasks: joining a thread from wherever an unfinished generator happens to be closed can deadlock.
-_readers = ThreadPoolExecutor(thread_name_prefix="sdem-read-ahead")
+Value = TypeVar("Value")
+Arguments = ParamSpec("Arguments")
+
+
+class _Readers:
+    """The threads of this process that read ahead.
+
+    Never shut down by tasks: joining a thread from wherever an unfinished generator happens to be closed can deadlock.
+    """
+
+    def __init__(self) -> None:
+        self.start()
+        os.register_at_fork(after_in_child=self.start)  # a forked child has none of its parent's threads
+
+    def start(self) -> None:
+        self.pool = ThreadPoolExecutor(thread_name_prefix="sdem-read-ahead")
+
+
+_readers = _Readers()
 
 
 class CorpusLike(Protocol):
     """What tasks need of a corpus: `sdem_dist.corpus.Corpus` on disk or `MemoryCorpus` in this process."""
+
+    @property
+    def n_documents(self) -> int:
+        """How many documents there are."""
 
     @property
     def cache_key(self) -> str:
@@ -55,10 +78,10 @@ class Work(NamedTuple):
     """Seconds of combining statistics and updating the state."""
 
 
-class Timed(NamedTuple):
+class Timed(NamedTuple, Generic[Value]):
     """A result and the work behind it, back to the state before."""
 
-    value: Any
+    value: Value
     work: tuple[Work, ...] = ()
 
 
@@ -68,9 +91,15 @@ class _Watch:
     def __init__(self) -> None:
         self.seconds = {"read": 0.0, "prepare": 0.0, "map": 0.0, "merge": 0.0}
 
-    def __call__(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    def __call__(
+        self,
+        name: str,
+        function: Callable[Arguments, Value],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Value:
         started = time.perf_counter()
-        result = function(*args)
+        result = function(*args, **kwargs)
         self.seconds[name] += time.perf_counter() - started
         return result
 
@@ -80,121 +109,141 @@ class _Watch:
         return Work(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **self.seconds)
 
 
-class Source(NamedTuple):
-    """Where tasks find documents, and how much of them a process may keep."""
+class Feed(NamedTuple, Generic[State, Statistics, Prepared]):
+    """Where tasks find documents, prepared for a learner, and what the run leaves of a process to keep them."""
 
-    learner: Learner
+    learner: Learner[State, Statistics, Prepared]
     corpus: CorpusLike
-    cache_bytes: int
+    claim: Claim
 
     def key(self, start: int, stop: int) -> tuple[str, str, int, int]:
         """Name prepared documents in the cache of a process."""
         return self.corpus.cache_key, self.learner.cache_key, start, stop
 
-    def state(self, blocks: Sequence[Timed]) -> Any:
+    def state(self, blocks: Sequence[Timed[State]]) -> State:
         """Return a state for the learner's `map` and `evaluate` from its blocks."""
-        return (
-            blocks[0].value if len(blocks) == 1 else cast(WideLearner, self.learner).joined([b.value for b in blocks])
-        )
+        return blocks[0].value if len(blocks) == 1 else wide(self.learner).joined([b.value for b in blocks])
 
-    def prepared(self, spans: Sequence[tuple[int, int]], watch: _Watch) -> Iterator[Any]:
+    def prepared(self, spans: Sequence[tuple[int, int]], watch: _Watch) -> Iterator[Prepared]:
         """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
-        set_budget(self.cache_bytes)
+        claims.hold(self.claim)
 
-        def load(start: int, stop: int) -> Any:
-            def make() -> Any:
+        def load(start: int, stop: int) -> Prepared:
+            def make() -> Prepared:
                 return watch("prepare", self.learner.prepare, watch("read", self.corpus.read, start, stop))
 
             return prepared_cache.get(self.key(start, stop), make)
 
-        coming: Future[Any] | None = None
+        coming: Future[Prepared] | None = None
         for i, span in enumerate(spans):
             documents = load(*span) if coming is None else coming.result()
             following = spans[i + 1 : i + 2]
             absent = bool(following) and self.key(*following[0]) not in prepared_cache
-            coming = _readers.submit(load, *following[0]) if absent else None
+            coming = _readers.pool.submit(load, *following[0]) if absent else None
             yield documents
 
 
-_compiled: set[type] = set()
+def wide(learner: Learner[State, Statistics, Prepared]) -> WideLearner[State, Statistics, Prepared]:
+    """Return a learner as what a plan of several blocks needs."""
+    return cast(WideLearner[State, Statistics, Prepared], learner)
 
 
-def compile_kernels(source: Source, n_blocks: int) -> None:
+_compiled: set[object] = set()
+
+
+def kernels_of(value: object) -> object:
+    """Return what decides which kernels a learner runs: its type, and those of what it is composed of."""
+    if not is_dataclass(value):
+        return type(value)
+    return (type(value), *(kernels_of(getattr(value, field.name)) for field in fields(value)))
+
+
+def compile_kernels(feed: Feed[State, Statistics, Prepared], n_blocks: int) -> None:
     """Run a learner of this kind on one document, once in a process, so that it is compiled before anything is timed."""
-    if type(source.learner) in _compiled:
+    if (kind := kernels_of(feed.learner)) in _compiled:
         return
-    learner, corpus, lane = source.learner, source.corpus, Lane(0, 0, 0, 0, 1, 1)
+    learner, corpus, lane = feed.learner, feed.corpus, Lane(0, 0, 0, 0, 1, 1)
     blocks = [initial_block(learner, b, n_blocks) for b in range(n_blocks)]
-    state = source.state(blocks)
+    state = feed.state(blocks)
     with blamed(learner, corpus, state, lane):
         documents = learner.prepare(corpus.read(0, 1))
         part = Timed([learner.map(state, documents, lane)] * 2)
         update(learner, LEAVES, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
         learner.evaluate(state, [documents])
-    _compiled.add(type(learner))
+    _compiled.add(kind)
 
 
-def initial_block(learner: Learner, block: int, n_blocks: int) -> Timed:
+def initial_block(learner: Learner[State, Statistics, Prepared], block: int, n_blocks: int) -> Timed[State]:
     """Return a block of the state before the first document, made where it is needed."""
-    return Timed(learner.init() if n_blocks == 1 else cast(WideLearner, learner).initial_block(block, n_blocks))
+    return Timed(learner.init() if n_blocks == 1 else wide(learner).initial_block(block, n_blocks))
 
 
-def saved_block(saved: Saved, block: int) -> Timed:
+def saved_block(saved: Saved[State], block: int) -> Timed[State]:
     """Return a block of a state from a checkpoint."""
     return Timed(saved.block(block))
 
 
-def seen(saved: Saved) -> bool:
+def seen(saved: Saved[State]) -> bool:
     """Whether this process sees a checkpoint."""
     return saved.seen
 
 
-def map_lanes(source: Source, lanes: Sequence[Lane], whole: bool, *blocks: Timed) -> Timed:
+def map_lanes(
+    feed: Feed[State, Statistics, Prepared], lanes: Sequence[Lane], whole: bool, *blocks: Timed[State]
+) -> Timed[list[Statistics]]:
     """Return the statistics of a bundle of lanes: a list of their one sum if `whole`, or of each, see `sdem_dist.engine.tree`."""
-    watch, state = _Watch(), source.state(blocks)
-    documents = source.prepared([(lane.start, lane.stop) for lane in lanes], watch)
+    watch, state = _Watch(), feed.state(blocks)
+    documents = feed.prepared([(lane.start, lane.stop) for lane in lanes], watch)
 
-    def leaf(lane: Lane) -> Any:
-        with blamed(source.learner, source.corpus, state, lane):
-            return watch("map", source.learner.map, state, next(documents), lane)
+    def leaf(lane: Lane) -> Statistics:
+        with blamed(feed.learner, feed.corpus, state, lane):
+            return watch("map", feed.learner.map, state, next(documents), lane)
 
-    def combine(parts: Sequence[Any]) -> Any:
-        return watch("merge", source.learner.combine, parts)
+    def combine(parts: Sequence[Statistics]) -> Statistics:
+        return watch("merge", feed.learner.combine, parts)
 
     parts = [reduce(lanes, leaf, combine, LEAVES)] if whole else [leaf(lane) for lane in lanes]
     return Timed(parts, (watch.work(lanes),))
 
 
-def block_of(learner: Learner, part: Timed, block: int, n_blocks: int) -> Timed:
+def block_of(
+    learner: Learner[State, Statistics, Prepared], part: Timed[list[Statistics]], block: int, n_blocks: int
+) -> Timed[list[Statistics]]:
     """Return what one block needs of statistics, so that only this travels; the work is told with the first block."""
     return Timed(
-        [cast(WideLearner, learner).block_of_statistics(s, block, n_blocks) for s in part.value],
+        [wide(learner).block_of_statistics(s, block, n_blocks) for s in part.value],
         () if block else part.work,
     )
 
 
-def combine(learner: Learner, at_once: int, *parts: Timed) -> Timed:
+def combine(
+    learner: Learner[State, Statistics, Prepared], at_once: int, *parts: Timed[list[Statistics]]
+) -> Timed[list[Statistics]]:
     """Return the one sum of neighbouring parts, whose values are lanes' statistics or sums: see `reduce` for `at_once`."""
     watch = _Watch()
     combined = watch("merge", _sum, learner, at_once, parts)
     return Timed([combined], (*_works(parts), watch.work()))
 
 
-def update(learner: Learner, at_once: int, state: Timed, *parts: Timed) -> Timed:
+def update(
+    learner: Learner[State, Statistics, Prepared], at_once: int, state: Timed[State], *parts: Timed[list[Statistics]]
+) -> Timed[State]:
     """Return the next state from all statistics of a round, see `combine`."""
     watch = _Watch()
     new = watch("merge", lambda: learner.update(state.value, _sum(learner, at_once, parts)))
     return Timed(new, (*_works(parts), watch.work()))
 
 
-def work_behind(block: Timed) -> tuple[Work, ...]:
+def work_behind(block: Timed[State]) -> tuple[Work, ...]:
     """Return the work of the round behind a block of a state, without moving it to the driver."""
     return block.work
 
 
-def evaluate(source: Source, ranges: Sequence[tuple[int, int]], *blocks: Timed) -> np.ndarray:
+def evaluate(
+    feed: Feed[State, Statistics, Prepared], ranges: Sequence[tuple[int, int]], *blocks: Timed[State]
+) -> np.ndarray:
     """Return evaluation sums over ranges of documents."""
-    return source.learner.evaluate(source.state(blocks), source.prepared(ranges, _Watch()))
+    return feed.learner.evaluate(feed.state(blocks), feed.prepared(ranges, _Watch()))
 
 
 def add(*parts: np.ndarray) -> np.ndarray:
@@ -202,9 +251,11 @@ def add(*parts: np.ndarray) -> np.ndarray:
     return np.asarray(np.sum(np.stack(parts), axis=0))
 
 
-def _sum(learner: Learner, at_once: int, parts: Sequence[Timed]) -> Any:
+def _sum(
+    learner: Learner[State, Statistics, Prepared], at_once: int, parts: Sequence[Timed[list[Statistics]]]
+) -> Statistics:
     return reduce([item for part in parts for item in part.value], lambda item: item, learner.combine, at_once)
 
 
-def _works(parts: Sequence[Timed]) -> list[Work]:
+def _works(parts: Sequence[Timed[Value]]) -> list[Work]:
     return [work for part in parts for work in part.work]

@@ -7,14 +7,16 @@ map or merge any aligned power of two of them: how lanes are bundled, and how ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 LEAVES = 16
+Item = TypeVar("Item")
+Part = TypeVar("Part")
 
 
 def reduce(
-    items: Sequence[Any], get: Callable[[Any], Any], combine: Callable[[Sequence[Any]], Any], at_once: int = 1
-) -> Any:
+    items: Sequence[Item], get: Callable[[Item], Part], combine: Callable[[Sequence[Part]], Part], at_once: int = 1
+) -> Part:
     """Return the sum of neighbours, depth first: no more than a few parts are alive at once.
 
     Parameters
@@ -30,7 +32,7 @@ def reduce(
     """
     # Left to right like a binary counter.  A function that calls itself would be part of a cycle, and what it refers to,
     # whole states, be kept until the garbage collector comes by.
-    trees: list[tuple[int, Any]] = []
+    trees: list[tuple[int, Part]] = []
     for start in range(0, len(items), at_once):
         neighbours = [get(item) for item in items[start : start + at_once]]
         size, part = 1, combine(neighbours) if len(neighbours) > 1 else neighbours[0]

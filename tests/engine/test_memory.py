@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from reference.random_documents import random_counts
+from sdem_dist.engine.trainer import Monitoring, train
 
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import memory
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.memory import cache_bytes, check_state, of_this_process, state_bytes
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.trainer import Monitoring, train
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.sdem import Sdem
 

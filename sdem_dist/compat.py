@@ -1,0 +1,106 @@
+"""Private parts of other packages, each with what is relied on; nothing else in this package uses any.
+
+Tests name each (tests/test_compat.py), so that a new version that changes one fails there first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import numpy as np
+    from distributed import Client
+
+
+async def threads_of_workers(client: Client) -> dict[str, int]:
+    """Return the threads of each worker by address: distributed, the scheduler's call ``ncores``."""
+    return dict(await cast(Any, client.scheduler).ncores())
+
+
+async def running_workers(client: Client) -> list[str]:
+    """Return the addresses of workers that are not paused: distributed, the scheduler's call ``ncores_running``."""
+    return list(await cast(Any, client.scheduler).ncores_running())
+
+
+async def described_workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
+    """Return what is known of all workers by address: distributed, the scheduler's call ``identity(n_workers=-1)``."""
+    workers: Mapping[str, Mapping[str, Any]] = (await cast(Any, client.scheduler).identity(n_workers=-1))["workers"]
+    return workers
+
+
+async def retry_task(client: Client, key: object) -> None:
+    """Have a failed task run again: distributed, the scheduler's call ``retry(keys, client)``.
+
+    Not ``client.retry``, which stumbles over failed tasks further back whose futures are gone.
+    """
+    await cast(Any, client.scheduler).retry(keys=[key], client=client.id)
+
+
+def scheduler_address(client: Client) -> str:
+    """Return where a client's scheduler is: distributed, the attribute ``client.scheduler.address``."""
+    return str(cast(Any, client.scheduler).address)
+
+
+def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
+    """Free tasks that wait for a worker which is lost or paused, though any other may run them.
+
+    Dask does not, where no worker at all was running when they became ready.  Distributed, within the scheduler:
+    ``unrunnable``, a task's ``loose_restrictions`` and ``worker_restrictions``, and ``transitions(recommendations, id)``.
+    """
+    waiting = [ts for ts in dask_scheduler.unrunnable if part_of_key in str(ts.key) and ts.loose_restrictions]
+    for ts in waiting:
+        ts.worker_restrictions = None
+    dask_scheduler.transitions({ts.key: "processing" for ts in waiting}, f"let-others-run-{time.time()}")
+
+
+async def probe(address: str, seconds: float) -> None:
+    """Connect to a scheduler and leave again: distributed, ``comm.connect`` keeps its deadline, and a client does not.
+
+    Raises
+    ------
+    OSError
+        Nothing answered in time.
+    """
+    from distributed import Security
+    from distributed.comm import connect
+
+    comm = await connect(address, timeout=seconds, **Security().get_connection_args("client"))
+    await comm.close()
+
+
+async def start_process(job: Any) -> None:
+    """Mark a job of a cluster as started: distributed, ``deploy.spec.ProcessInterface.start``."""
+    from distributed.deploy.spec import ProcessInterface
+
+    await ProcessInterface.start(job)
+
+
+async def close_process(job: Any) -> None:
+    """Mark a job of a cluster as closed: distributed, ``deploy.spec.ProcessInterface.close``."""
+    from distributed.deploy.spec import ProcessInterface
+
+    await ProcessInterface.close(job)
+
+
+def check_sample_weight(sample_weight: Any, X: Any, *, dtype: type = float) -> np.ndarray:
+    """Return weights, one a document and none negative: scikit-learn, ``utils.validation._check_sample_weight``."""
+    from sklearn.utils.validation import _check_sample_weight
+
+    weights: np.ndarray = _check_sample_weight(sample_weight, X, dtype=dtype, ensure_non_negative=True)
+    return weights
+
+
+def check_feature_names(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Keep or compare names of columns: scikit-learn, ``utils.validation._check_feature_names``."""
+    from sklearn.utils.validation import _check_feature_names
+
+    _check_feature_names(estimator, X, reset=reset)
+
+
+def check_n_features(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Keep or compare how many columns there are: scikit-learn, ``utils.validation._check_n_features``."""
+    from sklearn.utils.validation import _check_n_features
+
+    _check_n_features(estimator, X, reset=reset)

@@ -1,0 +1,59 @@
+"""What is evaluated while a stage runs, and when it has gone on for long enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdem_dist.engine.tasks import CorpusLike
+
+VALIDATION = "validation_"
+"""Before the names of metrics of validation documents."""
+
+History = list[dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Monitoring:
+    """What is evaluated and when to stop.
+
+    Attributes
+    ----------
+    every : int
+        Evaluate after every so many epochs and after the last; 0 never.
+    validation : corpus or None
+        Evaluated too, its metrics prefixed with ``validation_``.
+    monitor : str
+        Metric of the validation corpus that has to fall.
+    patience : int or None
+        Stop after so many evaluations without a new lowest value, and return the state of the lowest.
+    shown : tuple of str
+        Metrics that people want to see while it runs, where there is room for few.
+    """
+
+    every: int = 1
+    validation: CorpusLike | None = None
+    monitor: str = "ncll"
+    patience: int | None = None
+    shown: tuple[str, ...] = ()
+
+    def due(self, epoch: int, n_epochs: int) -> bool:
+        """Whether the state after an epoch, from 0, is evaluated."""
+        return self.every > 0 and (epoch == n_epochs - 1 or (epoch + 1) % self.every == 0)
+
+    def best(self, history: History, best_epoch: int) -> bool:
+        """Whether the last entry of a history is lower than that of the best epoch before it."""
+        watched = f"{VALIDATION}{self.monitor}"
+        if self.patience is None or watched not in history[-1]:
+            return False
+        return best_epoch < 0 or history[-1][watched] < history[best_epoch][watched]
+
+    def exhausted(self, history: History, best_epoch: int) -> bool:
+        """Whether patience has come to its end."""
+        if self.patience is None or best_epoch < 0:
+            return False
+        watched = f"{VALIDATION}{self.monitor}"
+        return sum(watched in entry for entry in history[best_epoch + 1 :]) >= self.patience
+
+
+UNSEEN = Monitoring(every=0)
+"""Of a stage that is not monitored."""

@@ -1,0 +1,95 @@
+"""What an estimator asks of the engine: a generator yields stages and scorings, and receives their results.
+
+A fit with a start by counting::
+
+    def stages(self, source):
+        counts = yield from state_of(Stage("count", counting, plan))
+        return (yield from trained(Stage("train", learner, plan, lambda: learner.start(counts), monitored=True)))
+
+The generator is run again when a fit is resumed: it must yield the same stages for the same settings and results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.tasks import CorpusLike
+from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
+
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, eq=False)
+class Stage(Generic[State, Statistics, Prepared]):
+    """A learner that runs over documents for some epochs.
+
+    Attributes
+    ----------
+    name : str
+        For people: "survey", "start 3 of 10", "train".
+    learner : Learner
+        A frozen dataclass: its fields tell one run from another.
+    plan : Plan
+    initial : state, callable that returns one, or None
+        Where it starts; None: ``learner.init()``. A callable is only called where the stage has to begin, and its state
+        is not kept once the workers have it.
+    corpus : corpus or None
+        None: that of the fit.
+    monitored : bool
+        Evaluated after epochs, and ended by patience. Its history is that of the fit.
+    """
+
+    name: str
+    learner: Learner[State, Statistics, Prepared]
+    plan: Plan
+    initial: State | Callable[[], State] | None = None
+    corpus: CorpusLike | None = None
+    monitored: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring(Generic[State, Statistics, Prepared]):
+    """The metrics of a state over all documents of the fit.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    learner : Learner
+    state : state
+        In one piece.
+    """
+
+    name: str
+    learner: Learner[State, Statistics, Prepared]
+    state: State
+
+
+class StageResult(NamedTuple, Generic[State]):
+    """What a stage gives."""
+
+    state: State
+    history: list[dict[str, float]]
+    """One entry an epoch."""
+
+
+Stages = Generator[Stage[Any, Any, Any] | Scoring[Any, Any, Any], Any, Outcome]
+"""Stages and scorings one after the other, and what comes of them."""
+
+
+def trained(stage: Stage[State, Statistics, Prepared]) -> Stages[StageResult[State]]:
+    """Yield a stage and return its result, with its type."""
+    return cast("StageResult[State]", (yield stage))
+
+
+def state_of(stage: Stage[State, Statistics, Prepared]) -> Stages[State]:
+    """Yield a stage and return the state after it."""
+    return (yield from trained(stage)).state
+
+
+def metrics_of(scoring: Scoring[State, Statistics, Prepared]) -> Stages[dict[str, float]]:
+    """Yield a scoring and return the metrics."""
+    return cast("dict[str, float]", (yield scoring))
