@@ -17,9 +17,11 @@ from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import feature_settings, inputs
 from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
-from sdem_dist.estimators.restoring import restore_features
+from sdem_dist.estimators.restoring import restorer
 from sdem_dist.estimators.signatures import share_parameters
 from sdem_dist.learners.columns import Columns, ColumnSummary
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.losses import Nll
 from sdem_dist.models.features import Block, FeatureModel
 
@@ -91,7 +93,7 @@ class FeatureNB(SdemClassifier):
     """
 
     _sparse = False
-    _restore = staticmethod(restore_features)
+    _restore = staticmethod(restorer(FeatureEm, FeatureSdem))
 
     def __init__(
         self,
@@ -201,7 +203,7 @@ class FeatureNB(SdemClassifier):
         return np.asarray(self._parameters.log_prior)
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:
-        model = self._learner.model
+        model = self._learner.model.variables
         return np.asarray(model.scores(self._parameters, model.features(inputs.prediction_documents(self, X))))
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -233,7 +235,7 @@ class FeatureNB(SdemClassifier):
         rng = np.random.default_rng(seed_of(random_state))
         prior = np.exp(self._parameters.log_prior)
         drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
-        return self._learner.model.sample(self._parameters, drawn, rng), self.classes_[drawn]
+        return self._learner.model.variables.sample(self._parameters, drawn, rng), self.classes_[drawn]
 
     def with_class_prior(self, class_prior: Any) -> Self:
         """Return a copy of the fitted model for a population with other shares of the classes.

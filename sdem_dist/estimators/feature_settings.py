@@ -10,8 +10,10 @@ import numpy as np
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators.settings import MERGES, class_weights, fixed_log_prior, positive_integers, seed_of
-from sdem_dist.learners.features import FeatureSdem
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.losses import NAMED, Loss
+from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import FeatureModel
 
 if TYPE_CHECKING:
@@ -73,14 +75,20 @@ def one_round(plan: Plan) -> Plan:
     return replace(plan, n_epochs=1, n_rounds=1, n_lanes=max(1, min(LANES, plan.n_documents // SUM_LANE_DOCUMENTS)))
 
 
-def learner(estimator: Any, source: Source, plan: Plan, model: FeatureModel, loss: Loss | None) -> FeatureSdem:
+def learner(estimator: Any, source: Source, plan: Plan, model: FeatureModel, loss: Loss | None) -> Any:
     """Return the learner of an estimator for a training source; `loss` None for its generative fit."""
     e = estimator
     n_classes = len(source.classes)
+    shared: dict[str, Any] = {
+        "model": FeatureClasses(model, n_classes, log_prior=fixed_log_prior(e, n_classes)),
+        "n_documents": source.weight,
+        "class_weight": class_weights(e.class_weight, source),
+        "unlabelled_weight": float(e.unlabelled_weight),
+    }
+    if loss is None:
+        return FeatureEm(**shared, complete=True)
     return FeatureSdem(
-        model=model,
-        n_classes=n_classes,
-        n_documents=source.weight,
+        **shared,
         loss=loss,
         merge=e.merge,
         batch_size=e.batch_size or (1 if e.step == "paper" else MEAN_BATCH),
@@ -88,8 +96,5 @@ def learner(estimator: Any, source: Source, plan: Plan, model: FeatureModel, los
         judged=plan.n_rounds == 1 and e.step == "safe",
         step_decay=float(e.step_decay),
         prior_scale=float(e.prior_scale),
-        log_prior=fixed_log_prior(e, n_classes),
-        class_weight=class_weights(e.class_weight, source),
-        unlabelled_weight=float(e.unlabelled_weight),
         seed=plan.seed,
     )

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.engine.callbacks import shown
@@ -22,13 +20,13 @@ from sdem_dist.engine.scoring import evaluate, groups_of
 from sdem_dist.engine.tasks import Source, Timed
 from sdem_dist.engine.trainer import Monitoring, train
 from sdem_dist.estimators import inputs, settings
-from sdem_dist.estimators.plain import plain
+from sdem_dist.records import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sdem_dist.engine.events import Callback
-    from sdem_dist.learners.word_counts import SdemState, WordCountSdem
+    from sdem_dist.models.word_counts import SdemState
 
 SMALL = 100_000
 """Entries under which threads cost more than they save."""
@@ -133,12 +131,10 @@ def run_quietly(
         return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=initial).state
 
 
-def one_pass(estimator: Any, learner: WordCountSdem, source: inputs.Source, state: SdemState) -> SdemState:
+def one_pass(estimator: Any, learner: Any, source: inputs.Source, state: SdemState) -> SdemState:
     """Run one epoch from `state` over a source in memory."""
     plan = settings.plan(estimator, source.n_documents, learner.seed)
     plan = replace(plan, n_epochs=1)
-    # A mean over earlier rounds would hide what this pass learns.
-    state = state._replace(mean_words=np.empty((0, 0)), mean_class_counts=np.empty(0), n_averaged=0.0)
     with executor_for(None, estimator.n_jobs, _nonzeros(source)) as executor, _forgetting(source):
         return train(learner, source.corpus, plan, executor, monitoring=Monitoring(every=0), initial=state).state
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -20,16 +19,19 @@ from sdem_dist.estimators.feature_settings import LANES, SUM_LANE_DOCUMENTS
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
 from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
 from sdem_dist.estimators.inputs import Source
-from sdem_dist.estimators.restoring import restore_regression
+from sdem_dist.estimators.restoring import restorer
 from sdem_dist.estimators.settings import positive_integers
 from sdem_dist.estimators.validated import refuse_targets_of_text, validated
 from sdem_dist.families import GaussianFull
 from sdem_dist.learners.columns import Columns, ColumnSummary
-from sdem_dist.learners.regression import GaussianRegression
-from sdem_dist.losses import Loss, Ncll, Nll
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
+from sdem_dist.learners.features import started
+from sdem_dist.losses import Ncll
 from sdem_dist.models.evidence import largest_evidence
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.joint_gaussian import target_given_features
+from sdem_dist.models.regression import JointGaussian
 
 _LEAST_PRIOR = 1e-10
 """Share of the rows that the prior counts for at least."""
@@ -80,7 +82,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
 
     patience = None  # there are no validation rows
     _sparse = False
-    _restore = staticmethod(restore_regression)
+    _restore = staticmethod(restorer(FeatureEm, FeatureSdem))
 
     def __init__(
         self,
@@ -126,17 +128,18 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         refuse_beyond_squares(summary, np.arange(source.n_features), target=source.n_features - 1)
         alpha, scale = self.alpha, summary.scale
         if isinstance(alpha, str):
-            pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0, Nll())
+            pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0)
             few = Plan(source.n_documents, min(self.n_epochs, _PILOT_EPOCHS) if gaps else 1, 1, lanes, 0)
-            products = pilot.products(run_quietly(pilot, few, source, client, self.n_jobs))
+            products = pilot.model.products(run_quietly(pilot, few, source, client, self.n_jobs).mu[0], source.weight)
             alpha, scale = _most_probable_prior(products, summary, source.weight)
-        joint = _learner(source, summary, scale, float(alpha), Nll())
+        joint = _learner(source, summary, scale, float(alpha))
         plan = epochs if gaps else once
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
             return joint, *fit_state(self, joint, plan, source, options)
         state = run_quietly(joint, plan, source, client, self.n_jobs)
-        learner = replace(joint, loss=Ncll())
-        return learner, *fit_state(self, learner, epochs, source, options, learner.restarted(state))
+        learner = FeatureSdem(joint.model, source.weight, loss=Ncll())
+        start = started(np.array([source.weight]), state.mu, state.t)
+        return learner, *fit_state(self, learner, epochs, source, options, start)
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
@@ -145,18 +148,18 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and covariance of features and target, standardised."""
         check_is_fitted(self)
-        return self._learner.family.to_moments(self._learner.best(self._state))
+        return self._learner.model.family.to_moments(self._state.best[1][0])
 
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
         """Return what was taken off the columns and what they were divided by."""
-        block = self._learner.model.blocks[0]
+        block = self._learner.model.variables.blocks[0]
         return np.asarray(block.location), np.asarray(block.scale)
 
     @property
     def alpha_(self) -> float:
         """Observations that the prior counts for."""
         check_is_fitted(self)
-        return float(self._learner.family.alpha)
+        return float(self._learner.model.family.alpha)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -233,7 +236,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         X = validated(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         location, scale = self._units()
         rows = (X - location[:-1]) / scale[:-1]
-        mean, variance = target_given_features(self._learner.family, self._learner.best(self._state), rows)
+        mean, variance = target_given_features(self._learner.model.family, self._state.best[1][0], rows)
         means = location[-1] + scale[-1] * mean
         return (means, scale[-1] * np.sqrt(variance)) if return_std else means
 
@@ -243,12 +246,12 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         return tags
 
 
-def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float, loss: Loss) -> GaussianRegression:
+def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> FeatureEm[JointGaussian]:
     """Return the learner of columns that are divided by `scale`."""
     # Columns that determine each other have a covariance without an inverse: a little of the prior keeps it regular.
     family = GaussianFull(source.n_features, max(alpha, _LEAST_PRIOR * source.weight))
     block = Block(family, tuple(range(source.n_features)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
-    return GaussianRegression(FeatureModel((block,)), 1, source.weight, loss, judged=True)
+    return FeatureEm(JointGaussian(FeatureModel((block,))), source.weight)
 
 
 def _most_probable_prior(products: np.ndarray, summary: ColumnSummary, n: float) -> tuple[float, np.ndarray]:

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.estimators import inputs, lda_settings, settings
 from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions, fit_state
-from sdem_dist.estimators.restoring import restore_lda
+from sdem_dist.estimators.restoring import restorer
 from sdem_dist.estimators.scoring import over_documents
+from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.lda import joint_scores, log_word_probabilities
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
     """
 
     _sparse = True
-    _restore = staticmethod(restore_lda)
+    _restore = staticmethod(restorer(Sdem))
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
     def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         learner = lda_settings.learner(self, source)
         plan = lda_settings.plan(self, source.n_documents, learner.seed)
-        n_columns = learner.n_topics * learner.n_classes
+        n_columns = learner.model.n_columns
         plan = replace(plan, n_blocks=settings.blocks(None, source.n_features, n_columns))
         return learner, *fit_state(self, learner, plan, source, options)
 
@@ -157,13 +158,13 @@ class LDAClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SdemClass
 
     @property
     def _n_features_out(self) -> int:
-        return self._learner.n_topics * self._learner.n_classes
+        return self._learner.model.n_columns
 
     def _scored(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         documents = inputs.prediction_documents(self, X)
         learner = self._learner
         return joint_scores(
-            self._parameters, documents, np.arange(documents.n_features), learner.inference, learner.seed
+            self._parameters, documents, np.arange(documents.n_features), learner.model.inference, learner.seed
         )
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:

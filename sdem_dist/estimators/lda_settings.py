@@ -8,8 +8,8 @@ import numpy as np
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators import settings
-from sdem_dist.learners.lda import LdaSdem
-from sdem_dist.models.lda import INFERENCE, OCCURRENCES, Inference
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.lda import INFERENCE, OCCURRENCES, Inference, LdaClasses
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.inputs import Source
@@ -63,33 +63,34 @@ def plan(estimator: Any, n_documents: int, seed: int) -> Plan:
     return settings.plan(e, n_documents, seed)
 
 
-def learner(estimator: Any, source: Source) -> LdaSdem:
+def learner(estimator: Any, source: Source) -> Sdem[LdaClasses]:
     """Return the learner of an estimator for a training source."""
     e = estimator
     check(e)
     n_classes = len(source.classes)
-    return LdaSdem(
+    inference = Inference(
+        method=e.inference,
+        occurrences=e.occurrences,
+        alpha=1.0 / e.n_topics if e.doc_topic_prior is None else float(e.doc_topic_prior),
+        n_sweeps=int(e.n_sweeps),
+        burn_in=min(BURN_IN, int(e.n_sweeps) - 1) if e.burn_in is None else int(e.burn_in),
+        n_particles=int(e.n_particles),
+    )
+    model = LdaClasses(
         n_features=source.n_features,
         n_classes=n_classes,
-        n_documents=source.weight,
-        loss=e.loss,
+        n_topics=int(e.n_topics),
         alpha=float(e.topic_word_prior) / e.n_topics,
-        merge="sum" if e.loss == "nll" else e.merge,
-        step_decay=float(e.step_decay),
-        tolerance=float(e.tolerance),
-        prior_scale=float(e.prior_scale),
-        absence=settings.absence_of(e.absence, n_classes, source.weighted),
+        inference=inference,
+        noise=float(e.init_noise),
         log_prior=settings.fixed_log_prior(e, n_classes),
+    )
+    return Sdem(
+        model=model,
+        n_documents=source.weight,
         class_weight=settings.class_weights(e.class_weight, source),
         seed=settings.seed_of(e.random_state),
-        n_topics=int(e.n_topics),
-        inference=Inference(
-            method=e.inference,
-            occurrences=e.occurrences,
-            alpha=1.0 / e.n_topics if e.doc_topic_prior is None else float(e.doc_topic_prior),
-            n_sweeps=int(e.n_sweeps),
-            burn_in=min(BURN_IN, int(e.n_sweeps) - 1) if e.burn_in is None else int(e.burn_in),
-            n_particles=int(e.n_particles),
-        ),
-        noise=float(e.init_noise),
+        loss=e.loss,
+        merge="sum" if e.loss == "nll" else e.merge,
+        schedule=settings.schedule_of(e, n_classes, source.weighted),
     )

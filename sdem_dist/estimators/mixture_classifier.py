@@ -15,7 +15,12 @@ from sdem_dist.estimators import inputs, mixture_settings
 from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions
 from sdem_dist.estimators.mixture_training import NO_GAPS, NOT_NEGATIVE, Trained, multiplicative, of_counts, of_features
-from sdem_dist.estimators.restoring_mixtures import restore_mixture
+from sdem_dist.estimators.restoring import restorer
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
+from sdem_dist.learners.multiplicative import Multiplicative
+from sdem_dist.learners.sdem import Sdem
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.components import by_class
 from sdem_dist.models.naive_bayes import joint_scores
@@ -117,7 +122,7 @@ class MixtureClassifier(SdemClassifier):
     """
 
     _sparse = False
-    _restore = staticmethod(restore_mixture)
+    _restore = staticmethod(restorer(WordEm, Sdem, FeatureEm, FeatureSdem, Multiplicative))
 
     def __init__(
         self,
@@ -219,7 +224,7 @@ class MixtureClassifier(SdemClassifier):
         check_is_fitted(self)
         if self.training == "multiplicative":
             return np.asarray(self._parameters.log_weights)
-        owners = np.asarray(self._learner.owners)
+        owners = np.asarray(self._learner.model.owners)
         found = np.full((len(self.classes_), len(owners)), -np.inf)
         found[owners, np.arange(len(owners))] = self._parameters.log_prior
         return found
@@ -258,12 +263,12 @@ class MixtureClassifier(SdemClassifier):
         documents = inputs.prediction_documents(self, X)
         if self._is_of_counts:
             return joint_scores(self._parameters, documents)
-        model = self._learner.model
+        model = self._learner.model.variables
         return np.asarray(model.scores(self._parameters, model.features(documents)))
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:
         if self.training != "multiplicative":
-            return by_class(self._component_scores(X), self._learner.owners)[0]
+            return by_class(self._component_scores(X), self._learner.model.owners)[0]
         documents = inputs.prediction_documents(self, X)
         transform = self._learner.transform
         if self._sparse:
@@ -313,10 +318,10 @@ class MixtureClassifier(SdemClassifier):
         rng = np.random.default_rng(seed_of(random_state))
         prior = np.exp(self._parameters.log_prior)
         drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
-        y = self.classes_[np.asarray(self._learner.owners)[drawn]]
+        y = self.classes_[np.asarray(self._learner.model.owners)[drawn]]
         if self._is_of_counts:
             return sample_counts(self.theta_, drawn, length, rng), y
-        X = self._learner.model.sample(self._parameters, drawn, rng)
+        X = self._learner.model.variables.sample(self._parameters, drawn, rng)
         return (np.maximum(X, 0.0) if self.components == "exponential" else X), y
 
     def _extra(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators.fitting import run_quietly
 from sdem_dist.estimators.inputs import Source
-from sdem_dist.learners.features import FeatureState
+from sdem_dist.learners.features import FeatureState, started
 from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.mixture import MixtureWeights
@@ -104,11 +104,6 @@ def features_at_examples(
     mu = np.where(alone[:, None], of_class, 0.5 * (of_class + example))
     counts = classes.class_counts[owners] / np.asarray(numbers)[owners]
     return started(counts, mu)
-
-
-def started(counts: np.ndarray, mu: np.ndarray) -> FeatureState:
-    """Return a state of which nothing is known but where it is."""
-    return FeatureState(counts, mu, 1.0, np.empty(0), np.empty((0, 0)), np.inf, np.inf, 0.0)
 
 
 def counts_at_examples(

@@ -15,7 +15,6 @@ from sdem_dist.estimators.gaussian_nb import gaussian_block
 from sdem_dist.estimators.mixture_starts import (
     counts_at_examples,
     features_at_examples,
-    started,
     surveyed,
     weights_at_examples,
     weights_of_features,
@@ -23,13 +22,17 @@ from sdem_dist.estimators.mixture_starts import (
 from sdem_dist.estimators.settings import absence_of, class_weights
 from sdem_dist.families import Exponential
 from sdem_dist.learners.columns import Columns, ColumnSummary
-from sdem_dist.learners.features import FeatureSdem, FeatureState
-from sdem_dist.learners.mixture_counts import MixtureCounts
-from sdem_dist.learners.mixture_features import MixtureFeatures
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
+from sdem_dist.learners.features import FeatureState, started
 from sdem_dist.learners.multiplicative import Multiplicative
+from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.losses import NAMED
+from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 
 if TYPE_CHECKING:
@@ -85,7 +88,7 @@ def multiplicative(estimator: Any, source: Source, options: FitOptions) -> Train
         em, start = _start_of_em(e, rows, options, numbers, "gaussian" if e.expand else "exponential")
         found = run_quietly(em, replace(once, n_epochs=EM_EPOCHS_OF_START), rows, options.client, e.n_jobs, start)
         prepared_cache.discard(lambda key: isinstance(key, tuple) and key[0] == rows.corpus.cache_key)
-        weights = weights_of_features(em.model, found.best_mu, found.best_counts + 1.0, owners)
+        weights = weights_of_features(em.model.variables, found.best_mu, found.best_counts + 1.0, owners)
     else:
         weights = weights_at_examples(source, survey, numbers, owners, transform)
     return learner, *fit_state(e, learner, plan, source, options, learner.start(weights))
@@ -100,7 +103,8 @@ def of_features(estimator: Any, source: Source, options: FitOptions) -> Trained:
     if e.training == "em":
         return learner, *fit_state(e, learner, plan, source, options, start)
     em = run_quietly(learner, replace(plan, n_epochs=e.n_em_epochs), source, options.client, e.n_jobs, start)
-    learner = replace(learner, loss=NAMED[e.loss])
+    weights = learner.class_weight
+    learner = FeatureSdem(learner.model, source.weight, weights, loss=NAMED[e.loss])
     # A component without documents would stop every step of the class counts.
     start = started(em.best_counts + learner.class_alpha, em.best_mu)
     return learner, *fit_state(e, learner, plan, source, options, start)
@@ -108,24 +112,21 @@ def of_features(estimator: Any, source: Source, options: FitOptions) -> Trained:
 
 def _start_of_em(
     e: Any, source: Source, options: FitOptions, numbers: tuple[int, ...], kind: str
-) -> tuple[MixtureFeatures, FeatureState]:
+) -> tuple[FeatureEm[FeatureClasses], FeatureState]:
     """Return EM's learner and where it starts."""
     once = settings.full_passes(e, source, 1)
     summary = run_quietly(Columns(source.n_features, weighted=True), once, source, options.client, e.n_jobs)
     model = FeatureModel((_block(e, summary, kind),))
     weights, n_classes = class_weights(e.class_weight, source), len(source.classes)
-    generative = FeatureSdem(model, n_classes, source.weight, None, class_weight=weights)
+    generative = FeatureEm(FeatureClasses(model, n_classes), source.weight, weights, complete=True)
     classes = run_quietly(generative, once, source, options.client, e.n_jobs)
     survey = surveyed(e, source, once, options.client, max(numbers))
     owners = settings.owners_of(numbers)
-    learner = MixtureFeatures(
-        model=model,
-        n_classes=len(owners),
+    learner = FeatureEm(
+        model=FeatureClasses(model, n_classes, owners),
         n_documents=source.weight,
-        loss=None,
         class_weight=weights,
-        owners=owners,
-        n_labels=n_classes,
+        monitored=True,
         hard=e.assignment == "hard",
         em_step=float(e.em_step),
     )
@@ -149,27 +150,20 @@ def of_counts(estimator: Any, source: Source, options: FitOptions) -> Trained:
     numbers = settings.components_of(e.n_components, source.classes)
     n_classes, owners = len(source.classes), settings.owners_of(numbers)
     weights = class_weights(e.class_weight, source)
-    naive = Sdem(source.n_features, n_classes, source.weight, "nll", alpha, class_weight=weights)
+    classes = NaiveBayes(source.n_features, n_classes, alpha)
+    naive = WordEm(classes, source.weight, weights)
     words = run_quietly(naive, once, source, options.client, e.n_jobs).words
     survey = surveyed(e, source, once, options.client, max(numbers))
-    learner = MixtureCounts(
-        n_features=source.n_features,
-        n_classes=len(owners),
-        n_documents=source.weight,
-        loss="nll",
-        alpha=alpha,
-        class_weight=weights,
-        owners=owners,
-        n_labels=n_classes,
-        seed=once.seed,
-    )
-    start = learner.start(*counts_at_examples(source, survey, numbers, words))
+    model = replace(classes, owners=owners)
+    learner = WordEm(model, source.weight, weights, once.seed, rule="maximise")
+    start = learner.start_at(*counts_at_examples(source, survey, numbers, words))
     if e.training == "em":
         return learner, *fit_state(e, learner, replace(once, n_epochs=epochs), source, options, start)
     em = run_quietly(learner, replace(once, n_epochs=e.n_em_epochs), source, options.client, e.n_jobs, start)
     if e.loss == "nll":
         return learner, *fit_state(e, learner, replace(once, n_epochs=epochs), source, options, em)
-    learner = replace(learner, loss=e.loss, absence=absence_of(e.absence, n_classes, source.weighted))
+    schedule = PaperSchedule(absence=absence_of(e.absence, n_classes, source.weighted))
     words = alpha + START_SHARE * (em.words - alpha)
-    start = learner.start(words, learner.class_alpha + START_SHARE * em.class_counts)
-    return learner, *fit_state(e, learner, settings.sequential_lanes(e, source, epochs), source, options, start)
+    start = learner.start_at(words, model.class_alpha + START_SHARE * em.class_counts)
+    steps = Sdem(model, source.weight, weights, once.seed, loss=e.loss, schedule=schedule)
+    return steps, *fit_state(e, steps, settings.sequential_lanes(e, source, epochs), source, options, start)

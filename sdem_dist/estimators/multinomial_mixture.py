@@ -18,12 +18,12 @@ from sdem_dist.estimators.fitting import FitOptions, evaluate_source, fit_state,
 from sdem_dist.estimators.mixture_classifier import sample_counts
 from sdem_dist.estimators.mixture_settings import full_passes, positive_integers_or_none
 from sdem_dist.estimators.mixture_starts import counts_at_examples, counts_by_k_means, surveyed
-from sdem_dist.estimators.restoring_mixtures import restore_mixture
+from sdem_dist.estimators.restoring import restorer
 from sdem_dist.estimators.scoring import over_blocks, over_documents
 from sdem_dist.estimators.settings import positive_integers, seed_of
-from sdem_dist.learners.mixture_counts import MixtureCounts
+from sdem_dist.learners.em import WordEm
 from sdem_dist.losses import marginal_log_likelihood
-from sdem_dist.models.naive_bayes import joint_scores
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 
 BATCH = 1024
 """Default documents of a step of ``training="online"``."""
@@ -83,7 +83,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
 
     _sparse = True
     _monitor = "nll"
-    _restore = staticmethod(restore_mixture)
+    _restore = staticmethod(restorer(WordEm))
 
     def __init__(
         self,
@@ -170,15 +170,11 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
 
     def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         plan = full_passes(self, source, self.n_epochs)
-        learner = MixtureCounts(
-            n_features=source.n_features,
-            n_classes=int(self.n_components),
+        learner = WordEm(
+            model=NaiveBayes(source.n_features, 1, float(self.alpha), owners=(0,) * int(self.n_components)),
             n_documents=source.weight,
-            loss="nll",
-            alpha=float(self.alpha),
-            owners=(0,) * int(self.n_components),
-            n_labels=1,
             seed=plan.seed,
+            rule="maximise",
         )
         best, highest = None, -np.inf
         for number in range(self.n_init):
@@ -189,29 +185,31 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
             if best is None or objective > highest:
                 best, highest = state, objective
         if self.training == "online":
-            learner = replace(learner, online=True)
+            learner = replace(learner, rule="online")
             plan = replace(plan, n_rounds=max(1, -(-source.n_documents // (self.batch_size or BATCH))), n_lanes=1)
         state, history = fit_state(self, learner, plan, source, options, best)
         self.lower_bound_ = self._objective(learner, state, source, options.client)
         return learner, state, history
 
-    def _start(self, learner: MixtureCounts, source: inputs.Source, options: FitOptions, number: int) -> Any:
+    def _start(self, learner: WordEm, source: inputs.Source, options: FitOptions, number: int) -> Any:
         """Return one of the starts: each has its own random numbers."""
         once = replace(full_passes(self, source, 1), seed=learner.seed + (number << 20))
         if self.init == "examples":
             survey = surveyed(self, source, once, options.client, self.n_components, labelled=False)
-            naive = replace(learner, n_classes=1, owners=(0,))
+            naive = replace(learner, model=replace(learner.model, owners=(0,)))
             words = run_quietly(naive, once, source, options.client, self.n_jobs).words
-            return learner.start(*counts_at_examples(source, survey, (int(self.n_components),), words))
+            return learner.start_at(*counts_at_examples(source, survey, (int(self.n_components),), words))
         survey = surveyed(self, source, once, options.client, self.init_documents, labelled=False)
-        return learner.start(*counts_by_k_means(source, survey, int(self.n_components), learner.alpha, once.seed))
+        return learner.start_at(
+            *counts_by_k_means(source, survey, int(self.n_components), learner.model.alpha, once.seed)
+        )
 
-    def _objective(self, learner: MixtureCounts, state: Any, source: inputs.Source, client: Any) -> float:
+    def _objective(self, learner: WordEm, state: Any, source: inputs.Source, client: Any) -> float:
         """Return the mean of ln p(d) and the priors' shares a document: ``alpha ln p(word | cluster)`` and ``ln p(cluster)``."""
         nll = evaluate_source(self, learner, state, source, client)["nll"]
         parameters = learner.parameters(state)
-        prior = learner.alpha * float((parameters.log_words - parameters.log_totals).sum())
-        prior += learner.class_alpha * float(parameters.log_prior.sum())
+        prior = learner.model.alpha * float((parameters.log_words - parameters.log_totals).sum())
+        prior += learner.model.class_alpha * float(parameters.log_prior.sum())
         return prior / source.weight - nll
 
     @property
@@ -240,7 +238,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
         from scipy.special import softmax
 
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self._learner.n_classes)
+        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self._learner.model.n_columns)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return ln p(d) of each document, without the multinomial coefficient, shape (n_samples,)."""
@@ -256,7 +254,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
     def bic(self, X: Any) -> float:
         """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
         check_is_fitted(self)
-        n_components = self._learner.n_classes
+        n_components = self._learner.model.n_columns
         n_parameters = n_components - 1 + n_components * (self.n_features_in_ - 1)
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
         return float(n_parameters * np.log(len(scores)) - 2.0 * scores.sum())

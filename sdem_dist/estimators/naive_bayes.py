@@ -11,8 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.estimators import inputs, settings
 from sdem_dist.estimators.classifier import SdemClassifier
 from sdem_dist.estimators.fitting import FitOptions, fit_state, one_pass
-from sdem_dist.estimators.restoring import restore_multinomial
+from sdem_dist.estimators.restoring import restorer
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import joint_scores
+from sdem_dist.models.word_counts import log_class_prior
 
 
 class MultinomialNB(SdemClassifier):
@@ -161,7 +164,7 @@ class MultinomialNB(SdemClassifier):
         self.verbose = verbose
 
     _sparse = True
-    _restore = staticmethod(restore_multinomial)
+    _restore = staticmethod(restorer(Sdem, WordEm))
 
     def _train(self, source: inputs.Source, options: FitOptions) -> tuple[Any, Any, list[dict[str, float]]]:
         learner = settings.learner(self, source)
@@ -205,7 +208,7 @@ class MultinomialNB(SdemClassifier):
     def class_log_prior_(self) -> np.ndarray:
         """Ln p(class), shape (n_classes,)."""
         check_is_fitted(self)
-        return self._learner.class_log_prior(self._state)
+        return log_class_prior(self._state, self._learner.model.log_prior)
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:
         return joint_scores(self._parameters, inputs.prediction_documents(self, X))

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.plain import fields, plain, restored
+from sdem_dist.records import plain, restored
 from sdem_dist.storage.archive import is_archive, read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.publish import check_writable
@@ -84,7 +84,7 @@ def save_model(estimator: Any, path: str | Path) -> None:
         "history": estimator.history_,
         "n_iter": int(estimator.n_iter_),
         "damaged_shards": list(getattr(estimator, "damaged_shards_", [])),
-        "learner": {name: plain(value) for name, value in fields(estimator._learner)},
+        "learner": plain(estimator._learner),
         **({"extra": plain(estimator._extra())} if hasattr(estimator, "_extra") else {}),
     }
     write_archive(path, KIND, arrays, to_json(metadata))
@@ -129,12 +129,12 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
             parameters[mapping] = {restored(k, {}): v for k, v in parameters[mapping]}
     parameters = {k: restored(v, own) if k in ("loss", "kinds") else v for k, v in parameters.items()}
     estimator = estimator_class(name)(**parameters)
-    settings = {k: restored(v, own) for k, v in metadata["learner"].items()}
     n_features = metadata["n_features"]
-    learner, state = estimator._restore(arrays, settings, n_features)
+    learner: Any = restored(metadata["learner"], own)
+    state = estimator._restore(arrays, learner, n_features)
     if isinstance(estimator, ClassifierMixin):
         classes, dtype = np.array(metadata["classes"]), np.dtype(metadata["classes_dtype"])
-        if classes.shape != (getattr(learner, "n_labels", learner.n_classes),):  # components are not classes
+        if classes.shape != (_n_classes(learner),):
             raise ValueError("classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
     estimator.n_features_in_ = n_features
@@ -155,6 +155,10 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: dict[
     if "extra" in metadata:
         estimator._take_extra(metadata["extra"])
     return estimator
+
+
+def _n_classes(learner: Any) -> int:
+    return int(learner.n_outputs if hasattr(learner, "n_outputs") else getattr(learner, "model", learner).n_classes)
 
 
 def _classes(estimator: Any) -> dict[str, Any]:

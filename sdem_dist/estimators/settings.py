@@ -11,9 +11,11 @@ import numpy as np
 from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.memory import default_blocks
 from sdem_dist.engine.plan import Plan
-from sdem_dist.learners.hidden_class import HiddenClassSdem
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.losses import LOSSES
+from sdem_dist.models.naive_bayes import NaiveBayes
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.inputs import Source
@@ -166,7 +168,7 @@ def pseudo_count(alpha: str | float, n_features: int) -> float:
     return max(float(alpha), 1e-10)
 
 
-def learner(estimator: Any, source: Source, n_documents: float | None = None) -> Sdem:
+def learner(estimator: Any, source: Source, n_documents: float | None = None) -> Any:
     """Return the learner of an estimator for a training source.
 
     Parameters
@@ -179,29 +181,27 @@ def learner(estimator: Any, source: Source, n_documents: float | None = None) ->
     n_classes = len(source.classes)
     seed = seed_of(e.random_state)
     plan_ = plan(e, source.n_documents, seed)
-    exact = plan_.n_lanes == plan_.n_rounds == 1 and (e.batch_size or 1) == 1
-    hidden = {} if e.unlabelled is None else {"unlabelled_weight": float(e.unlabelled_weight)}
-    kind: Any = Sdem if e.unlabelled is None else HiddenClassSdem
-    made: Sdem = kind(
-        **hidden,
-        n_features=source.n_features,
-        n_classes=n_classes,
-        n_documents=source.weight if n_documents is None else n_documents,
-        loss=e.loss,
-        alpha=pseudo_count(e.alpha, source.n_features),
-        merge=e.merge,
-        batch_size=e.batch_size or 1,
-        exact=exact,
-        step_decay=float(e.step_decay),
-        tolerance=float(e.tolerance),
-        prior_scale=float(e.prior_scale),
-        absence=absence_of(e.absence, n_classes, source.weighted),
-        average=bool(e.average),
-        log_prior=fixed_log_prior(e, n_classes),
-        class_weight=class_weights(e.class_weight, source),
-        seed=seed,
+    model = NaiveBayes(
+        source.n_features, n_classes, pseudo_count(e.alpha, source.n_features), log_prior=fixed_log_prior(e, n_classes)
     )
-    return made
+    shared: dict[str, Any] = {
+        "model": model,
+        "n_documents": source.weight if n_documents is None else n_documents,
+        "class_weight": class_weights(e.class_weight, source),
+        "seed": seed,
+    }
+    if e.loss == "nll" and e.unlabelled is None:
+        return WordEm(**shared)
+    if e.loss == "nll":
+        return WordEm(**shared, rule="maximise", unlabelled_weight=float(e.unlabelled_weight))
+    schedule = schedule_of(e, n_classes, source.weighted, exact=plan_.n_lanes == plan_.n_rounds == 1)
+    return Sdem(**shared, loss=e.loss, merge=e.merge, schedule=schedule)
+
+
+def schedule_of(e: Any, n_classes: int, weighted: bool, exact: bool = False) -> PaperSchedule:
+    """Return the steps that parameters ask for."""
+    absence = absence_of(e.absence, n_classes, weighted)
+    return PaperSchedule(float(e.step_decay), float(e.prior_scale), float(e.tolerance), absence, exact)
 
 
 def absence_of(absence: str | float, n_classes: int, weighted: bool) -> float:

@@ -16,9 +16,10 @@ from sdem_dist.errors import OtherRunError
 from sdem_dist.estimators import inputs, topic_settings
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.fitting import FitOptions, fit_state, run_quietly
-from sdem_dist.estimators.restoring_topics import restore_topics
+from sdem_dist.estimators.restoring import restorer
 from sdem_dist.estimators.scoring import over_documents
 from sdem_dist.estimators.signatures import share_parameters
+from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.words import Words, WordSummary
 
@@ -87,7 +88,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstima
     """
 
     _sparse = True
-    _restore = staticmethod(restore_topics)
+    _restore = staticmethod(restorer(BpSlda))
 
     _topic_rate = 0.1
 

@@ -9,11 +9,13 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.models.mixture import quadratic_expansion
 from sdem_dist.models.naive_bayes import lengths
+from sdem_dist.records import record
 
 INNER_PRODUCT = 2.0
 """Mean product of two scaled rows: what the logits of a start at examples are about."""
 
 
+@record
 @dataclass(frozen=True)
 class RowTransform:
     """What is done to rows before a model sees them.
