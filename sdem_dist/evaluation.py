@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 
 from sdem_dist import losses
 
 SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words")
+
+
+class Scored(NamedTuple):
+    """A batch of documents at a state, see `evaluation_sums`."""
+
+    scores: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    lengths: np.ndarray
+
+
+def total_sums(batches: Iterable[Scored]) -> np.ndarray:
+    """Return the sums over all batches, joined first: they may be a few documents each."""
+    return evaluation_sums(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
 
 
 def evaluation_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -25,6 +42,8 @@ def evaluation_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray,
     -------
     ndarray of shape (7,), float64
     """
+    if scores.shape[1] == 1:  # a rival that never is
+        scores = np.concatenate([scores, np.full((len(scores), 1), -np.inf)], axis=1)
     used = weights > 0  # a document of weight zero counts nowhere, even where its loss is infinite
     scores, labels, weights, lengths = scores[used], labels[used], weights[used], lengths[used]
     columns = (

@@ -13,6 +13,8 @@ from typing import Protocol
 import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
+from sdem_dist.records import record
+
 
 class Loss(Protocol):
     """What a loss is to learners; scores have shape (n_documents, n_classes), labels (n_documents,)."""
@@ -24,6 +26,7 @@ class Loss(Protocol):
         """Return minus the gradient of `value` with respect to the scores, shape (n_documents, n_classes)."""
 
 
+@record
 @dataclass(frozen=True)
 class Nll:
     """Negative log-likelihood ``-ln p(y, d)``: maximum likelihood."""
@@ -37,6 +40,7 @@ class Nll:
         return _one_hot(scores, labels)
 
 
+@record
 @dataclass(frozen=True)
 class Ncll:
     """Negative conditional log-likelihood ``-ln p(y | d)``."""
@@ -52,6 +56,7 @@ class Ncll:
         return np.asarray(weights)
 
 
+@record
 @dataclass(frozen=True)
 class Hinge:
     """``max(0, margin - ln p(y, d) / p(rival, d))`` (equation 17); margin 0 is the perceptron's loss.
@@ -77,6 +82,7 @@ class Hinge:
         return weights
 
 
+@record
 @dataclass(frozen=True)
 class CostSensitiveHinge:
     """``max_k (costs[y][k] + ln p(k, d)) - ln p(y, d)``: the margin asked for is the cost of the confusion.
@@ -115,6 +121,7 @@ class CostSensitiveHinge:
         return np.asarray(scores + np.asarray(self.costs)[labels])
 
 
+@record
 @dataclass(frozen=True)
 class Blend:
     """A weighted sum of NLL and another loss: between generative and discriminative training.
@@ -180,20 +187,3 @@ def _margin(scores: np.ndarray, labels: np.ndarray, rivals: np.ndarray) -> np.nd
 def marginal_log_likelihood(scores: np.ndarray) -> np.ndarray:
     """Return ``ln p(d) = ln sum_y p(y, d)`` of each document."""
     return np.asarray(logsumexp(scores, axis=1))
-
-
-def class_weights(loss: str, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return minus the gradient of a loss with respect to the class scores (Masegosa 2014, Table 1).
-
-    Parameters
-    ----------
-    loss : {"nll", "ncll", "hinge"}
-    scores : ndarray of shape (n_documents, n_classes), float64
-    labels : ndarray of shape (n_documents,), integers
-
-    Returns
-    -------
-    ndarray of shape (n_documents, n_classes), float64
-        Their sum over classes is 1 for ``nll`` and 0 for the discriminative losses.
-    """
-    return NAMED[loss].weights(scores, labels)

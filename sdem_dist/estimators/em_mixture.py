@@ -9,7 +9,7 @@ from sdem_dist.engine.stages import Stage, Stages, trained
 from sdem_dist.estimators.base import Trained
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, real
-from sdem_dist.learners.mixture_features import MixtureFeatures
+from sdem_dist.learners.feature_em import FeatureEm
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
@@ -64,7 +64,7 @@ class EMMixtureClassifier(JointMixture):
         """Yield the stages that find a start, and EM."""
         start = yield from self._started(source)
         learner = start.learner
-        if isinstance(learner, MixtureFeatures):
+        if isinstance(learner, FeatureEm):
             learner = replace(learner, hard=self.assignment == "hard", em_step=float(self.em_step))
         plan = replace(start.once, n_epochs=self.n_epochs)
         found = yield from trained(Stage("train", learner, plan, start.state, monitored=True))

@@ -23,8 +23,10 @@ from sdem_dist.estimators.parameters import Constraint, either, estimator, integ
 from sdem_dist.estimators.source import prediction_documents
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.columns import Columns, ColumnSummary
-from sdem_dist.learners.features import FeatureSdem
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.losses import NAMED, Loss, Nll
+from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 
 if TYPE_CHECKING:
@@ -126,16 +128,14 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
         weighted = self.loss != "nll" or self.unlabelled is not None
         summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted), once))
-        learner = self._learner(source, plan, FeatureModel(self._blocks(summary, True)), None)
+        generative = self._generative(source, summary)
         if self.loss == "nll" and not summary.n_unlabelled:
-            found = yield from trained(Stage("train", learner, once, monitored=True))
-            return Trained(learner, found.state, found.history)
+            fit = yield from trained(Stage("train", generative, once, monitored=True))
+            return Trained(generative, fit.state, fit.history)
         initial = None
         if self.step == "safe":
-            fitted = yield from state_of(Stage("generative fit", learner, once))
-            initial = learner.inside(fitted)
-        model = FeatureModel(self._blocks(summary, False))
-        learner = self._learner(source, plan, model, NAMED[self.loss] if isinstance(self.loss, str) else self.loss)
+            initial = generative.inside((yield from state_of(Stage("generative fit", generative, once))))
+        learner = self._learner(source, plan, summary)
         found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
         if learner.held_back(found.state):
             warnings.warn(_HELD_BACK.format(type(self).__name__), stacklevel=4)
@@ -150,28 +150,35 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         lanes = self.n_lanes or plans.lanes_of(n_documents, MEAN_LANE_DOCUMENTS)
         return Plan(n_documents, self.n_epochs, 1, lanes, seed)
 
-    def _learner(self, source: Source, plan: Plan, model: FeatureModel, loss: Loss | None) -> FeatureSdem:
-        """Return the learner of a model; `loss` None for its generative fit."""
-        n_classes = len(source.classes)
+    def _generative(self, source: Source, summary: ColumnSummary) -> FeatureEm[FeatureClasses]:
+        """Return the learner of the generative fit."""
+        model = self._model(source, FeatureModel(self._blocks(summary, True)))
+        weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
+        return FeatureEm(model, source.weight, weights, unlabelled_weight=share, complete=True)
+
+    def _learner(self, source: Source, plan: Plan, summary: ColumnSummary) -> FeatureSdem[FeatureClasses]:
         return FeatureSdem(
-            model=model,
-            n_classes=n_classes,
-            n_documents=source.weight,
-            loss=loss,
+            self._model(source, FeatureModel(self._blocks(summary, False))),
+            source.weight,
+            weights_of_classes(self.class_weight, source),
+            unlabelled_weight=float(self.unlabelled_weight),
+            loss=NAMED[self.loss] if isinstance(self.loss, str) else self.loss,
             merge=self.merge,
             batch_size=self.batch_size or (1 if self.step == "paper" else MEAN_BATCH),
             step=self.step,
             judged=plan.n_rounds == 1 and self.step == "safe",
             step_decay=float(self.step_decay),
             prior_scale=float(self.prior_scale),
-            log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
-            class_weight=weights_of_classes(self.class_weight, source),
-            unlabelled_weight=float(self.unlabelled_weight),
             seed=plan.seed,
         )
 
+    def _model(self, source: Source, variables: FeatureModel) -> FeatureClasses:
+        n_classes = len(source.classes)
+        log_prior = fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
+        return FeatureClasses(variables, n_classes, log_prior=log_prior)
+
     def _joint_log_proba(self, X: Any) -> np.ndarray:
-        model: FeatureModel = self.learner_.model
+        model: FeatureModel = self.learner_.model.variables
         return model.scores(self._parameters, model.features(prediction_documents(self, X)))
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -197,7 +204,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         """
         check_is_fitted(self)
         drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
-        return self.learner_.model.sample(self._parameters, drawn, rng), self.classes_[drawn]
+        return self.learner_.model.variables.sample(self._parameters, drawn, rng), self.classes_[drawn]
 
     def with_class_prior(self, class_prior: Any) -> Self:
         """Return a copy of the fitted model for a population with other shares of the classes.

@@ -49,7 +49,7 @@ class GaussianNB(FeatureNB):
         return self._moments()[1]
 
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        block = self.learner_.model.blocks[0]
+        block = self.learner_.model.variables.blocks[0]
         theta = block.shaped(self._parameters.theta)
         variance = -0.5 / theta[..., 1]
         scale = np.asarray(block.scale)

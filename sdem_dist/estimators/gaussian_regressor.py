@@ -22,11 +22,14 @@ from sdem_dist.estimators.source import prediction_documents
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.families import GaussianFull
 from sdem_dist.learners.columns import Columns, ColumnSummary
-from sdem_dist.learners.regression import GaussianRegression
-from sdem_dist.losses import Loss, Ncll, Nll
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
+from sdem_dist.learners.features import started
+from sdem_dist.losses import Ncll
 from sdem_dist.models.evidence import largest_evidence
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.joint_gaussian import target_given_features
+from sdem_dist.models.regression import JointGaussian
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
@@ -113,18 +116,19 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         refuse_beyond_squares(summary, np.arange(source.n_features), target=source.n_features - 1)
         alpha, scale = self.alpha, summary.scale
         if isinstance(alpha, str):
-            pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0, Nll())
+            pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0)
             few = replace(once, n_epochs=min(self.n_epochs, _PILOT_EPOCHS)) if gaps else once
             found = yield from state_of(Stage("prior", pilot, few))
-            alpha, scale = _most_probable_prior(pilot.products(found), summary, source.weight)
-        joint = _learner(source, summary, scale, float(alpha), Nll())
+            alpha, scale = _most_probable_prior(pilot.model.products(found.mu[0], source.weight), summary, source.weight)
+        joint = _learner(source, summary, scale, float(alpha))
         plan = epochs if gaps else once
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
             done = yield from trained(Stage("train", joint, plan, monitored=True))
             return Trained(joint, done.state, done.history)
         state = yield from state_of(Stage("EM", joint, plan))
-        learner = replace(joint, loss=Ncll())
-        done = yield from trained(Stage("train", learner, epochs, learner.restarted(state), monitored=True))
+        learner = FeatureSdem(joint.model, source.weight, loss=Ncll())
+        start = started(np.array([source.weight]), state.mu, state.t)
+        done = yield from trained(Stage("train", learner, epochs, start, monitored=True))
         return Trained(learner, done.state, done.history)
 
     def _describe(self, source: Source) -> None:
@@ -134,18 +138,18 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and covariance of features and target, standardised."""
         check_is_fitted(self)
-        return self.learner_.family.to_moments(self.learner_.best(self.state_))
+        return self.learner_.model.family.to_moments(self.state_.best[1][0])
 
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
         """Return what was taken off the columns and what they were divided by."""
-        block = self.learner_.model.blocks[0]
+        block = self.learner_.model.variables.blocks[0]
         return np.asarray(block.location), np.asarray(block.scale)
 
     @property
     def alpha_(self) -> float:
         """Observations that the prior counts for."""
         check_is_fitted(self)
-        return float(self.learner_.family.alpha)
+        return float(self.learner_.model.family.alpha)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -180,17 +184,17 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         check_is_fitted(self)
         location, scale = self._units()
         rows = (prediction_documents(self, X) - location[:-1]) / scale[:-1]
-        mean, variance = target_given_features(self.learner_.family, self.learner_.best(self.state_), rows)
+        mean, variance = target_given_features(self.learner_.model.family, self.state_.best[1][0], rows)
         means = location[-1] + scale[-1] * mean
         return (means, scale[-1] * np.sqrt(variance)) if return_std else means
 
 
-def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float, loss: Loss) -> GaussianRegression:
+def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> FeatureEm[JointGaussian]:
     """Return the learner of columns that are divided by `scale`."""
     # Columns that determine each other have a covariance without an inverse: a little of the prior keeps it regular.
     family = GaussianFull(source.n_features, max(alpha, _LEAST_PRIOR * source.weight))
     block = Block(family, tuple(range(source.n_features)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
-    return GaussianRegression(FeatureModel((block,)), 1, source.weight, loss, judged=True)
+    return FeatureEm(JointGaussian(FeatureModel((block,))), source.weight)
 
 
 def _most_probable_prior(products: np.ndarray, summary: ColumnSummary, n: float) -> tuple[float, np.ndarray]:

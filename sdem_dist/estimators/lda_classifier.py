@@ -15,13 +15,13 @@ from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded
-from sdem_dist.estimators.naive_bayes import absence_of, check_priors_positive, plan_of
+from sdem_dist.estimators.naive_bayes import check_priors_positive, plan_of, schedule_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import over_documents
 from sdem_dist.estimators.source import prediction_documents
 from sdem_dist.estimators.spec import Spec
-from sdem_dist.learners.lda import LdaSdem
-from sdem_dist.models.lda import INFERENCE, OCCURRENCES, Inference, joint_scores, log_word_probabilities
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.lda import INFERENCE, OCCURRENCES, Inference, LdaClasses, joint_scores, log_word_probabilities
 
 if TYPE_CHECKING:
     from sdem_dist.engine.plan import Plan
@@ -120,8 +120,8 @@ class LDAClassifier(
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the one stage of a fit."""
         learner = self._learner(source)
-        n_columns = learner.n_topics * learner.n_classes
-        plan = replace(self._plan(source, learner.seed), n_blocks=plans.blocks_of(source.n_features, n_columns))
+        n_blocks = plans.blocks_of(source.n_features, learner.model.n_columns)
+        plan = replace(self._plan(source, learner.seed), n_blocks=n_blocks)
         found = yield from trained(Stage("train", learner, plan, monitored=True))
         return Trained(learner, found.state, found.history)
 
@@ -131,32 +131,33 @@ class LDAClassifier(
             return plans.sequential(source.n_documents, self.n_epochs, seed, self.n_lanes, rounds)
         return plan_of(self, source.n_documents, seed)
 
-    def _learner(self, source: Source) -> LdaSdem:
-        n_classes = len(source.classes)
-        return LdaSdem(
+    def _learner(self, source: Source) -> Sdem[LdaClasses]:
+        n_classes, sweeps = len(source.classes), int(self.n_sweeps)
+        inference = Inference(
+            method=self.inference,
+            occurrences=self.occurrences,
+            alpha=1.0 / self.n_topics if self.doc_topic_prior is None else float(self.doc_topic_prior),
+            n_sweeps=sweeps,
+            burn_in=min(BURN_IN, sweeps - 1) if self.burn_in is None else int(self.burn_in),
+            n_particles=int(self.n_particles),
+        )
+        model = LdaClasses(
             n_features=source.n_features,
             n_classes=n_classes,
-            n_documents=source.weight,
-            loss=self.loss,
-            alpha=float(self.topic_word_prior) / self.n_topics,
-            merge="sum" if self.loss == "nll" else self.merge,
-            step_decay=float(self.step_decay),
-            tolerance=float(self.tolerance),
-            prior_scale=float(self.prior_scale),
-            absence=absence_of(self.absence, n_classes, source.weighted),
-            log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
-            class_weight=weights_of_classes(self.class_weight, source),
-            seed=plans.seed_of(self.random_state),
             n_topics=int(self.n_topics),
-            inference=Inference(
-                method=self.inference,
-                occurrences=self.occurrences,
-                alpha=1.0 / self.n_topics if self.doc_topic_prior is None else float(self.doc_topic_prior),
-                n_sweeps=int(self.n_sweeps),
-                burn_in=min(BURN_IN, int(self.n_sweeps) - 1) if self.burn_in is None else int(self.burn_in),
-                n_particles=int(self.n_particles),
-            ),
+            alpha=float(self.topic_word_prior) / self.n_topics,
+            inference=inference,
             noise=float(self.init_noise),
+            log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
+        )
+        return Sdem(
+            model,
+            source.weight,
+            weights_of_classes(self.class_weight, source),
+            plans.seed_of(self.random_state),
+            loss=self.loss,
+            merge="sum" if self.loss == "nll" else self.merge,
+            schedule=schedule_of(self, n_classes, source.weighted),
         )
 
     @property
@@ -167,12 +168,12 @@ class LDAClassifier(
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.learner_.n_topics * self.learner_.n_classes)
+        return int(self.learner_.model.n_columns)
 
     def _scored(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         documents, learner = prediction_documents(self, X), self.learner_
         return joint_scores(
-            self._parameters, documents, np.arange(documents.n_features), learner.inference, learner.seed
+            self._parameters, documents, np.arange(documents.n_features), learner.model.inference, learner.seed
         )
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,15 +23,15 @@ from sdem_dist.estimators.source import prediction_documents
 from sdem_dist.estimators.spec import Layout, Spec
 from sdem_dist.families import Exponential
 from sdem_dist.learners.columns import Columns, ColumnSummary
-from sdem_dist.learners.features import FeatureSdem, FeatureState
-from sdem_dist.learners.mixture_counts import MixtureCounts
-from sdem_dist.learners.mixture_features import MixtureFeatures
-from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.word_counts import SdemState
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.features import FeatureState
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.components import by_class
+from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
-from sdem_dist.models.naive_bayes import joint_scores
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Start:
     """EM's learner, where it starts, and the plan of one pass."""
 
-    learner: MixtureFeatures | MixtureCounts
+    learner: FeatureEm[FeatureClasses] | WordEm
     state: FeatureState | SdemState
     once: Plan
 
@@ -108,7 +108,7 @@ class JointMixture(Components, JointClassifier):
     def log_weights_(self) -> np.ndarray:
         """Ln p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
         check_is_fitted(self)
-        owners = np.asarray(self.learner_.owners)
+        owners = np.asarray(self.learner_.model.owners)
         found = np.full((len(self.classes_), len(owners)), -np.inf)
         found[owners, np.arange(len(owners))] = self._parameters.log_prior
         return found
@@ -131,9 +131,9 @@ class JointMixture(Components, JointClassifier):
         if self.components == "multinomial":
             scores = joint_scores(self._parameters, documents)
         else:
-            model: FeatureModel = self.learner_.model
+            model: FeatureModel = self.learner_.model.variables
             scores = model.scores(self._parameters, model.features(documents))
-        return by_class(scores, self.learner_.owners)[0]
+        return by_class(scores, self.learner_.model.owners)[0]
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,).
@@ -160,10 +160,10 @@ class JointMixture(Components, JointClassifier):
         """
         check_is_fitted(self)
         drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
-        y = self.classes_[np.asarray(self.learner_.owners)[drawn]]
+        y = self.classes_[np.asarray(self.learner_.model.owners)[drawn]]
         if self.components == "multinomial":
             return sample_counts(self.theta_, drawn, length, rng), y
-        X = self.learner_.model.sample(self._parameters, drawn, rng)
+        X = self.learner_.model.variables.sample(self._parameters, drawn, rng)
         return (np.maximum(X, 0.0) if self.components == "exponential" else X), y
 
     def __sklearn_tags__(self) -> Any:
@@ -200,19 +200,10 @@ def start_of_features(
     columns = Columns(source.n_features, weighted=True)
     summary = yield from state_of(Stage("columns", columns, once, corpus=corpus))
     model, n_classes = FeatureModel((kind.block(summary),)), len(source.classes)
-    generative = FeatureSdem(model, n_classes, source.weight, None, class_weight=weights)
+    generative = FeatureEm(FeatureClasses(model, n_classes), source.weight, weights, complete=True)
     classes = yield from state_of(Stage("classes", generative, once, corpus=corpus))
     survey = yield from surveyed(source, once, max(numbers), corpus=corpus)
-    owners = owners_of(numbers)
-    learner = MixtureFeatures(
-        model=model,
-        n_classes=len(owners),
-        n_documents=source.weight,
-        loss=None,
-        class_weight=weights,
-        owners=owners,
-        n_labels=n_classes,
-    )
+    learner = FeatureEm(FeatureClasses(model, n_classes, owners_of(numbers)), source.weight, weights, monitored=True)
     return Start(learner, features_at_examples(source, survey, numbers, model, classes, corpus), once)
 
 
@@ -221,22 +212,11 @@ def start_of_counts(
 ) -> Stages[Start]:
     """Yield the stages that find where EM of counts starts."""
     once = plans.full_passes(source.n_documents, 1, seed)
-    n_classes, owners = len(source.classes), owners_of(numbers)
-    naive = Sdem(source.n_features, n_classes, source.weight, "nll", alpha, class_weight=weights)
-    words = (yield from state_of(Stage("classes", naive, once))).words
+    model = NaiveBayes(source.n_features, len(source.classes), alpha)
+    words = (yield from state_of(Stage("classes", WordEm(model, source.weight, weights), once))).words
     survey = yield from surveyed(source, once, max(numbers))
-    learner = MixtureCounts(
-        n_features=source.n_features,
-        n_classes=len(owners),
-        n_documents=source.weight,
-        loss="nll",
-        alpha=alpha,
-        class_weight=weights,
-        owners=owners,
-        n_labels=n_classes,
-        seed=seed,
-    )
-    return Start(learner, learner.start(*counts_at_examples(source, survey, numbers, words)), once)
+    learner = WordEm(replace(model, owners=owners_of(numbers)), source.weight, weights, seed, rule="maximise")
+    return Start(learner, learner.start_at(*counts_at_examples(source, survey, numbers, words)), once)
 
 
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:

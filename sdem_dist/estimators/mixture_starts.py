@@ -10,7 +10,7 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
-from sdem_dist.learners.features import FeatureState
+from sdem_dist.learners.features import FeatureState, started
 from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.mixture import MixtureWeights
@@ -104,11 +104,6 @@ def features_at_examples(
     mu = np.where(alone[:, None], of_class, 0.5 * (of_class + example))
     counts = classes.class_counts[owners] / np.asarray(numbers)[owners]
     return started(counts, mu)
-
-
-def started(counts: np.ndarray, mu: np.ndarray) -> FeatureState:
-    """Return a state of which nothing is known but where it is."""
-    return FeatureState(counts, mu, 1.0, np.empty(0), np.empty((0, 0)), np.inf, np.inf, 0.0)
 
 
 def counts_at_examples(

@@ -24,10 +24,10 @@ from sdem_dist.estimators.parameters import estimator, integer, one_of, param, r
 from sdem_dist.estimators.scoring import over_blocks, over_documents
 from sdem_dist.estimators.source import prediction_documents
 from sdem_dist.estimators.spec import Spec
-from sdem_dist.learners.mixture_counts import MixtureCounts
-from sdem_dist.learners.word_counts import SdemState
+from sdem_dist.learners.em import WordEm
 from sdem_dist.losses import marginal_log_likelihood
-from sdem_dist.models.naive_bayes import joint_scores
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
@@ -124,16 +124,8 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
         if source.n_documents < self.n_components:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
         plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
-        learner = MixtureCounts(
-            n_features=source.n_features,
-            n_classes=int(self.n_components),
-            n_documents=source.weight,
-            loss="nll",
-            alpha=float(self.alpha),
-            owners=(0,) * int(self.n_components),
-            n_labels=1,
-            seed=plan.seed,
-        )
+        model = NaiveBayes(source.n_features, 1, float(self.alpha), owners=(0,) * int(self.n_components))
+        learner = WordEm(model, source.weight, seed=plan.seed, rule="maximise")
         best, highest = None, -np.inf
         for number in range(self.n_init):
             which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
@@ -144,14 +136,14 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
             if best is None or objective > highest:
                 best, highest = state, objective
         if self.training == "online":
-            learner = replace(learner, online=True)
+            learner = replace(learner, rule="online")
             plan = replace(plan, n_rounds=max(1, -(-source.n_documents // (self.batch_size or BATCH))), n_lanes=1)
         found = yield from trained(Stage("train", learner, plan, best, monitored=True))
         self.lower_bound_ = yield from self._objective("objective", learner, found.state, source)
         return Trained(learner, found.state, found.history)
 
     def _short_run(
-        self, learner: MixtureCounts, plan: Plan, source: Source, number: int, which: str
+        self, learner: WordEm, plan: Plan, source: Source, number: int, which: str
     ) -> Stages[SdemState]:
         """Yield the stages of one of the starts: each has its own random numbers."""
         seed = learner.seed + (number << 20)
@@ -159,27 +151,27 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
         n_examples = self.n_components if self.init == "examples" else self.init_documents
         survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
         if self.init == "examples":
-            naive = replace(learner, n_classes=1, owners=(0,))
+            naive = replace(learner, model=replace(learner.model, owners=(0,)))
             words = (yield from state_of(Stage(f"words{which}", naive, once))).words
             numbers = (int(self.n_components),)
 
         def start() -> SdemState:
             if self.init == "examples":
-                return learner.start(*counts_at_examples(source, survey, numbers, words))
-            return learner.start(*counts_by_k_means(source, survey, int(self.n_components), learner.alpha, seed))
+                return learner.start_at(*counts_at_examples(source, survey, numbers, words))
+            return learner.start_at(*counts_by_k_means(source, survey, int(self.n_components), learner.model.alpha, seed))
 
         short = replace(plan, n_epochs=self.n_init_epochs)
         return (yield from state_of(Stage(f"start{which}", learner, short, start)))
 
-    def _objective(self, name: str, learner: MixtureCounts, state: SdemState, source: Source) -> Stages[float]:
+    def _objective(self, name: str, learner: WordEm, state: SdemState, source: Source) -> Stages[float]:
         """Yield a scoring; return the mean of ln p(d) and the priors' shares a document.
 
         The priors are ``alpha ln p(word | cluster)`` and ``ln p(cluster)``.
         """
         nll = (yield from metrics_of(Scoring(name, learner, state)))["nll"]
         parameters = learner.parameters(state)
-        prior = learner.alpha * float((parameters.log_words - parameters.log_totals).sum())
-        prior += learner.class_alpha * float(parameters.log_prior.sum())
+        prior = learner.model.alpha * float((parameters.log_words - parameters.log_totals).sum())
+        prior += learner.model.class_alpha * float(parameters.log_prior.sum())
         return prior / source.weight - nll
 
     @property
@@ -208,7 +200,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
         from scipy.special import softmax
 
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self.learner_.n_classes)
+        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self.learner_.model.n_columns)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return ln p(d) of each document, without the multinomial coefficient, shape (n_samples,)."""
@@ -224,7 +216,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
     def bic(self, X: Any) -> float:
         """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
         check_is_fitted(self)
-        n_components = self.learner_.n_classes
+        n_components = self.learner_.model.n_columns
         n_parameters = n_components - 1 + n_components * (self.n_features_in_ - 1)
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
         return float(n_parameters * np.log(len(scores)) - 2.0 * scores.sum())

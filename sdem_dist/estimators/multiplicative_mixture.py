@@ -183,9 +183,9 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
         rows = TransformedCorpus(source.corpus, transform.dense)
         kind, seed = Kind("gaussian" if self.expand else "exponential"), plans.seed_of(self.random_state)
         start = yield from start_of_features(source, numbers, kind, weights, seed, rows)
-        plan = replace(start.once, n_epochs=EM_EPOCHS_OF_START)
+        model, plan = start.learner.model, replace(start.once, n_epochs=EM_EPOCHS_OF_START)
         found = yield from state_of(Stage("EM", start.learner, plan, start.state, corpus=rows))
-        return weights_of_features(start.learner.model, found.best_mu, found.best_counts + 1.0, start.learner.owners)
+        return weights_of_features(model.variables, found.best_mu, found.best_counts + 1.0, model.owners)
 
     @property
     def log_weights_(self) -> np.ndarray:

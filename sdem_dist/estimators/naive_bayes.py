@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of, trained
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
@@ -19,9 +19,10 @@ from sdem_dist.estimators.parameters import either, estimator, integer, one_of, 
 from sdem_dist.estimators.source import prediction_documents, source_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.validation import some
-from sdem_dist.learners.hidden_class import HiddenClassSdem
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.models.naive_bayes import joint_scores
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 
 if TYPE_CHECKING:
     from typing import Self
@@ -67,7 +68,7 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     idf_ : ndarray of shape (n_features,) or None
     damaged_shards_ : list of str
         What was wrong with each shard that `fit` left out, see its `skip_damaged`.
-    learner_, state_ : Sdem, SdemState
+    learner_, state_ : Sdem or WordEm, SdemState
         What was trained: settings, and expectation parameters mu.
 
     References
@@ -110,28 +111,24 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
             return plans.sequential(n, epochs, seed, self.n_lanes, 1)
         return plan_of(self, n, seed)
 
-    def _learner(self, source: Source, n_documents: float | None = None) -> Sdem:
+    def _learner(self, source: Source, n_documents: float | None = None) -> Sdem[NaiveBayes] | WordEm:
         """Return the learner for a training source; `n_documents` is n of the paper, else the source's by weight."""
         n_classes, plan = len(source.classes), self._plan(source)
-        settings: dict[str, Any] = {} if self.unlabelled is None else {"unlabelled_weight": float(self.unlabelled_weight)}
-        kind = Sdem if self.unlabelled is None else HiddenClassSdem
-        return kind(
-            n_features=source.n_features,
-            n_classes=n_classes,
-            n_documents=source.weight if n_documents is None else n_documents,
-            loss=self.loss,
-            alpha=pseudo_count(self.alpha, source.n_features),
-            merge=self.merge,
-            exact=plan.n_lanes == plan.n_rounds == 1,
-            step_decay=float(self.step_decay),
-            tolerance=float(self.tolerance),
-            prior_scale=float(self.prior_scale),
-            absence=absence_of(self.absence, n_classes, source.weighted),
+        model = NaiveBayes(
+            source.n_features,
+            n_classes,
+            pseudo_count(self.alpha, source.n_features),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
-            class_weight=weights_of_classes(self.class_weight, source),
-            seed=plan.seed,
-            **settings,
         )
+        n = source.weight if n_documents is None else n_documents
+        weights = weights_of_classes(self.class_weight, source)
+        if self.loss == "nll" and self.unlabelled is None:
+            return WordEm(model, n, weights, plan.seed)
+        if self.loss == "nll":
+            share = float(self.unlabelled_weight)
+            return WordEm(model, n, weights, plan.seed, rule="maximise", unlabelled_weight=share)
+        schedule = schedule_of(self, n_classes, source.weighted, exact=plan.n_lanes == plan.n_rounds == 1)
+        return Sdem(model, n, weights, plan.seed, loss=self.loss, merge=self.merge, schedule=schedule)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on with one more batch of documents: one pass of sdEM over it, from where the model stands.
@@ -148,7 +145,7 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
         -------
         self
         """
-        from sdem_dist.engine.run import run_stage
+        from sdem_dist.engine.run import run_stages
         from sdem_dist.estimators.running import executor_for
 
         parameters.check(self)
@@ -163,7 +160,7 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
         learner = self._learner(source, n_documents=state.t + source.weight)
         stage = Stage("train", learner, replace(self._plan(source), n_epochs=1), initial=state)
         with executor_for(None, self.n_jobs, source) as executor:
-            self._take(learner, run_stage(stage, source.corpus, executor))
+            self._take(learner, run_stages(state_of(stage), source.corpus, executor))
         self.n_iter_ += 1
         return self
 
@@ -222,6 +219,12 @@ def pseudo_count(alpha: str | float, n_features: int) -> float:
     if alpha == "log":
         return float(np.log(max(n_features, 2)))
     return max(float(alpha), 1e-10)
+
+
+def schedule_of(e: Any, n_classes: int, weighted: bool, *, exact: bool = False) -> PaperSchedule:
+    """Return the steps that parameters ask for."""
+    absence = absence_of(e.absence, n_classes, weighted)
+    return PaperSchedule(float(e.step_decay), float(e.prior_scale), float(e.tolerance), absence, exact)
 
 
 def absence_of(absence: str | float, n_classes: int, weighted: bool) -> float:

@@ -109,14 +109,14 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
     learner = restored(metadata["learner"], own)
     state = restored_state(learner, arrays)
     n_features = metadata["n_features"]
-    if learner.n_features != n_features + (estimator._n_columns_beyond):
-        raise ValueError("the number of features does not match the arrays")
     if estimator.spec.target == "labels":
         classes, dtype = np.array(metadata["classes"]), np.dtype(metadata["classes_dtype"])
-        if classes.shape != (learner.n_classes,):
+        if classes.shape != (learner.n_labels,):
             raise ValueError("classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
     estimator.n_features_in_ = n_features
+    if learner.width != estimator._n_columns:
+        raise ValueError("the number of features does not match the arrays")
     if metadata["feature_names"]:
         estimator.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
     estimator.vectorizer_ = metadata["vectorizer"]

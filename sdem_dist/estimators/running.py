@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,11 +19,9 @@ from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.engine.events import Callback, ShardsLeftOut
 from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.identity import identity
-from sdem_dist.engine.memory import cache_bytes, state_bytes
+from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.run import run_stages
-from sdem_dist.engine.scoring import evaluate, groups_of
-from sdem_dist.engine.tasks import Feed, Timed
-from sdem_dist.engine.trainer import Monitoring
+from sdem_dist.engine.stages import Scoring, metrics_of
 from sdem_dist.estimators.source import Source, source_of
 from sdem_dist.records import plain
 
@@ -100,7 +98,7 @@ def run_fit(estimator: EngineEstimator, source: Source, executor: Executor, opti
     stopping: object = None  # without patience, what is evaluated decides nothing
     if options.validation is not None:
         held_out = validation_source(estimator, options.validation, options.client)
-        monitoring = monitoring.watching(held_out.corpus, held_out.n_documents)
+        monitoring = replace(monitoring, validation=held_out.corpus)
         stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
     parameters = {k: plain(v) for k, v in estimator.get_params(deep=False).items() if k not in _FREE}
     settings = identity(
@@ -130,10 +128,9 @@ def validation_source(estimator: EngineEstimator, validation: object, client: Cl
 
 def evaluate_source(estimator: EngineEstimator, source: Source, client: Client | None) -> dict[str, float]:
     """Return the metrics of a fitted estimator over a source."""
-    learner, state = estimator.learner_, estimator.state_
+    scoring = Scoring("score", estimator.learner_, estimator.state_)
     with executor_for(client, estimator.n_jobs, source) as executor:
-        feed = Feed(learner, source.corpus, cache_bytes(state_bytes(state), 1, executor.memory_bytes))
-        return evaluate(feed, groups_of(source.n_documents), executor, [executor.put(Timed(state))])
+        return run_stages(metrics_of(scoring), source.corpus, executor)
 
 
 def sound_part(

@@ -9,11 +9,18 @@ from sdem_dist.engine.stages import Stage, Stages, state_of, trained
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained
 from sdem_dist.estimators.mixture import JointMixture
-from sdem_dist.estimators.mixture_starts import started
 from sdem_dist.estimators.naive_bayes import absence_of
 from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
-from sdem_dist.learners.mixture_features import MixtureFeatures
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
+from sdem_dist.learners.features import FeatureState, started
+from sdem_dist.learners.schedule import PaperSchedule
+from sdem_dist.learners.sdem import Sdem
 from sdem_dist.losses import NAMED
+from sdem_dist.models.feature_classes import FeatureClasses
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
@@ -69,19 +76,21 @@ class SdemMixtureClassifier(JointMixture):
         start = yield from self._started(source)
         em, once = start.learner, start.once
         fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
-        if isinstance(em, MixtureFeatures):
+        n, weights = source.weight, em.class_weight
+        learner: FeatureSdem[FeatureClasses] | Sdem[NaiveBayes] | WordEm
+        initial: FeatureState | SdemState
+        if isinstance(em, FeatureEm):
             plan = replace(once, n_epochs=self.n_epochs or EPOCHS)
-            learner = replace(em, loss=NAMED[self.loss])
+            learner = FeatureSdem(em.model, n, weights, loss=NAMED[self.loss])
             # A component without documents would stop every step of the class counts.
             initial = started(fitted.best_counts + learner.class_alpha, fitted.best_mu)
         elif self.loss == "nll":
-            learner, initial = em, fitted
-            plan = replace(once, n_epochs=self.n_epochs or EPOCHS_OF_COUNTS)
+            plan, learner, initial = replace(once, n_epochs=self.n_epochs or EPOCHS_OF_COUNTS), em, fitted
         else:
-            absence = absence_of(self.absence, len(source.classes), source.weighted)
-            learner = replace(em, loss=self.loss, absence=absence)
-            words = em.alpha + START_SHARE * (fitted.words - em.alpha)
-            initial = learner.start(words, learner.class_alpha + START_SHARE * fitted.class_counts)
             plan = plans.sequential(source.n_documents, self.n_epochs or EPOCHS_OF_COUNTS, once.seed)
+            schedule = PaperSchedule(absence=absence_of(self.absence, len(source.classes), source.weighted))
+            learner = Sdem(em.model, n, weights, once.seed, loss=self.loss, schedule=schedule)
+            words = em.model.alpha + START_SHARE * (fitted.words - em.model.alpha)
+            initial = em.start_at(words, em.model.class_alpha + START_SHARE * fitted.class_counts)
         found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
         return Trained(learner, found.state, found.history)

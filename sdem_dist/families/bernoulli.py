@@ -8,10 +8,12 @@ import numpy as np
 from scipy.special import expit, logit
 
 from sdem_dist.families.family import Family
+from sdem_dist.records import record
 
 _MARGIN = 1e-10
 
 
+@record
 @dataclass(frozen=True)
 class Bernoulli(Family):
     """Values 0 and 1; T(x) = x, mu is the probability of 1 and theta its logit.

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdem_dist.families.family import Family
+from sdem_dist.records import record
 
 _MARGIN = 1e-10
 
 
+@record
 @dataclass(frozen=True)
 class Categorical(Family):
     """Values 0 to ``n_categories - 1``; T(x) says which of 1, 2, ... it is, and category 0 is what remains.

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdem_dist.families.positive_mean import PositiveMean
+from sdem_dist.records import record
 
 
+@record
 @dataclass(frozen=True)
 class Exponential(PositiveMean):
     """Numbers from 0 on; T(x) = x, mu is the mean and theta minus the rate, ``-1 / mu``."""

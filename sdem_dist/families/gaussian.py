@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdem_dist.families.family import Family
+from sdem_dist.records import record
 
 _SMALLEST = 1e-10
 """Smallest variance, next to ``1 + mean ** 2``."""
@@ -14,6 +15,7 @@ LARGEST = 1e100
 """Largest number that a column may hold, so that sums of squares stay finite."""
 
 
+@record
 @dataclass(frozen=True)
 class Gaussian(Family):
     """Real numbers; T(x) = (x, x^2), theta = (m / v, -1 / 2v) for mean m and variance v.

@@ -8,11 +8,13 @@ import numpy as np
 
 from sdem_dist.families.family import Family
 from sdem_dist.families.gaussian import LARGEST
+from sdem_dist.records import record
 
 _SMALLEST = 1e-10
 """Smallest eigenvalue of the covariance, next to ``1 + |mean| ** 2``."""
 
 
+@record
 @dataclass(frozen=True)
 class GaussianFull(Family):
     """Vectors; T(x) = x and the products ``x_i x_j``, i <= j, row by row of the upper triangle.

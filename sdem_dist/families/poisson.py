@@ -8,8 +8,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from sdem_dist.families.positive_mean import PositiveMean
+from sdem_dist.records import record
 
 
+@record
 @dataclass(frozen=True)
 class Poisson(PositiveMean):
     """Counts 0, 1, 2, ..., or weights in their place; T(x) = x, mu is the mean and theta its logarithm."""

@@ -33,7 +33,7 @@ def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
     """Return the topics of a fitted `LDAClassifier`, class by class; a model without vocabulary numbers its words."""
     from scipy.special import rel_entr
 
-    n_classes, n_topics = len(estimator.classes_), estimator.learner_.n_topics
+    n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics
     p = estimator.components_.reshape(n_classes, n_topics, -1)
     totals = estimator._parameters.totals + estimator._parameters.gamma * p.shape[2]  # a class may have lost all counts
     totals = totals.reshape(n_topics, n_classes).T

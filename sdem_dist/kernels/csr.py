@@ -7,7 +7,7 @@ from sdem_dist.kernels.rows import add_row, add_rows_at
 
 
 @jit
-def add_scores(data, indices, indptr, table, out):  # type: ignore[no-untyped-def]
+def add_scores(data, indices, indptr, table, out):
     """Add ``sum_j data[j] * table[indices[j]]`` to each document's row of `out`.
 
     Parameters
@@ -22,15 +22,15 @@ def add_scores(data, indices, indptr, table, out):  # type: ignore[no-untyped-de
 
 
 @jit
-def add_statistics(data, indices, indptr, class_weights, out):  # type: ignore[no-untyped-def]
-    """Add every document's counts, weighted by class, to the rows of its words.
+def add_statistics(data, indices, indptr, loss_weights, out):
+    """Add every document's counts, weighted by column, to the rows of its words.
 
     Parameters
     ----------
     data, indices, indptr : CSR arrays of the documents
-    class_weights : ndarray of shape (n_documents, n_classes), float64
+    loss_weights : ndarray of shape (n_documents, n_classes), float64
     out : ndarray of shape (n_words, n_classes), float64, changed in place
     """
     for d in range(indptr.size - 1):
         for j in range(indptr[d], indptr[d + 1]):
-            add_row(data[j], class_weights[d], out[indices[j]])
+            add_row(data[j], loss_weights[d], out[indices[j]])

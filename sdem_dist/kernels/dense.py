@@ -11,20 +11,20 @@ from sdem_dist.kernels.jit import jit, jit_inline
 
 
 @jit_inline
-def _add_to_two(a0, a1, a2, a3, b0, b1, b2, b3, row0, row1, row2, row3, out_a, out_b):  # type: ignore[no-untyped-def]
+def _add_to_two(a0, a1, a2, a3, b0, b1, b2, b3, row0, row1, row2, row3, out_a, out_b):
     for j in range(out_a.size):
         out_a[j] += a0 * row0[j] + a1 * row1[j] + a2 * row2[j] + a3 * row3[j]
         out_b[j] += b0 * row0[j] + b1 * row1[j] + b2 * row2[j] + b3 * row3[j]
 
 
 @jit_inline
-def _add(a, row, out):  # type: ignore[no-untyped-def]
+def _add(a, row, out):
     for j in range(out.size):
         out[j] += a * row[j]
 
 
 @jit
-def row_products(X, table, out):  # type: ignore[no-untyped-def]
+def row_products(X, table, out):
     """Write ``X @ table`` into `out`.
 
     Parameters
@@ -52,7 +52,7 @@ def row_products(X, table, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def add_transposed_products(X, R, out):  # type: ignore[no-untyped-def]
+def add_transposed_products(X, R, out):
     """Add ``X.T @ R`` to `out`, in blocks of 512 rows, which are added up in X's dtype.
 
     Parameters
@@ -86,7 +86,7 @@ def add_transposed_products(X, R, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def add_column_sums(R, out):  # type: ignore[no-untyped-def]
+def add_column_sums(R, out):
     """Add the rows of `R`, shape (n, k), to `out`, shape (k,), float64, from first to last."""
     for i in range(R.shape[0]):
         row = R[i]
@@ -95,7 +95,7 @@ def add_column_sums(R, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def shift_rows(logits, added, top):  # type: ignore[no-untyped-def]
+def shift_rows(logits, added, top):
     """Add `added` to every row and subtract the row's largest value, which is written to `top`.
 
     Parameters
@@ -126,7 +126,7 @@ def shift_rows(logits, added, top):  # type: ignore[no-untyped-def]
 
 
 @jit
-def normalise_rows(values, factors, totals):  # type: ignore[no-untyped-def]
+def normalise_rows(values, factors, totals):
     """Divide every row by its sum, which is written to `totals`, and multiply it by the document's factor.
 
     Parameters

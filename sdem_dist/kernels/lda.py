@@ -1,26 +1,23 @@
 """sdEM for documents whose classes are LDA models, over word-major arrays (Masegosa 2014, Algorithms 5 to 7 as corrected).
 
 Tables have a column for each topic and class, ``topic * n_classes + class``; with one topic they are naive Bayes's.
-`how` is the tuple (inference, occurrences, alpha, n_sweeps, burn_in, n_particles).
+`how` is a `TopicInference`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from sdem_dist.kernels.documents import measured
 from sdem_dist.kernels.jit import jit
-from sdem_dist.kernels.losses import NLL, class_weights
+from sdem_dist.kernels.losses import NLL, loss_weights
 from sdem_dist.kernels.randomness import content_key, derived
-from sdem_dist.kernels.topics import EXACT, PAPER, gibbs, left_to_right, maximum_a_posteriori, plug_in
-
-MAP, GIBBS = 0, 1
-"""Inference."""
-SHARED, LITERAL, EACH = 0, 1, 2
-"""Occurrences of a word: they share a topic, share it by the printed equation 18, or draw one each."""
+from sdem_dist.kernels.schedule import advanced, renew_prior
+from sdem_dist.kernels.topics import EACH, GIBBS, MAP, gibbs, left_to_right, maximum_a_posteriori, plug_in
 
 
 @jit
-def gather_beta(words, shift, inverse, indices, first, beta):  # type: ignore[no-untyped-def]
+def gather_beta(words, shift, inverse, indices, first, beta):
     """Fill `beta`, shape (n_words, n_topics, n_chosen), with p(word | topic, class) of classes from `first` on."""
     n_classes = inverse.size // beta.shape[1]
     for j in range(indices.size):
@@ -32,9 +29,9 @@ def gather_beta(words, shift, inverse, indices, first, beta):  # type: ignore[no
 
 
 @jit
-def positions_of(counts, how):  # type: ignore[no-untyped-def]
+def positions_of(counts, how):
     """Return the word and the occurrences of each position of a document."""
-    if how[1] != EACH:
+    if how.occurrences != EACH:
         return np.arange(counts.size), counts
     n_positions = 0
     for j in range(counts.size):
@@ -49,83 +46,66 @@ def positions_of(counts, how):  # type: ignore[no-untyped-def]
 
 
 @jit
-def infer(beta, counts, how, key, first, theta, scores):  # type: ignore[no-untyped-def]
+def infer(beta, counts, how, key, first, theta, scores):
     """Replace `beta` by responsibilities, and fill `theta` (n_topics, n_chosen) and `scores` (n_chosen,) of a document."""
-    inference, occurrences, alpha, n_sweeps, burn_in, n_particles = how
     n_words, n_topics, n_chosen = beta.shape
     positions, repeats = positions_of(counts, how)
     sampled = np.empty(n_chosen)
     block, q, theta_k = np.empty((n_words, n_topics)), np.empty((n_words, n_topics)), np.empty(n_topics)
-    if inference == GIBBS or n_particles > 0:
+    if how.method == GIBBS or how.n_particles > 0:
         for k in range(n_chosen):
             block[:] = beta[:, :, k]
             key_k = derived(key, first + k)
-            if inference == GIBBS:
-                rule = PAPER if occurrences == LITERAL else EXACT
-                gibbs(block, positions, repeats, alpha, rule, n_sweeps, burn_in, key_k, q, theta_k)
+            if how.method == GIBBS:
+                gibbs(block, positions, repeats, how, key_k, q, theta_k)
                 beta[:, :, k] = q
                 theta[:, k] = theta_k
-                if n_particles == 0:
+                if how.n_particles == 0:
                     scores[k] = plug_in(block, positions, repeats, theta_k)
-            if n_particles > 0:
-                sampled[k] = left_to_right(block, positions, repeats, alpha, n_particles, derived(key_k, 0))
-    if inference == MAP:
-        maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores)
-    if n_particles > 0:
+            if how.n_particles > 0:
+                sampled[k] = left_to_right(block, positions, repeats, how.alpha, how.n_particles, derived(key_k, 0))
+    if how.method == MAP:
+        maximum_a_posteriori(beta, counts, how.alpha, how.n_sweeps, theta, scores)
+    if how.n_particles > 0:
         scores[:] = sampled
 
 
 @jit
-def longest_document(data, indices, indptr, n_words):  # type: ignore[no-untyped-def]
-    """Return the most distinct words of a document, and check that all words are in the table."""
-    longest = 0
-    for d in range(indptr.size - 1):
-        longest = max(longest, indptr[d + 1] - indptr[d])
-    for j in range(indptr[indptr.size - 1]):
-        if indices[j] >= n_words:
-            raise IndexError("a document has a word beyond the table of words")
-    return longest
-
-
-@jit
-def run_documents(
-    data, indices, indptr, labels, weights, order, keys, words, totals, class_counts, frozen, gamma, class_gamma,
-    log_prior, learn_prior, word_step, class_step, vocabulary_size, t, t_step, decay, loss, tolerance, how,
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Run sdEM over documents in `order`, one step a document, changing the counts in place.
+def run_documents(documents, keys, table, frozen, schedule, moment, objective, how):
+    """Run sdEM over documents in their order, one step a document, changing the counts in place.
 
     Parameters
     ----------
+    documents : Visited
     keys : ndarray of shape (n_documents,), uint64
         What each document's random numbers depend on.
-    words : ndarray of shape (n_words, n_topics * n_classes), float64
-        Expected counts N of word, topic and class, without gamma.  Changed in place.
-    totals : ndarray of shape (n_topics * n_classes,), float64
-        M, the sum of N over the whole vocabulary.  Changed in place.
-    how : tuple, see the module
-    data, indices, ... : as for `sdem_dist.kernels.multinomial.run_documents`
+    table : Table
+        Of shape (n_words, n_topics * n_classes).  Changed in place.
+    frozen : float
+        The gamma of p(word | topic, class), constant through this call.
+    schedule, moment, objective
+        As for `sdem_dist.kernels.multinomial.run_documents`.
+    how : TopicInference
 
     Returns
     -------
-    gamma, class_gamma, t : float
+    Moment
     """
+    data, indices, indptr, labels, weights, order = documents
+    words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
+    loss, tolerance, _ = objective
     n_classes = class_counts.size
     n_topics = totals.size // n_classes
-    buffer = np.empty(longest_document(data, indices, indptr, words.shape[0]) * totals.size)
+    buffer = np.empty(measured(documents, words.shape[0])[1] * totals.size)
     theta = np.empty((n_topics, n_classes))
     scores, step, inverse = np.empty(n_classes), np.empty(n_classes), np.empty(totals.size)
     stale = True
     for d in order:
-        t += t_step * weights[d]
-        rho = 1.0 / (1.0 + decay * t)
-        gamma += word_step * rho * weights[d]
-        class_gamma += class_step * rho * weights[d]
+        rho, moment = advanced(schedule, moment, weights[d])
         if stale:
             for c in range(totals.size):
                 inverse[c] = 1.0 / (totals[c] + frozen * vocabulary_size)
-            if learn_prior:
-                for k in range(n_classes):
-                    log_prior[k] = np.log(class_counts[k] + class_gamma)
+            renew_prior(table, moment.class_gamma)
             stale = False
         first, n_chosen = (labels[d], 1) if loss == NLL else (0, n_classes)
         start, stop = indptr[d], indptr[d + 1]
@@ -136,7 +116,7 @@ def run_documents(
         if loss != NLL:
             for k in range(n_classes):
                 scores[k] += log_prior[k]
-        if weights[d] * class_weights(loss, scores, labels[d], step) <= tolerance:
+        if weights[d] * loss_weights(loss, scores, labels[d], step) <= tolerance:
             continue
         stale = True
         for k in range(first, first + n_chosen):
@@ -152,29 +132,33 @@ def run_documents(
                     new = max(row[column] + factor * counts[j - start] * beta[j - start, z, k - first], 0.0)
                     totals[column] += new - row[column]
                     row[column] = new
-    return gamma, class_gamma, t
+    return moment
 
 
 @jit
-def add_expected_statistics(
-    data, indices, indptr, labels, weights, keys, words, totals, shift, log_prior, vocabulary_size, loss, tolerance,
-    how, rows, class_counts,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+def add_expected_statistics(documents, keys, table, shift, objective, how, rows, class_counts):
     """Add every document's expected statistics, weighted by class, at fixed parameters (Table 2).
 
     Parameters
     ----------
-    words, totals, shift : the counts, their sums, and what is added to each
+    documents, keys, objective, how
+        As for `run_documents`.
+    table : Table
+        Read only; its `log_prior` holds ln p(y).
+    shift : float
+        What is added to each of its counts.
     rows : ndarray of shape (n_words, n_topics * n_classes), float64, added to
     class_counts : ndarray of shape (n_classes,), float64, added to
     """
+    data, indices, indptr, labels, weights, order = documents
+    words, totals, loss = table.words, table.totals, objective.loss
     n_classes = class_counts.size
     n_topics = totals.size // n_classes
-    buffer = np.empty(longest_document(data, indices, indptr, words.shape[0]) * totals.size)
+    buffer = np.empty(measured(documents, words.shape[0])[1] * totals.size)
     theta = np.empty((n_topics, n_classes))
     scores, step = np.empty(n_classes), np.empty(n_classes)
-    inverse = 1.0 / (totals + shift * vocabulary_size)
-    for d in range(indptr.size - 1):
+    inverse = 1.0 / (totals + shift * table.vocabulary_size)
+    for d in order:
         first, n_chosen = (labels[d], 1) if loss == NLL else (0, n_classes)
         start, stop = indptr[d], indptr[d + 1]
         counts = data[start:stop].astype(np.float64)
@@ -183,11 +167,11 @@ def add_expected_statistics(
         infer(beta, counts, how, keys[d], first, theta[:, :n_chosen], scores[:n_chosen])
         if loss != NLL:
             for k in range(n_classes):
-                scores[k] += log_prior[k]
-        class_weights(loss, scores, labels[d], step)
+                scores[k] += table.log_prior[k]
+        loss_weights(loss, scores, labels[d], step)
         for k in range(first, first + n_chosen):
             factor = weights[d] * step[k]
-            if abs(factor) <= tolerance:
+            if abs(factor) <= objective.tolerance:
                 continue
             class_counts[k] += factor
             for j in range(start, stop):
@@ -196,20 +180,25 @@ def add_expected_statistics(
 
 
 @jit
-def score_documents(data, indices, indptr, ids, words, totals, shift, vocabulary_size, seed, how, scores, thetas):  # type: ignore[no-untyped-def]
+def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
     """Fill the class scores ln p(d | class) and topic proportions of documents.
 
     Parameters
     ----------
+    documents : Counted
     ids : ndarray of shape (n_words,), integers
-        Word of the corpus of each row of `words`: random numbers depend on what a document holds, not on where it stands.
+        Word of the corpus of each row of the table: random numbers depend on what a document holds, not on where it stands.
+    table, shift, how
+        As for `add_expected_statistics`.
     seed : uint64
     scores : ndarray of shape (n_documents, n_classes), float64, overwritten
     thetas : ndarray of shape (n_documents, n_topics, n_classes), float64, overwritten
     """
+    data, indices, indptr = documents
+    words, totals = table.words, table.totals
     n_topics, n_classes = thetas.shape[1:]
-    buffer = np.empty(longest_document(data, indices, indptr, words.shape[0]) * totals.size)
-    inverse = 1.0 / (totals + shift * vocabulary_size)
+    buffer = np.empty(measured(documents, words.shape[0])[1] * totals.size)
+    inverse = 1.0 / (totals + shift * table.vocabulary_size)
     for d in range(indptr.size - 1):
         start, stop = indptr[d], indptr[d + 1]
         counts = data[start:stop].astype(np.float64)

@@ -10,7 +10,7 @@ from sdem_dist.kernels.topics import left_to_right
 
 
 @jit
-def estimate_documents(data, indices, indptr, topics, alpha, n_particles, seed, out):  # type: ignore[no-untyped-def]
+def estimate_documents(data, indices, indptr, topics, alpha, n_particles, seed, out):
     """Estimate ln p(document) for each document, see `sdem_dist.kernels.topics.left_to_right`.
 
     Parameters

@@ -10,20 +10,20 @@ from sdem_dist.kernels.jit import jit, jit_inline
 
 
 @intrinsic
-def _as_bits(typingctx, x):  # type: ignore[no-untyped-def]
+def _as_bits(typingctx, x):
     """Reinterpret a float64 as its 64 bits."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], context.get_value_type(types.uint64))
 
     return types.uint64(types.float64), codegen
 
 
 @intrinsic
-def _as_float(typingctx, bits):  # type: ignore[no-untyped-def]
+def _as_float(typingctx, bits):
     """Reinterpret 64 bits as a float64."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], context.get_value_type(types.float64))
 
     return types.float64(types.uint64), codegen
@@ -38,7 +38,7 @@ _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
 @jit_inline
-def log(x):  # type: ignore[no-untyped-def]
+def log(x):
     """Return ln x for a positive, normal, finite float64, to about one unit in the last place.
 
     The caller guarantees the domain: there is no branch, so that loops over arrays vectorise.
@@ -60,7 +60,7 @@ def log(x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def log_shifted(values, shift, out):  # type: ignore[no-untyped-def]
+def log_shifted(values, shift, out):
     """Write ``ln(values + shift)`` into `out`; both flat float64 arrays, ``values + shift > 0``."""
     for i in range(values.size):
         out[i] = log(values[i] + shift)

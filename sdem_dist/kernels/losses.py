@@ -7,10 +7,11 @@ import numpy as np
 from sdem_dist.kernels.jit import jit
 
 NLL, NCLL, HINGE = 0, 1, 2
+NUMBERS = {"nll": NLL, "ncll": NCLL, "hinge": HINGE}
 
 
 @jit
-def class_weights(loss, scores, label, out):  # type: ignore[no-untyped-def]
+def loss_weights(loss, scores, label, out):
     """Write minus the gradient of the loss with respect to the class scores ln p(y, d) into `out`.
 
     Table 1 of Masegosa 2014: the step of sdEM adds ``out[y] * s(y, d)`` for every class ``y``.
@@ -62,7 +63,7 @@ def class_weights(loss, scores, label, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def component_weights(loss, scores, label, owners, out):  # type: ignore[no-untyped-def]
+def component_weights(loss, scores, label, owners, out):
     """Write minus the gradient of the loss with respect to the components' scores ln p(z, y, d) into `out`.
 
     A class scores with the logarithm of the sum of its components (Table 2 of Masegosa 2014, the component hidden).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
@@ -21,8 +23,64 @@ TRIALS = 40
 """Steps that a line search tries before it stays where it is."""
 
 
+class Descent(NamedTuple):
+    """How topic proportions are found."""
+
+    alpha: float
+    """Of the Dirichlet prior."""
+    n_layers: int
+    step: float
+    """T of a document, times its words and pseudo-counts, see `step_length`; with `search` that from which it starts."""
+    search: bool
+    """Find each layer's step by line search; a layer that finds none stays where it is, with step 0."""
+
+
+class Words(NamedTuple):
+    """One document."""
+
+    rows: np.ndarray
+    """Phi of its words, shape (n_words, n_topics), C-contiguous, float64."""
+    columns: np.ndarray
+    """Its transpose, C-contiguous."""
+    counts: np.ndarray
+    """Shape (n_words,)."""
+    ascending: np.ndarray
+    """0, 1, 2, ..., uint32, as many as words or topics at least."""
+
+
+class Layers(NamedTuple):
+    """What `infer` leaves of every layer."""
+
+    thetas: np.ndarray
+    """theta_0 to theta_L, shape (n_layers + 1, n_topics)."""
+    steps: np.ndarray
+    """Shape (n_layers,)."""
+    masses: np.ndarray
+    """Phi theta, shape (n_layers + 1, n_words)."""
+
+
+class Room(NamedTuple):
+    """Memory for one document at a time, whatever its length."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    masses: np.ndarray
+    thetas: np.ndarray
+    steps: np.ndarray
+    ascending: np.ndarray
+
+
+@jit
+def room_for(longest, n_topics, n_layers):
+    """Return room for documents of up to `longest` distinct words."""
+    ascending = np.arange(max(longest, n_topics, 2 * n_layers)).astype(np.uint32)
+    rows, columns = np.empty(longest * n_topics), np.empty(longest * n_topics)
+    masses = np.empty((n_layers + 1) * longest)
+    return Room(rows, columns, masses, np.empty((n_layers + 1, n_topics)), np.empty(n_layers), ascending)
+
+
 @jit_inline
-def _descend(theta, pull, step, new):  # type: ignore[no-untyped-def]
+def _descend(theta, pull, step, new):
     """Take one step of mirror descent from `theta` (equation 12); `pull` is minus the gradient."""
     top, total = pull[0], 0.0
     for k in range(pull.size):
@@ -35,7 +93,7 @@ def _descend(theta, pull, step, new):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def _bounded(step, theta, pull):  # type: ignore[no-untyped-def]
+def _bounded(step, theta, pull):
     """Return `step`, or what makes the share of the topic that gains most grow by e before shares are normalised."""
     top, mean = pull[0], 0.0
     for k in range(pull.size):
@@ -45,7 +103,7 @@ def _bounded(step, theta, pull):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def _mixed(theta, columns, ascending, mass):  # type: ignore[no-untyped-def]
+def _mixed(theta, columns, ascending, mass):
     """``mass = Phi theta``, for the words of the document."""
     for v in range(mass.size):
         mass[v] = 0.0
@@ -53,7 +111,7 @@ def _mixed(theta, columns, ascending, mass):  # type: ignore[no-untyped-def]
 
 
 @jit
-def objective(counts, mass, theta, alpha):  # type: ignore[no-untyped-def]
+def objective(counts, mass, theta, alpha):
     """Return f of equation 10 from ``mass = Phi theta``."""
     total = 0.0
     for v in range(counts.size):
@@ -64,7 +122,7 @@ def objective(counts, mass, theta, alpha):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def _model_gap(theta, new, pull, step):  # type: ignore[no-untyped-def]
+def _model_gap(theta, new, pull, step):
     """Return by how much the model that a step minimises is below f(theta) at its end: the bound of the line search."""
     slope, divergence = 0.0, 0.0
     for k in range(theta.size):
@@ -74,26 +132,20 @@ def _model_gap(theta, new, pull, step):  # type: ignore[no-untyped-def]
 
 
 @jit
-def infer(rows, columns, counts, alpha, step, search, ascending, thetas, steps, masses):  # type: ignore[no-untyped-def]
+def infer(document, alpha, step, search, layers):
     """Find a document's topic proportions, layer by layer (Algorithm 1).
 
     Parameters
     ----------
-    rows, columns : ndarray of shape (n_words, n_topics) and its transpose, both C-contiguous, float64
-        Phi of the document's words.
-    counts : ndarray of shape (n_words,)
+    document : Words
     alpha : float
     step : float
         T, the step of every layer unless it is too steep; with `search` that from which the search starts.
     search : bool
-        Find each layer's step by line search; a layer that finds none stays where it is, with step 0.
-    ascending : ndarray of uint32, 0, 1, 2, ..., as many as words or topics at least
-    thetas : ndarray of shape (n_layers + 1, n_topics), overwritten
-        theta_0 to theta_L.
-    steps : ndarray of shape (n_layers,), overwritten
-    masses : ndarray of shape (n_layers + 1, n_words), overwritten
-        Phi theta of every layer.
+    layers : Layers, overwritten
     """
+    rows, columns, counts, ascending = document
+    thetas, steps, masses = layers
     n_topics = thetas.shape[1]
     ratios, pull = np.empty(counts.size), np.empty(n_topics)
     thetas[0, :] = 1.0 / n_topics
@@ -132,13 +184,15 @@ def infer(rows, columns, counts, alpha, step, search, ascending, thetas, steps, 
 
 
 @jit
-def propagate(rows, columns, counts, alpha, ascending, thetas, steps, masses, slope, table, factors):  # type: ignore[no-untyped-def]
+def propagate(document, alpha, layers, slope, table, factors):
     """Propagate an error back through the layers (Algorithm 3), step sizes held fast.
 
     Parameters
     ----------
-    rows, columns, counts, alpha, ascending, thetas, steps, masses
-        As `infer` took and left them.
+    document : Words
+    alpha : float
+    layers : Layers
+        As `infer` left them.
     slope : ndarray of shape (n_topics,), overwritten
         Gradient of the loss by theta_L.
     table : ndarray of shape (2 * n_layers, n_topics), overwritten
@@ -146,6 +200,8 @@ def propagate(rows, columns, counts, alpha, ascending, thetas, steps, masses, sl
         ``factors @ table`` is the gradient of the loss by Phi's rows of the document's words: of every layer
         ``T (x / Phi theta) g'`` and ``-T (Phi g x / (Phi theta)^2) theta'``, where ``g = theta * xi`` of Algorithm 3.
     """
+    rows, columns, counts, ascending = document
+    thetas, steps, masses = layers
     n_layers, n_topics = steps.size, slope.size
     push, back = np.empty(counts.size), np.empty(n_topics)
     for layer in range(n_layers - 1, -1, -1):
@@ -170,7 +226,7 @@ def propagate(rows, columns, counts, alpha, ascending, thetas, steps, masses, sl
 
 
 @jit_inline
-def step_length(step, counts, alpha, n_topics):  # type: ignore[no-untyped-def]
+def step_length(step, counts, alpha, n_topics):
     """Return T of a document; 0 if it is empty.
 
     The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one over
@@ -183,7 +239,7 @@ def step_length(step, counts, alpha, n_topics):  # type: ignore[no-untyped-def]
 
 
 @jit
-def gather_topics(words, topics, totals, rows, columns):  # type: ignore[no-untyped-def]
+def gather_topics(words, topics, totals, rows, columns):
     """Copy ``topics[words] / totals`` into `rows`, and its transpose into `columns`."""
     for v in range(words.size):
         source, target = topics[words[v]], rows[v]
@@ -196,40 +252,42 @@ def gather_topics(words, topics, totals, rows, columns):  # type: ignore[no-unty
 
 
 @jit
-def infer_documents(data, indices, indptr, topics, alpha, n_layers, step, search, out, likelihoods):  # type: ignore[no-untyped-def]
+def inferred(room, words, counts, topics, totals, how):
+    """Return a document, with rows ``topics[words] / totals``, and the layers of its inference, both in `room`."""
+    n, n_topics = words.size, totals.size
+    rows = room.rows[: n * n_topics].reshape(n, n_topics)
+    columns = room.columns[: n * n_topics].reshape(n_topics, n)
+    masses = room.masses[: room.thetas.shape[0] * n].reshape(room.thetas.shape[0], n)
+    gather_topics(words, topics, totals, rows, columns)
+    document, layers = Words(rows, columns, counts, room.ascending), Layers(room.thetas, room.steps, masses)
+    step = step_length(how.step, counts, how.alpha, n_topics)
+    infer(document, how.alpha, step, how.search and step > 0.0, layers)
+    return document, layers
+
+
+@jit
+def infer_documents(documents, topics, how, out, likelihoods):
     """Find the topic proportions of documents.
 
     Parameters
     ----------
-    data, indices, indptr : CSR arrays of the documents; `indices` are rows of `topics`
+    documents : Counted
+        Of which `indices` are rows of `topics`.
     topics : ndarray of shape (n_words, n_topics), float64
         Phi.
-    alpha : float
-    n_layers : int
-    step : float
-        T of a document, times its words and pseudo-counts, see `step_length`.
-    search : bool
+    how : Descent
     out : ndarray of shape (n_documents, n_topics), float64, overwritten
         theta_L.
     likelihoods : ndarray of shape (n_documents,), float64, overwritten
         ln p(words | theta_L), without the multinomial coefficient (equation 9).
     """
-    n_topics = topics.shape[1]
-    longest = 0
+    data, indices, indptr = documents
+    n_topics, longest = topics.shape[1], 0
     for d in range(indptr.size - 1):
         longest = max(longest, indptr[d + 1] - indptr[d])
-    ascending = np.arange(max(longest, n_topics)).astype(np.uint32)
-    flat_rows, flat_columns = np.empty(longest * n_topics), np.empty(longest * n_topics)
-    flat_masses = np.empty((n_layers + 1) * longest)
-    thetas, steps, ones = np.empty((n_layers + 1, n_topics)), np.empty(n_layers), np.ones(n_topics)
+    room, ones = room_for(longest, n_topics, how.n_layers), np.ones(n_topics)
     for d in range(indptr.size - 1):
         words, counts = indices[indptr[d] : indptr[d + 1]], data[indptr[d] : indptr[d + 1]]
-        n = words.size
-        rows = flat_rows[: n * n_topics].reshape(n, n_topics)
-        columns = flat_columns[: n * n_topics].reshape(n_topics, n)
-        masses = flat_masses[: (n_layers + 1) * n].reshape(n_layers + 1, n)
-        gather_topics(words, topics, ones, rows, columns)
-        first = step_length(step, counts, alpha, n_topics)
-        infer(rows, columns, counts, alpha, first, search and first > 0.0, ascending, thetas, steps, masses)
-        out[d] = thetas[n_layers]
-        likelihoods[d] = -objective(counts, masses[n_layers], ones, 1.0)
+        _, layers = inferred(room, words, counts, topics, ones, how)
+        out[d] = layers.thetas[how.n_layers]
+        likelihoods[d] = -objective(counts, layers.masses[how.n_layers], ones, 1.0)

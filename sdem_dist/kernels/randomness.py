@@ -13,7 +13,7 @@ _UNIT = 1.0 / (1 << 53)
 
 
 @jit_inline
-def mixed(z):  # type: ignore[no-untyped-def]
+def mixed(z):
     """Return 64 bits that each depend on all 64 bits of `z` (uint64)."""
     z = (z ^ (z >> _30)) * _A
     z = (z ^ (z >> _27)) * _B
@@ -21,25 +21,25 @@ def mixed(z):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def derived(key, number):  # type: ignore[no-untyped-def]
+def derived(key, number):
     """Return the key of a part of what `key` (uint64) stands for, by its number."""
     return mixed(key + _STEP * (np.uint64(number) + np.uint64(1)))
 
 
 @jit_inline
-def advanced(counter):  # type: ignore[no-untyped-def]
+def advanced(counter):
     """Return the next counter after `counter` (uint64)."""
     return counter + _STEP
 
 
 @jit_inline
-def uniform(counter):  # type: ignore[no-untyped-def]
+def uniform(counter):
     """Return the number in [0, 1) that belongs to a counter."""
     return np.float64(mixed(counter) >> _11) * _UNIT
 
 
 @jit
-def content_key(words, data):  # type: ignore[no-untyped-def]
+def content_key(words, data):
     """Return a key (uint64) of what a document holds: equal documents draw equal numbers wherever they are."""
     key = _STEP
     for j in range(words.size):
@@ -48,7 +48,7 @@ def content_key(words, data):  # type: ignore[no-untyped-def]
 
 
 @jit
-def document_keys(seed, epoch, start, stop):  # type: ignore[no-untyped-def]
+def document_keys(seed, epoch, start, stop):
     """Return the keys (uint64) of the documents at stored positions ``start:stop`` in an epoch."""
     key = derived(mixed(np.uint64(seed)), epoch)
     keys = np.empty(stop - start, np.uint64)
@@ -58,7 +58,7 @@ def document_keys(seed, epoch, start, stop):  # type: ignore[no-untyped-def]
 
 
 @jit
-def log_normal(seed, first, scale, out):  # type: ignore[no-untyped-def]
+def log_normal(seed, first, scale, out):
     """Fill `out` with ``exp(scale * normal)``; row i belongs to number ``first + i`` (Box and Muller 1958)."""
     for i in range(out.shape[0]):
         counter = derived(mixed(np.uint64(seed)), first + i)

@@ -10,21 +10,21 @@ from sdem_dist.kernels.logarithm import log
 
 # Rows are passed as views: with the index taken once and the scalars in registers, the class loops vectorise.
 @jit_inline
-def add_row(factor, row, out):  # type: ignore[no-untyped-def]
+def add_row(factor, row, out):
     """``out += factor * row``."""
     for k in range(out.size):
         out[k] += factor * row[k]
 
 
 @jit_inline
-def add_four_rows(c0, row0, c1, row1, c2, row2, c3, row3, out):  # type: ignore[no-untyped-def]
+def add_four_rows(c0, row0, c1, row1, c2, row2, c3, row3, out):
     """``out += c0 * row0 + ... + c3 * row3``: four rows for one pass over `out`."""
     for k in range(out.size):
         out[k] += c0 * row0[k] + c1 * row1[k] + c2 * row2[k] + c3 * row3[k]
 
 
 @jit_inline
-def add_rows_at(factors, positions, table, out):  # type: ignore[no-untyped-def]
+def add_rows_at(factors, positions, table, out):
     """``out += sum_j factors[j] * table[positions[j]]``."""
     whole = factors.size - factors.size % 4
     for j in range(0, whole, 4):
@@ -44,7 +44,7 @@ def add_rows_at(factors, positions, table, out):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def ones_first(data, indices, positions, factors):  # type: ignore[no-untyped-def]
+def ones_first(data, indices, positions, factors):
     """Fill `positions` and `factors` with a document's words and counts, those of count 1 first; return how many those are."""
     n_ones = 0
     for j in range(data.size):  # no branches: counts cannot be foretold
@@ -58,7 +58,7 @@ def ones_first(data, indices, positions, factors):  # type: ignore[no-untyped-de
 
 
 @jit_inline
-def multiply_eighths(values):  # type: ignore[no-untyped-def]
+def multiply_eighths(values):
     """Replace the last eighth of some values by their products with those of the other seven."""
     w = values.size // 8
     # Views indexed from 0: an offset that might be negative would keep the loop from being vectorised.
@@ -69,21 +69,21 @@ def multiply_eighths(values):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def copy_row(row, out):  # type: ignore[no-untyped-def]
+def copy_row(row, out):
     """``out = row``."""
     for k in range(out.size):
         out[k] = row[k]
 
 
 @jit_inline
-def shift_row(row, shift, out):  # type: ignore[no-untyped-def]
+def shift_row(row, shift, out):
     """``out = row + shift``."""
     for k in range(out.size):
         out[k] = row[k] + shift
 
 
 @jit_inline
-def clip_row(row, totals):  # type: ignore[no-untyped-def]
+def clip_row(row, totals):
     """Set negative counts of a row to zero and keep the totals the sum of the rows (the check step)."""
     for k in range(row.size):
         below = min(row[k], 0.0)
@@ -92,21 +92,21 @@ def clip_row(row, totals):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def log_row(row, shift, out):  # type: ignore[no-untyped-def]
+def log_row(row, shift, out):
     """``out = ln(row + shift)``."""
     for k in range(out.size):
         out[k] = log(row[k] + shift)
 
 
 @jit
-def mark_words(words, number):  # type: ignore[no-untyped-def]
+def mark_words(words, number):
     """Set ``number[w]`` to 1 for every word; `number` has shape (n_features,), uint32."""
     for i in range(words.size):
         number[words[i]] = 1
 
 
 @jit
-def number_words(number):  # type: ignore[no-untyped-def]
+def number_words(number):
     """Turn the marks of `mark_words` into positions and return the marked words, ascending: shape (n_words,), uint32."""
     n_words = np.uint32(0)
     for w in range(number.size):
@@ -122,7 +122,7 @@ def number_words(number):  # type: ignore[no-untyped-def]
 
 
 @jit
-def gather_rows(table, words, shift, rows, logs):  # type: ignore[no-untyped-def]
+def gather_rows(table, words, shift, rows, logs):
     """Copy the rows of some words and take the logarithms of what they hold plus `shift`.
 
     Parameters
@@ -138,7 +138,7 @@ def gather_rows(table, words, shift, rows, logs):  # type: ignore[no-untyped-def
 
 
 @jit
-def scatter_add_rows(words, rows, met, number, out, out_met):  # type: ignore[no-untyped-def]
+def scatter_add_rows(words, rows, met, number, out, out_met):
     """Add each word's row to ``out[number[word]]``, and its entry of `met` to that of `out_met`."""
     for i in range(words.size):
         add_row(1.0, rows[i], out[number[words[i]]])
@@ -146,7 +146,7 @@ def scatter_add_rows(words, rows, met, number, out, out_met):  # type: ignore[no
 
 
 @jit
-def average_rows(words, rows, met, total, absence, table):  # type: ignore[no-untyped-def]
+def average_rows(words, rows, met, total, absence, table):
     """Replace the rows of some words by their average over lanes, in place.
 
     Parameters

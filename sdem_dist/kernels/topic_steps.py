@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.mirror_descent import FLOOR, gather_topics, infer, propagate, step_length
+from sdem_dist.kernels.mirror_descent import FLOOR, inferred, propagate, room_for
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
 SOFTMAX, GAUSSIAN, NONE = 0, 1, 2
@@ -17,9 +19,71 @@ STEEPEST = 1.0
 LARGE = 1e50
 
 
+class TopicDocuments(NamedTuple):
+    """Documents with what follows from their topics."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    """Rows of a table of topics."""
+    indptr: np.ndarray
+    labels: np.ndarray
+    """Shape (n_documents,), int32, with ``SOFTMAX``."""
+    targets: np.ndarray
+    """Shape (n_documents, n_outputs), float64, with ``GAUSSIAN``."""
+    weights: np.ndarray
+
+
+class Response(NamedTuple):
+    """How outputs follow from topics."""
+
+    kind: int
+    gamma: float
+    """Factor inside the softmax; for ``GAUSSIAN`` the precision of the targets."""
+
+
+class Topics(NamedTuple):
+    """Parameters, changed in place; or, without use of `totals`, sums or gradients of them."""
+
+    topics: np.ndarray
+    """Phi, each column times its entry of `totals`: shape (n_words, n_topics), float64."""
+    totals: np.ndarray
+    """Shape (n_topics,), float64."""
+    output: np.ndarray
+    """U, shape (n_outputs, n_topics), float64."""
+
+
+class Rates(NamedTuple):
+    """How far steps go."""
+
+    batch_size: int
+    topic_rate: float
+    """mu_0 at the start of the run; it falls linearly to 0."""
+    output_rate: float
+    """mu_u, likewise."""
+    prior: float
+    """``(beta - 1) / D``; unless it is 0 the documents' words must be all."""
+    vocabulary_size: int
+    ahead: float
+    """How many documents of the corpus each document stands for."""
+    end: float
+    """Documents after which the run ends."""
+
+
+class Progress(NamedTuple):
+    """What earlier batches left."""
+
+    squares: np.ndarray
+    """Sums over batches of the squared norms of the gradients, shape (n_topics,), changed in place."""
+    t: float
+    """Batches with documents of any weight."""
+    seen: float
+    """Documents, by weight."""
+
+
 @jit_inline
-def _output_error(kind, output, theta, gamma, label, target, error):  # type: ignore[no-untyped-def]
+def _output_error(response, output, theta, label, target, error):
     """Set `error` to the gradient of the loss by U theta; for classes that is ``gamma (p(c | d) - [c = y])``."""
+    kind, gamma = response
     for c in range(error.size):
         error[c] = 0.0
         for k in range(theta.size):
@@ -39,41 +103,26 @@ def _output_error(kind, output, theta, gamma, label, target, error):  # type: ig
 
 
 @jit
-def add_gradients(
-    data, indices, indptr, labels, targets, weights, chosen, kind, topics, totals, output, alpha, gamma, n_layers, step,
-    search, gradient, output_gradient,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+def add_gradients(documents, chosen, response, parameters, how, gradient):
     """Add the gradients of some documents' losses by Phi and by U.
 
     Parameters
     ----------
-    data, indices, indptr : CSR arrays of the documents; `indices` are rows of `topics`
-    labels : ndarray of int32, a class for each document with ``SOFTMAX``
-    targets : ndarray of shape (n_documents, n_outputs), float64, with ``GAUSSIAN``
-    weights : ndarray of shape (n_documents,), float64
+    documents : TopicDocuments
     chosen : ndarray of integers, the documents
-    kind : int
-    topics : ndarray of shape (n_words, n_topics), float64
-        Phi, each column times its entry of `totals`.
-    totals : ndarray of shape (n_topics,), float64
-    output : ndarray of shape (n_outputs, n_topics), float64
-        U.
-    alpha, gamma : float
-        For ``GAUSSIAN`` gamma is the precision of the targets.
-    n_layers : int
-    step : float
-        T of a document, times its words and pseudo-counts, see `step_length`.
-    search : bool
-    gradient, output_gradient : ndarray, as `topics` and `output`, changed in place
+    response : Response
+    parameters : Topics
+    how : Descent
+    gradient : Topics, changed in place
     """
-    n_topics, n_outputs = totals.size, output.shape[0]
+    data, indices, indptr, labels, targets, weights = documents
+    topics, totals, output = parameters
+    kind, n_layers, n_topics, n_outputs = response.kind, how.n_layers, totals.size, output.shape[0]
     longest = 0
     for i in range(chosen.size):
         longest = max(longest, indptr[chosen[i] + 1] - indptr[chosen[i]])
-    ascending = np.arange(max(longest, n_topics, 2 * n_layers)).astype(np.uint32)
-    flat_rows, flat_columns = np.empty(longest * n_topics), np.empty(longest * n_topics)
-    flat_masses, flat_factors = np.empty((n_layers + 1) * longest), np.empty(2 * n_layers * longest)
-    thetas, steps, table = np.empty((n_layers + 1, n_topics)), np.empty(n_layers), np.empty((2 * n_layers, n_topics))
+    room, ascending = room_for(longest, n_topics, n_layers), np.arange(2 * n_layers).astype(np.uint32)
+    flat_factors, table = np.empty(2 * n_layers * longest), np.empty((2 * n_layers, n_topics))
     slope, error = np.empty(n_topics), np.empty(n_outputs)
     for i in range(chosen.size):
         d = chosen[i]
@@ -81,66 +130,59 @@ def add_gradients(
             continue
         words, counts = indices[indptr[d] : indptr[d + 1]], data[indptr[d] : indptr[d + 1]]
         n = words.size
-        rows = flat_rows[: n * n_topics].reshape(n, n_topics)
-        columns = flat_columns[: n * n_topics].reshape(n_topics, n)
-        masses = flat_masses[: (n_layers + 1) * n].reshape(n_layers + 1, n)
-        gather_topics(words, topics, totals, rows, columns)
-        first = step_length(step, counts, alpha, n_topics)
-        infer(rows, columns, counts, alpha, first, search and first > 0.0, ascending, thetas, steps, masses)
-        theta = thetas[n_layers]
+        document, layers = inferred(room, words, counts, topics, totals, how)
+        theta = layers.thetas[n_layers]
         if kind == NONE:
             for v in range(n):
-                add_row(-weights[d] * counts[v] / masses[n_layers, v], theta, gradient[words[v]])
+                add_row(-weights[d] * counts[v] / layers.masses[n_layers, v], theta, gradient.topics[words[v]])
             continue
         label = labels[d] if kind == SOFTMAX else np.int32(0)
-        _output_error(kind, output, theta, gamma, label, targets[d if kind == GAUSSIAN else 0], error)
+        _output_error(response, output, theta, label, targets[d if kind == GAUSSIAN else 0], error)
         for k in range(n_topics):
             slope[k] = 0.0
         for c in range(n_outputs):
             error[c] *= weights[d]
-            add_row(error[c], theta, output_gradient[c])
+            add_row(error[c], theta, gradient.output[c])
             add_row(error[c], output[c], slope)
         factors = flat_factors[: n * 2 * n_layers].reshape(n, 2 * n_layers)
-        propagate(rows, columns, counts, alpha, ascending, thetas, steps, masses, slope, table, factors)
+        propagate(document, how.alpha, layers, slope, table, factors)
         for v in range(n):
-            add_rows_at(factors[v], ascending[: 2 * n_layers], table, gradient[words[v]])
+            add_rows_at(factors[v], ascending, table, gradient.topics[words[v]])
 
 
 @jit
-def step_topics(topics, totals, touched, gradient, weight, prior, squares, t, vocabulary_size, rate):  # type: ignore[no-untyped-def]
+def step_topics(parameters, touched, gradient, weight, progress, rates):
     """Step along the mean gradient of a batch (Algorithm 2, lines 6 to 11), columns apart; leave `gradient` zero.
 
     Parameters
     ----------
-    topics, totals : changed in place, see `add_gradients`
+    parameters : Topics
+        Its `topics` and `totals` are changed in place.
     touched : ndarray of integers
         The rows whose gradient is not zero.
-    gradient : as `topics`, the sum over the batch
+    gradient : ndarray of shape (n_words, n_topics), the sum over the batch
     weight : float
         The batch's documents.
-    prior : float
-        ``(beta - 1) / D``.
-    squares : ndarray of shape (n_topics,), changed in place
-        Sums over batches of the squared norms of the gradients.
-    t : float
-        Batches, this one included.
-    vocabulary_size : int
-    rate : float
-        mu_0.
+    progress : Progress
+        Its `t` counts this batch.
+    rates : Rates
+        Its `topic_rate` is that of this batch.
     """
+    topics, totals, _ = parameters
+    squares, t, prior = progress.squares, progress.t, rates.prior
     n_topics = totals.size
-    start, rates = totals.copy(), np.empty(n_topics)
+    start, steps = totals.copy(), np.empty(n_topics)
     for i in range(touched.size):
         row, values = gradient[touched[i]], topics[touched[i]]
         for k in range(n_topics):
             row[k] = row[k] / weight - prior * start[k] / values[k]
             squares[k] += row[k] * row[k]
     for k in range(n_topics):
-        rates[k] = rate / (np.sqrt(squares[k] / (t * vocabulary_size)) + EPSILON)
+        steps[k] = rates.topic_rate / (np.sqrt(squares[k] / (t * rates.vocabulary_size)) + EPSILON)
     for i in range(touched.size):
         row, values = gradient[touched[i]], topics[touched[i]]
         for k in range(n_topics):
-            exponent = min(max(-rates[k] * row[k], -STEEPEST), STEEPEST)
+            exponent = min(max(-steps[k] * row[k], -STEEPEST), STEEPEST)
             new = max(values[k] * np.exp(exponent), FLOOR * start[k])
             totals[k] += new - values[k]
             values[k] = new
@@ -148,7 +190,7 @@ def step_topics(topics, totals, touched, gradient, weight, prior, squares, t, vo
 
 
 @jit
-def _settle(topics, cumulated, last, now, sums):  # type: ignore[no-untyped-def]
+def _settle(topics, cumulated, last, now, sums):
     """Add to `sums` what rows were since they last changed, after batch `last`, up to batch `now`."""
     for v in range(last.size):
         _settle_row(topics[v], cumulated[last[v]], cumulated[now], sums[v])
@@ -156,42 +198,46 @@ def _settle(topics, cumulated, last, now, sums):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def _settle_row(row, before, now, sums):  # type: ignore[no-untyped-def]
+def _settle_row(row, before, now, sums):
     for k in range(row.size):
         sums[k] += row[k] * (now[k] - before[k])
 
 
+@jit_inline
+def _words_of(documents, chosen, batch, stamp, touched):
+    """Write the words of a batch to `touched`; return their number, and the documents' weight."""
+    weight, n = 0.0, 0
+    for i in range(chosen.size):
+        d = chosen[i]
+        weight += documents.weights[d]
+        for j in range(documents.indptr[d], documents.indptr[d + 1]):
+            word = documents.indices[j]
+            if stamp[word] != batch:
+                stamp[word] = batch
+                touched[n] = word
+                n += 1
+    return n, weight
+
+
 @jit
-def run_batches(
-    data, indices, indptr, labels, targets, weights, order, batch_size, kind, topics, outside, output, alpha, gamma,
-    n_layers, step, search, prior, squares, t, vocabulary_size, topic_rate, output_rate, seen, ahead, end, averaging,
-    sums, output_sums,
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Run Algorithm 2 over batches of documents in `order`, changing `topics`, `output` and `squares` in place.
+def run_batches(documents, order, response, parameters, how, rates, progress, sums):
+    """Run Algorithm 2 over batches of documents in `order`, changing the parameters and `progress.squares` in place.
 
     A batch changes the rows of its own words only, and each column's total; so rows are kept unnormalised, and their
     averages are settled when they change.
 
     Parameters
     ----------
-    data, indices, indptr, labels, targets, weights, kind, output, alpha, gamma, n_layers, step, search
-        See `add_gradients`.
+    documents : TopicDocuments
     order : ndarray of integers, the documents to visit
-    batch_size : int
-    topics : ndarray of shape (n_words, n_topics), float64
-        Rows of Phi; left normalised.
-    outside : ndarray of shape (n_topics,), float64
-        Mass of the words that no document has.
-    prior, squares, t, vocabulary_size
-        See `step_topics`; with a `prior` the documents' words must be all.
-    topic_rate, output_rate : float
-        At the start of the run; both fall linearly to 0.
-    seen, ahead, end : float
-        Documents seen before, how many each document here stands for, and where the run ends.
-    averaging : bool
-    sums : ndarray as `topics`, or of shape (0, 0)
-        Phi after every batch is added where `averaging`.
-    output_sums : ndarray as `output`, likewise
+    response : Response
+    parameters : Topics
+        Rows of Phi, left normalised; `totals` is the mass of the words that no document has, and is not changed.
+    how : Descent
+    rates : Rates
+    progress : Progress
+    sums : Topics
+        Phi and U after every batch are added; topics of shape (0, 0) ask for no sums.
 
     Returns
     -------
@@ -203,55 +249,49 @@ def run_batches(
     t : float
         Batches with documents of any weight, those before included.
     """
+    topics, output, batch_size = parameters.topics, parameters.output, rates.batch_size
+    averaging = sums.topics.size > 0
+    squares, t, seen = progress
     n_words, n_topics = topics.shape
     n_batches = (order.size + batch_size - 1) // batch_size
     kept, kept_sums = np.ones(n_topics), np.zeros(n_topics)
-    totals = outside.copy()
+    totals = parameters.totals.copy()
     for v in range(n_words):
         add_row(1.0, topics[v], totals)
-    gradient, output_gradient = np.zeros((n_words, n_topics)), np.zeros(output.shape)
+    current = Topics(topics, totals, output)
+    gradient = Topics(np.zeros((n_words, n_topics)), totals, np.zeros(output.shape))
     stamp, last = np.full(n_words, -1), np.zeros(n_words, np.int64)
-    touched = np.arange(n_words)
+    every, touched = np.arange(n_words), np.arange(n_words)
     cumulated = np.zeros((n_batches + 1 if averaging else 0, n_topics))
     for b in range(n_batches):
         chosen = order[b * batch_size : (b + 1) * batch_size]
-        weight, n_touched = 0.0, 0
-        for i in range(chosen.size):
-            weight += weights[chosen[i]]
-            for j in range(indptr[chosen[i]], indptr[chosen[i] + 1]):
-                if prior == 0.0 and stamp[indices[j]] != b:
-                    stamp[indices[j]] = b
-                    touched[n_touched] = indices[j]
-                    n_touched += 1
-        changed = touched if prior != 0.0 else touched[:n_touched]
-        seen += ahead * weight
+        n_touched, weight = _words_of(documents, chosen, b, stamp, touched)
+        changed = every if rates.prior != 0.0 else touched[:n_touched]
+        seen += rates.ahead * weight
         if weight > 0.0:
-            remaining = max(1.0 - (seen - 0.5 * ahead * weight) / end, 0.0)
-            add_gradients(
-                data, indices, indptr, labels, targets, weights, chosen, kind, topics, totals, output, alpha, gamma,
-                n_layers, step, search, gradient, output_gradient,
-            )  # fmt: skip
+            remaining = max(1.0 - (seen - 0.5 * rates.ahead * weight) / rates.end, 0.0)
+            add_gradients(documents, chosen, response, current, how, gradient)
             t += 1.0
             if averaging:
                 for i in range(changed.size):
                     v = changed[i]
-                    _settle_row(topics[v], cumulated[last[v]], cumulated[b], sums[v])
+                    _settle_row(topics[v], cumulated[last[v]], cumulated[b], sums.topics[v])
                     last[v] = b
             step_topics(
-                topics, totals, changed, gradient, weight, prior, squares, t, vocabulary_size, topic_rate * remaining
+                current, changed, gradient.topics, weight, Progress(squares, t, seen), _falling(rates, remaining)
             )
             for c in range(output.shape[0]):
-                add_row(-output_rate * remaining / weight, output_gradient[c], output[c])
-                output_gradient[c, :] = 0.0
+                add_row(-rates.output_rate * remaining / weight, gradient.output[c], output[c])
+                gradient.output[c, :] = 0.0
         if averaging:
             for k in range(n_topics):
                 cumulated[b + 1, k] = cumulated[b, k] + 1.0 / totals[k]
                 kept_sums[k] += kept[k] / totals[k]
             for c in range(output.shape[0]):
-                add_row(1.0, output[c], output_sums[c])
+                add_row(1.0, output[c], sums.output[c])
         if totals.max() > LARGE or totals.min() < 1.0 / LARGE or b == n_batches - 1:
             if averaging:
-                _settle(topics, cumulated, last, b + 1, sums)
+                _settle(topics, cumulated, last, b + 1, sums.topics)
             for v in range(n_words):
                 for k in range(n_topics):
                     topics[v, k] /= totals[k]
@@ -259,3 +299,10 @@ def run_batches(
                 kept[k] /= totals[k]
                 totals[k] = 1.0
     return kept, kept_sums, n_batches, t
+
+
+@jit_inline
+def _falling(rates, remaining):
+    """Return rates with the topics' as it is when so much of the run remains."""
+    size, topic_rate, output_rate, prior, vocabulary_size, ahead, end = rates
+    return Rates(size, topic_rate * remaining, output_rate, prior, vocabulary_size, ahead, end)

@@ -7,6 +7,7 @@ all its occurrences, or a single occurrence.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,15 +15,32 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.logarithm import log
 from sdem_dist.kernels.randomness import advanced, uniform
 
-EXACT, PAPER = 0, 1
-"""How a position of many occurrences draws: by its exact conditional, or by ``beta (S + alpha)``, equation 18 literally."""
+MAP, GIBBS = 0, 1
+"""Inference."""
+SHARED, LITERAL, EACH = 0, 1, 2
+"""Occurrences of a word: they share a topic, share it by the printed equation 18, or draw one each."""
 _DIRECT = 16
 _FEW = 3
 """So many topics are all looked at in every draw: that is faster than to find those that a document has."""
 
 
+class TopicInference(NamedTuple):
+    """How the topics of a document are inferred."""
+
+    method: int
+    occurrences: int
+    """With `LITERAL` a position of many occurrences draws by ``beta (S + alpha)``, else by its exact conditional."""
+    alpha: float
+    """Of the Dirichlet prior of a document's topics."""
+    n_sweeps: int
+    burn_in: int
+    """Sweeps of which nothing is kept when sampling; at least one is kept."""
+    n_particles: int
+    """Of the left-to-right estimate; 0: none is made."""
+
+
 @jit
-def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):  # type: ignore[no-untyped-def]
+def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
     """Find the topic proportions of a document under several classes at once, by EM.
 
     Maximises ``sum_j c_j ln sum_z theta_z beta_jz + alpha sum_z ln theta_z``.
@@ -77,7 +95,7 @@ def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):  # type:
 
 
 @jit_inline
-def _conditional(beta, sums, alpha, count, out):  # type: ignore[no-untyped-def]
+def _conditional(beta, sums, alpha, count, out):
     """Fill `out` with a multiple of p(topic of a position, its word | other positions); return the multiple's logarithm.
 
     It is ``beta^c Gamma(S + c + alpha) / Gamma(S + alpha)`` for c occurrences.
@@ -110,7 +128,7 @@ def _conditional(beta, sums, alpha, count, out):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def _drawn(weights, u):  # type: ignore[no-untyped-def]
+def _drawn(weights, u):
     """Return a topic drawn in proportion to weights from a uniform number."""
     left = u * weights.sum()
     for z in range(weights.size - 1):
@@ -121,7 +139,7 @@ def _drawn(weights, u):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def _drawn_sparsely(beta, mass, sums, topics, n_topics, alpha, reached, u):  # type: ignore[no-untyped-def]
+def _drawn_sparsely(beta, mass, sums, topics, n_topics, alpha, reached, u):
     """Return a topic drawn in proportion to ``beta (sums + alpha)``: the few that have sums first, then alpha's part.
 
     `topics` are the `n_topics` ones that have sums, `mass` is ``alpha sum beta``, `reached` is room for partial sums.
@@ -140,7 +158,7 @@ def _drawn_sparsely(beta, mass, sums, topics, n_topics, alpha, reached, u):  # t
 
 
 @jit
-def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta):  # type: ignore[no-untyped-def]
+def gibbs(beta, positions, counts, how, key, q, theta):
     """Sample the topics of a document under one class, its topic proportions integrated out (equation 18).
 
     The first sweep initialises: each position is drawn given those before it.
@@ -152,16 +170,14 @@ def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta)
         Word of each position.
     counts : ndarray of shape (n_positions,), float64
         Occurrences of each position.
-    alpha : float
-    how : {EXACT, PAPER}
-    n_sweeps, burn_in : int
-        Sweeps in all, and those of which nothing is kept; at least one is kept.
+    how : TopicInference
     key : uint64
     q : ndarray of shape (n_words, n_topics), float64, overwritten
         Mean over the kept sweeps of the share of a word's occurrences that has each topic.
     theta : ndarray of shape (n_topics,), float64, overwritten
         Mean of ``(S + alpha) / (n + n_topics alpha)`` over them.
     """
+    alpha, n_sweeps, burn_in = how.alpha, how.n_sweeps, how.burn_in
     n_topics = beta.shape[1]
     topics = np.empty(positions.size, np.int32)
     sums, weights = np.zeros(n_topics), np.empty(n_topics)
@@ -170,11 +186,7 @@ def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta)
         for z in range(n_topics):
             mass[j] += alpha * beta[j, z]
     users = np.zeros(n_topics, np.int32)  # positions of each topic
-    used, place, n_used = (
-        np.empty(n_topics, np.int32),
-        np.empty(n_topics, np.int32),
-        0,
-    )  # topics of a position, as a set
+    used, place, n_used = np.empty(n_topics, np.int32), np.empty(n_topics, np.int32), 0  # topics of a position, a set
     q[:], theta[:] = 0.0, 0.0
     for sweep in range(n_sweeps):
         for i in range(positions.size):
@@ -189,7 +201,7 @@ def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta)
                     used[place[z]] = used[n_used]
                     place[used[n_used]] = place[z]
             key = advanced(key)
-            count = 1.0 if how == PAPER else counts[i]
+            count = 1.0 if how.occurrences == LITERAL else counts[i]
             if count == 1.0 and n_topics > _FEW:
                 z = _drawn_sparsely(beta[j], mass[j], sums, used, n_used, alpha, weights, uniform(key))
             else:
@@ -221,7 +233,7 @@ def gibbs(beta, positions, counts, alpha, how, n_sweeps, burn_in, key, q, theta)
 
 
 @jit
-def plug_in(beta, positions, counts, theta):  # type: ignore[no-untyped-def]
+def plug_in(beta, positions, counts, theta):
     """Return ``sum_i c_i ln sum_z theta_z beta_iz``, which is on average too high for sampled proportions."""
     score = 0.0
     for i in range(positions.size):
@@ -233,7 +245,7 @@ def plug_in(beta, positions, counts, theta):  # type: ignore[no-untyped-def]
 
 
 @jit
-def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ignore[no-untyped-def]
+def left_to_right(beta, positions, counts, alpha, n_particles, key):
     """Return an estimate of ``ln p(document | class)`` whose exponential is unbiased.
 
     The words come one after the other; before each, the topics of all earlier ones are drawn again (Wallach et al. 2009,
@@ -242,7 +254,8 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ig
 
     Parameters
     ----------
-    beta, positions, counts, alpha, key : as for `gibbs`, whose exact conditional is meant
+    beta, positions, counts, key : as for `gibbs`
+    alpha : float
     n_particles : int
     """
     n_topics = beta.shape[1]
@@ -275,7 +288,7 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):  # type: ig
 
 
 @jit
-def _resample(weights, u, topics, sums):  # type: ignore[no-untyped-def]
+def _resample(weights, u, topics, sums):
     """Replace particles by draws in proportion to weights, at even spaces from one uniform number."""
     n = weights.size
     chosen = np.empty(n, np.int64)

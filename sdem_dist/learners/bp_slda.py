@@ -14,10 +14,13 @@ from sdem_dist.errors import TrainingError
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
 from sdem_dist.kernels.rows import mark_words, number_words
-from sdem_dist.learners.local_words import entries, renumbered, visiting_order
-from sdem_dist.learners.protocol import Lane, LocalDocuments
+from sdem_dist.learners.fields import Field
+from sdem_dist.learners.local_words import NO_TARGETS, entries, localised, visiting_order
+from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
+from sdem_dist.models.word_counts import LocalDocuments
+from sdem_dist.records import record
 
 _KIND = {"classes": topic_steps.SOFTMAX, "targets": topic_steps.GAUSSIAN, "words": topic_steps.NONE}
 
@@ -66,6 +69,7 @@ class TopicStatistics(NamedTuple):
     """Documents."""
 
 
+@record
 @dataclass(frozen=True)
 class BpSlda:
     """Settings and pure functions of BP-sLDA and BP-LDA.
@@ -120,10 +124,44 @@ class BpSlda:
     scale: tuple[float, ...] = ()
     seed: int = 0
 
+    state_type = TopicState
+
     @property
-    def n_classes(self) -> int:
-        """Return the number of outputs, which are classes in a classifier."""
+    def width(self) -> int:
+        """Columns of the documents."""
+        return self.n_features
+
+    @property
+    def n_labels(self) -> int:
+        """Classes that documents are labelled with: an output each."""
         return self.n_outputs
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        topics, output = Field((self.n_features, self.n_topics), 0.0), Field((self.n_outputs, self.n_topics))
+        number = Field((), 0.0)
+        return {
+            "topics": topics,
+            "output": output,
+            "squares": Field((self.n_topics,), 0.0),
+            "t": number,
+            "seen": number,
+            "mean_topics": topics,
+            "mean_output": output,
+            "n_averaged": number,
+        }
+
+    def check_state(self, state: TopicState) -> None:
+        """Raise ValueError unless the topics are on the simplex and the settings match each other."""
+        topics = self.parameters(state).topics
+        if (topics <= 0).any() or not np.allclose(topics.sum(axis=0), 1.0):
+            raise ValueError("the columns of the topics are not on the simplex")
+        if len(self.location) != len(self.scale) or len(self.location) not in (0, self.n_outputs):
+            raise ValueError("the targets' locations and scales do not match the outputs")
+        if self.class_weight is not None and len(self.class_weight) != self.n_outputs:
+            raise ValueError(f"class_weight has {len(self.class_weight)} numbers for {self.n_outputs} classes")
+        if self.kind not in _KIND or self.merge not in ("mean", "sum"):
+            raise ValueError(f"it learns {self.kind!r} with merge {self.merge!r}, which are unknown")
 
     @property
     def cache_key(self) -> str:
@@ -166,7 +204,7 @@ class BpSlda:
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Renumber words compactly, take logarithms, standardise targets, fold class weights into weights."""
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-        labels, targets = np.zeros(0, np.int32), np.zeros((1, 0))
+        labels, targets = np.zeros(0, np.int32), NO_TARGETS
         if self.kind == "classes":
             if documents.labels is None:
                 raise ValueError("documents without labels cannot be prepared for training or evaluation")
@@ -177,13 +215,12 @@ class BpSlda:
             if documents.targets is None:
                 raise ValueError("documents without targets cannot be prepared for training or evaluation")
             targets = (documents.targets - np.asarray(self.location)) / np.asarray(self.scale)
+        made = replace(documents, data=entries(documents.data, self.log_counts))
+        local = localised(made, labels, weights, targets)
         if self._whole:
-            words, indices = np.arange(self.n_features, dtype=np.uint32), documents.indices.astype(np.uint32)
-        else:
-            words, indices = renumbered(documents)
-        data = entries(documents.data, self.log_counts)
-        made = replace(documents, data=data, indices=indices, n_features=len(words))
-        return LocalDocuments(replace(made, labels=labels, targets=targets, weights=weights), words)
+            whole = replace(local.documents, indices=documents.indices.astype(np.uint32), n_features=self.n_features)
+            local = local._replace(documents=whole, words=np.arange(self.n_features, dtype=np.uint32))
+        return local
 
     def map(self, state: TopicState, documents: LocalDocuments, lane: Lane) -> TopicStatistics:
         """Return what one lane adds to a round."""
@@ -191,31 +228,30 @@ class BpSlda:
 
     def _run_lane(self, state: TopicState, local: LocalDocuments, lane: Lane) -> TopicStatistics:
         """Run Algorithm 2 over the lane's batches from the broadcast state; return where it ends, times its weight."""
-        documents, inference = local.documents, self.inference
-        assert documents.weights is not None
-        weight = float(documents.weights.sum())
+        weight = local.weight
         before = state.topics[local.words]
         topics, output, squares = before.copy(), state.output.copy(), state.squares.copy()
-        averaging = lane.epoch >= self.average_from
-        sums = np.zeros_like(topics) if averaging else np.empty((0, 0))
-        output_sums = np.zeros_like(output)
+        averaging, none = lane.epoch >= self.average_from, np.zeros(0)
+        sums = topic_steps.Topics(np.zeros_like(topics) if averaging else np.empty((0, 0)), none, np.zeros_like(output))
+        n = local.documents.n_documents
         kept, kept_sums, n_batches, t = topic_steps.run_batches(
-            documents.data, documents.indices, documents.indptr, documents.labels, documents.targets,
-            documents.weights, visiting_order(self.seed, lane, documents.n_documents), self.batch_size,
-            _KIND[self.kind], topics, np.maximum(1.0 - before.sum(axis=0), 0.0), output, inference.alpha, self.gamma,
-            inference.n_layers, inference.step, inference.search, (self.beta - 1.0) / self.n_documents, squares,
-            state.t, self.n_features, self.topic_rate, self.output_rate, state.seen,
-            lane.round_documents / max(documents.n_documents, 1), self.n_epochs * self.n_documents, averaging, sums,
-            output_sums,
-        )  # fmt: skip
+            _documents(local),
+            visiting_order(self.seed, lane, n),
+            self._response,
+            topic_steps.Topics(topics, np.maximum(1.0 - before.sum(axis=0), 0.0), output),
+            self.inference.how,
+            self._rates(lane.round_documents / max(n, 1)),
+            topic_steps.Progress(squares, float(state.t), float(state.seen)),
+            sums,
+        )
         return TopicStatistics(
             words=local.words,
             rows=weight * (topics - before * kept),
-            mean_rows=weight * (sums - before * kept_sums) if averaging else sums,
+            mean_rows=weight * (sums.topics - before * kept_sums) if averaging else sums.topics,
             kept=weight * kept,
             mean_kept=weight * kept_sums,
             output=weight * output,
-            mean_output=weight * output_sums,
+            mean_output=weight * sums.output,
             squares=weight * squares,
             t=weight * t,
             n_averaged=weight * n_batches * averaging,
@@ -224,19 +260,25 @@ class BpSlda:
 
     def _gradients(self, state: TopicState, local: LocalDocuments) -> TopicStatistics:
         """Return the sum of the documents' gradients, all at the broadcast state."""
-        documents, inference = local.documents, self.inference
-        assert documents.weights is not None
         rows, output = np.zeros((len(local.words), self.n_topics)), np.zeros_like(state.output)
-        none = np.zeros(self.n_topics)
-        topic_steps.add_gradients(
-            documents.data, documents.indices, documents.indptr, documents.labels, documents.targets,
-            documents.weights, np.arange(documents.n_documents), _KIND[self.kind], state.topics[local.words],
-            np.ones(self.n_topics), state.output, inference.alpha, self.gamma, inference.n_layers, inference.step,
-            inference.search, rows, output,
-        )  # fmt: skip
-        weight = float(documents.weights.sum())
+        none, order = np.zeros(self.n_topics), np.arange(local.documents.n_documents)
+        parameters = topic_steps.Topics(state.topics[local.words], np.ones(self.n_topics), state.output)
+        gradient = topic_steps.Topics(rows, none, output)
+        topic_steps.add_gradients(_documents(local), order, self._response, parameters, self.inference.how, gradient)
+        empty = np.empty((0, 0))
         return TopicStatistics(
-            local.words, rows, np.empty((0, 0)), none, none, output, np.zeros_like(output), none, 0.0, 0.0, weight
+            local.words, rows, empty, none, none, output, np.zeros_like(output), none, 0.0, 0.0, local.weight
+        )
+
+    @property
+    def _response(self) -> topic_steps.Response:
+        return topic_steps.Response(_KIND[self.kind], float(self.gamma))
+
+    def _rates(self, ahead: float, topic_rate: float | None = None) -> topic_steps.Rates:
+        rate = self.topic_rate if topic_rate is None else topic_rate
+        prior, end = (self.beta - 1.0) / self.n_documents, self.n_epochs * self.n_documents
+        return topic_steps.Rates(
+            self.batch_size, float(rate), float(self.output_rate), prior, self.n_features, float(ahead), float(end)
         )
 
     def combine(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
@@ -305,10 +347,12 @@ class BpSlda:
         remaining = max(1.0 - (state.seen + 0.5 * s.weight) / (self.n_epochs * self.n_documents), 0.0)
         gradient, words = s.rows.copy(), np.arange(len(s.words))
         rows, totals = topics[s.words], np.ones(self.n_topics)
-        prior = (self.beta - 1.0) / self.n_documents
-        topic_steps.step_topics(
-            rows, totals, words, gradient, s.weight, prior, squares, t, self.n_features, self.topic_rate * remaining
+        parameters, progress = (
+            topic_steps.Topics(rows, totals, state.output),
+            topic_steps.Progress(squares, t, state.seen),
         )
+        rates = self._rates(1.0, self.topic_rate * remaining)
+        topic_steps.step_topics(parameters, words, gradient, s.weight, progress, rates)
         topics[s.words] = rows
         topics = _on_the_simplex(topics)
         output = state.output - self.output_rate * remaining / s.weight * s.output
@@ -331,22 +375,21 @@ class BpSlda:
         """Return sums over all batches, see `metrics`."""
         parameters = self.parameters(state)
         total = np.zeros(1 + 3 * self.n_outputs if self.kind == "targets" else 3)
-        for d, words in batches:
-            theta, log_likelihood = self.inference.proportions(parameters.topics[words], d)
-            assert d.weights is not None
-            total += self._sums(outputs(parameters.output, theta), log_likelihood, d)
+        for local in batches:
+            theta, log_likelihood = self.inference.proportions(parameters.topics[local.words], local.documents)
+            total += self._sums(outputs(parameters.output, theta), log_likelihood, local)
         return total
 
-    def _sums(self, scores: np.ndarray, log_likelihood: np.ndarray, d: Documents) -> np.ndarray:
-        assert d.weights is not None
+    def _sums(self, scores: np.ndarray, log_likelihood: np.ndarray, d: LocalDocuments) -> np.ndarray:
         if self.kind == "words":
-            return np.array([(d.weights * lengths(d)).sum(), -(d.weights * log_likelihood).sum(), d.weights.sum()])
+            return np.array(
+                [(d.weights * lengths(d.documents)).sum(), -(d.weights * log_likelihood).sum(), d.weights.sum()]
+            )
         if self.kind == "classes":
             scores = self.gamma * scores
             loss = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), d.labels]
             right = scores.argmax(axis=1) == d.labels
             return np.array([d.weights.sum(), (d.weights * loss).sum(), (d.weights * right).sum()])
-        assert d.targets is not None
         columns = (d.targets - scores) ** 2, d.targets, d.targets**2
         return np.array([d.weights.sum(), *np.concatenate([(d.weights[:, None] * c).sum(axis=0) for c in columns])])
 
@@ -368,6 +411,11 @@ class BpSlda:
         r2 = np.where(varies, 1.0 - errors / np.where(varies, spread, 1.0), errors == 0.0)
         mse = errors / weight * np.asarray(self.scale) ** 2
         return {"mse": float(mse.mean()), "r2": float(r2.mean())}
+
+
+def _documents(local: LocalDocuments) -> topic_steps.TopicDocuments:
+    d = local.documents
+    return topic_steps.TopicDocuments(d.data, d.indices, d.indptr, local.labels, local.targets, local.weights)
 
 
 def _on_the_simplex(topics: np.ndarray) -> np.ndarray:

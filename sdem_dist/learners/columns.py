@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
+from sdem_dist.learners.fields import Field
+from sdem_dist.learners.one_pass import OnePass
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.records import record
 
 _ROUNDING = 1e-13
 """Standard deviation, next to the mean, up to which a column counts as constant."""
@@ -40,8 +43,9 @@ class ColumnSummary(NamedTuple):
         return np.where(deviation > _ROUNDING * np.abs(self.mean), deviation, 1.0)
 
 
+@record
 @dataclass(frozen=True)
-class Columns:
+class Columns(OnePass[ColumnSummary]):
     """The learner of `ColumnSummary`.
 
     Attributes
@@ -54,19 +58,23 @@ class Columns:
     n_columns: int
     weighted: bool = False
 
-    @property
-    def cache_key(self) -> str:
-        """Documents are taken as they are."""
-        return "dense"
+    state_type = ColumnSummary
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        n = self.n_columns
+        return {
+            "n": Field((n,), 0.0),
+            "mean": Field((n,)),
+            "squares": Field((n,), finite=False),
+            **dict.fromkeys(("low", "high"), Field((n,), finite=False)),
+            "n_unlabelled": Field((), 0.0),
+        }
 
     def init(self) -> ColumnSummary:
         """Return the summary of nothing."""
         zeros, infinite = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
         return ColumnSummary(zeros, zeros, zeros, infinite, -infinite, 0.0)
-
-    def prepare(self, documents: DenseDocuments) -> DenseDocuments:
-        """Return the documents."""
-        return documents
 
     def map(self, state: ColumnSummary, documents: DenseDocuments, lane: Lane) -> ColumnSummary:
         """Return the summary of one lane."""
@@ -96,15 +104,3 @@ class Columns:
             unlabelled = whole.n_unlabelled + part.n_unlabelled
             whole = ColumnSummary(n, whole.mean + shift * share, squares, low, high, unlabelled)
         return whole
-
-    def update(self, state: ColumnSummary, statistics: ColumnSummary) -> ColumnSummary:
-        """Join what was seen before and now."""
-        return self.combine([state, statistics])
-
-    def evaluate(self, state: ColumnSummary, batches: Iterable[DenseDocuments]) -> np.ndarray:
-        """Return nothing to evaluate."""
-        return np.zeros(0)
-
-    def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return nothing."""
-        return {}

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.rows import mark_words, number_words
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.word_counts import LocalDocuments
+
+NO_TARGETS = np.zeros((1, 0))
 
 
-def renumbered(documents: Documents) -> tuple[np.ndarray, np.ndarray]:
-    """Return the words that occur, uint32, ascending, and the documents' indices as positions there, uint32."""
+def localised(
+    documents: Documents, labels: np.ndarray, weights: np.ndarray, targets: np.ndarray = NO_TARGETS
+) -> LocalDocuments:
+    """Return documents with the words that occur numbered from 0, in their order."""
     number = np.zeros(documents.n_features, np.uint32)
     mark_words(documents.indices, number)
     words = number_words(number)
-    return words, number[documents.indices]
+    indices = number[documents.indices]
+    local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
+    return LocalDocuments(local, words, labels, weights, targets)
 
 
 def entries(data: np.ndarray, log_counts: bool) -> np.ndarray:

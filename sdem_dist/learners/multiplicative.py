@@ -11,12 +11,15 @@ import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import TrainingError
-from sdem_dist.evaluation import evaluation_sums, finish
+from sdem_dist.evaluation import Scored, finish, total_sums
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.dense import add_transposed_products, row_products
+from sdem_dist.learners.fields import Field
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.components import check_owners
 from sdem_dist.models.mixture import MixtureSums, MixtureWeights, class_scores, multiplied, posterior_sums
 from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform
+from sdem_dist.records import record
 
 GROWTH = 1.2
 """What the exponents are multiplied by after a pass in which the likelihood did not fall."""
@@ -69,6 +72,7 @@ class SortedDocuments(NamedTuple):
         return self.rows.nbytes + self.starts.nbytes + (0 if self.weights is None else self.weights.nbytes)
 
 
+@record
 @dataclass(frozen=True)
 class Multiplicative:
     """Settings and pure functions of the multiplicative updates.
@@ -108,6 +112,45 @@ class Multiplicative:
     def cache_key(self) -> str:
         """Prepared documents depend on the transform, the dtype and the class weights."""
         return f"sorted {self.n_classes} {self.transform} {self.dtype} {self.class_weight}"
+
+    state_type = MultiplicativeState
+
+    @property
+    def width(self) -> int:
+        """Columns of the documents, before they are transformed."""
+        return self.transform.n_columns(self.n_features)
+
+    @property
+    def n_labels(self) -> int:
+        """Classes that documents are labelled with."""
+        return self.n_classes
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        weights = Field((self.n_classes, self.n_components), finite=False)
+        theta = Field((self.n_components, self.n_features))
+        points = {
+            f"{p}{name}": f for p in ("", "good_", "plain_") for name, f in (("log_weights", weights), ("theta", theta))
+        }
+        return {
+            **points,
+            "log_likelihood": Field((), finite=False),
+            **dict.fromkeys(("factor", "plain", "n_good"), Field((), 0.0)),
+            "path": Field((None,)),
+        }
+
+    def check_state(self, state: MultiplicativeState) -> None:
+        """Raise ValueError unless every class has a component of some weight, and the settings are ones that train."""
+        if self.owners:
+            check_owners(self.owners, self.n_classes)
+            if len(self.owners) != self.n_components:
+                raise ValueError(f"owners are of {len(self.owners)} components, and there are {self.n_components}")
+        for name in ("log_weights", "good_log_weights", "plain_log_weights"):
+            values = getattr(state, name)
+            if not ((values < np.inf).all() and np.isfinite(values).any(axis=1).all()):
+                raise ValueError(f"array {name!r} does not hold the weights of the components")
+        if self.dtype not in ("float64", "float32") or not 0.0 < self.eta < np.inf:
+            raise ValueError(f"the dtype {self.dtype!r} or eta {self.eta!r} is none that a training has")
 
     def init(self) -> MultiplicativeState:
         """Return W = 1 where a component is the class's, theta = 0: a start needs examples, see `start`."""
@@ -235,12 +278,13 @@ class Multiplicative:
     def evaluate(self, state: MultiplicativeState, batches: Iterable[SortedDocuments]) -> np.ndarray:
         """Return the sums of `sdem_dist.evaluation` over all batches."""
         parameters = self.parameters(state)
-        columns = []
-        for rows, starts, weights in batches:
-            labels = np.repeat(np.arange(self.n_classes), np.diff(starts))
-            ones = np.ones(len(labels))
-            columns.append((self.scores(parameters, rows), labels, ones if weights is None else weights, ones))
-        return evaluation_sums(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+        return total_sums(self._scored(parameters, documents) for documents in batches)
+
+    def _scored(self, parameters: MixtureWeights, documents: SortedDocuments) -> Scored:
+        labels = np.repeat(np.arange(self.n_classes), np.diff(documents.starts))
+        ones = np.ones(len(labels))
+        weights = ones if documents.weights is None else documents.weights
+        return Scored(self.scores(parameters, documents.rows), labels, weights, ones)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy and mean conditional losses: the model has no p(x)."""

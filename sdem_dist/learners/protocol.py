@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from sdem_dist.documents import Documents
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.learners.fields import Field
 
 State = TypeVar("State")
 Statistics = TypeVar("Statistics")
@@ -37,31 +38,30 @@ class Lane:
     round_documents: int
 
 
-class LocalDocuments(NamedTuple):
-    """Documents whose words are renumbered compactly, so that a lane's tables are small and stay in cache."""
-
-    documents: Documents
-    """`indices` are positions in `words`; labels and weights are present."""
-    words: np.ndarray
-    """Shape (n_words,), uint32, ascending: the words of the corpus that occur."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self.documents.nbytes + self.words.nbytes
-
-
 class Learner(Protocol[State, Statistics, Prepared]):
-    """Pure functions that the engine composes; states and statistics are NamedTuples of arrays and floats."""
+    """Pure functions that the engine composes; states and statistics are NamedTuples of arrays and floats.
+
+    A learner is a frozen dataclass of settings.  Check one with `sdem_dist.testing.check_learner`.
+    """
 
     @property
     def cache_key(self) -> str:
         """Name what `prepare` depends on: prepared documents are shared between learners of one key."""
 
+    @property
+    def state_type(self) -> Callable[..., State]:
+        """Return the NamedTuple of states."""
+
+    def state_fields(self) -> Mapping[str, Field]:
+        """Return what each array of a state is, in the order of its fields."""
+
+    def check_state(self, state: State) -> None:
+        """Raise ValueError for what fields cannot say; where there is nothing more to say, do nothing."""
+
     def init(self) -> State:
         """Return the state before the first document."""
 
-    def prepare(self, documents: Any) -> Prepared:
+    def prepare(self, documents: Documents | DenseDocuments) -> Prepared:
         """Return documents as `map` and `evaluate` want them; done once a lane, then cached."""
 
     def map(self, state: State, documents: Prepared, lane: Lane) -> Statistics:

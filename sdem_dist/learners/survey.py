@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.learners.fields import Field
+from sdem_dist.learners.one_pass import OnePass
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform, normalised_sum, row_sums
+from sdem_dist.records import record
 
 
 class SurveyResult(NamedTuple):
@@ -31,8 +34,9 @@ class SurveyResult(NamedTuple):
     n_documents: float
 
 
+@record
 @dataclass(frozen=True)
-class Survey:
+class Survey(OnePass[SurveyResult]):
     """The learner of `SurveyResult`.
 
     Attributes
@@ -52,20 +56,24 @@ class Survey:
     transform: RowTransform = AS_IS
     seed: int = 0
 
-    @property
-    def cache_key(self) -> str:
-        """Documents are taken as they are."""
-        return "dense"
+    state_type = SurveyResult
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        shape = (self.n_classes if self.labelled else 1, self.n_examples)
+        return {
+            "keys": Field(shape, 0.0, finite=False),
+            "positions": Field(shape, 0.0),
+            "summed_rows": Field((self.n_columns,), finite=False),
+            **dict.fromkeys(("largest_sum", "lowest"), Field((), finite=False)),
+            **dict.fromkeys(("n_missing", "n_documents"), Field((), 0.0)),
+        }
 
     def init(self) -> SurveyResult:
         """Return the survey of nothing."""
         shape = (self.n_classes if self.labelled else 1, self.n_examples)
         nothing = np.full(shape, np.inf)
         return SurveyResult(nothing, np.zeros(shape), np.zeros(self.n_columns), 0.0, np.inf, 0.0, 0.0)
-
-    def prepare(self, documents: DenseDocuments | Documents) -> DenseDocuments | Documents:
-        """Return the documents."""
-        return documents
 
     def map(self, state: SurveyResult, documents: DenseDocuments | Documents, lane: Lane) -> SurveyResult:
         """Return the survey of one lane."""
@@ -112,20 +120,8 @@ class Survey:
             sum(p.n_documents for p in parts),
         )
 
-    def update(self, state: SurveyResult, statistics: SurveyResult) -> SurveyResult:
-        """Join what was seen before and now."""
-        return self.combine([state, statistics])
 
-    def evaluate(self, state: SurveyResult, batches: Iterable[DenseDocuments]) -> np.ndarray:
-        """Return nothing to evaluate."""
-        return np.zeros(0)
-
-    def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return nothing."""
-        return {}
-
-
-def examples_of(survey: SurveyResult, n: Sequence[int], classes: Sequence[Any] = ()) -> list[np.ndarray]:
+def examples_of(survey: SurveyResult, n: Sequence[int], classes: Sequence[object] = ()) -> list[np.ndarray]:
     """Return the positions of so many examples of each class, as ints; where documents are fewer, some come again.
 
     Raises

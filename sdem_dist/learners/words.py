@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.documents import Documents
+from sdem_dist.learners.fields import Field
 from sdem_dist.learners.local_words import entries
+from sdem_dist.learners.one_pass import OnePass
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.records import record
 
 _ROUNDING = 1e-13
 """Standard deviation, next to the mean, up to which a target counts as constant."""
@@ -35,8 +38,9 @@ class WordSummary(NamedTuple):
         return np.where(deviation > _ROUNDING * size, deviation, _ROUNDING * np.maximum(size, 1.0))
 
 
+@record
 @dataclass(frozen=True)
-class Words:
+class Words(OnePass[WordSummary]):
     """The learner of `WordSummary`.
 
     Attributes
@@ -50,18 +54,16 @@ class Words:
     n_targets: int = 0
     log_counts: bool = False
 
-    @property
-    def cache_key(self) -> str:
-        """Documents are taken as they are."""
-        return "words as they are"
+    state_type = WordSummary
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        of_targets = dict.fromkeys(("mean", "squares"), Field((self.n_targets,)))
+        return {"frequencies": Field((self.n_features,), 0.0), "weight": Field((), 0.0), **of_targets}
 
     def init(self) -> WordSummary:
         """Return the summary of nothing."""
         return WordSummary(np.zeros(self.n_features), 0.0, np.zeros(self.n_targets), np.zeros(self.n_targets))
-
-    def prepare(self, documents: Documents) -> Documents:
-        """Return the documents."""
-        return documents
 
     def map(self, state: WordSummary, documents: Documents, lane: Lane) -> WordSummary:
         """Return the summary of one lane."""
@@ -83,15 +85,3 @@ class Words:
             squares = whole.squares + part.squares + shift**2 * whole.weight * share
             whole = WordSummary(whole.frequencies + part.frequencies, weight, whole.mean + shift * share, squares)
         return whole
-
-    def update(self, state: WordSummary, statistics: WordSummary) -> WordSummary:
-        """Join what was seen before and now."""
-        return self.combine([state, statistics])
-
-    def evaluate(self, state: WordSummary, batches: Iterable[Documents]) -> np.ndarray:
-        """Return nothing to evaluate."""
-        return np.zeros(0)
-
-    def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return nothing."""
-        return {}

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from sdem_dist.losses import Loss, marginal_log_likelihood
+
+
+def check_owners(owners: tuple[int, ...], n_classes: int) -> None:
+    """Raise ValueError unless `owners` ascend and leave no class out."""
+    if sorted(owners) != list(owners) or set(owners) != set(range(n_classes)):
+        raise ValueError("owners must be the classes of the components, ascending, and every class must have one")
+
 
 def starts_of(owners: tuple[int, ...]) -> np.ndarray:
     """Return the first component of each class; `owners`, the classes of the components, ascend and leave none out."""
@@ -34,3 +42,37 @@ def by_class(scores: np.ndarray, owners: tuple[int, ...]) -> tuple[np.ndarray, n
     posteriors /= np.where(totals > 0, totals, 1.0)[:, owners]
     with np.errstate(divide="ignore"):
         return top + np.log(totals), posteriors
+
+
+def loss_of_components(
+    loss: Loss, scores: np.ndarray, labels: np.ndarray, owners: tuple[int, ...], unlabelled_weight: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return minus the gradient of a loss by the components' scores, and what each row costs (Table 2).
+
+    Parameters
+    ----------
+    loss : Loss
+    scores : ndarray of shape (n, n_components)
+    labels : ndarray of shape (n,), integers
+        -1: the class is hidden too, and the row costs ``-ln p(x)`` whatever the loss.
+    owners : tuple of int
+        The class of each component; empty: every column is a class.
+    unlabelled_weight : float
+        Of rows without a label.
+
+    Returns
+    -------
+    weights : ndarray of shape (n, n_components)
+        The weight of the class times ``p(z | y, x)``.
+    values : ndarray of shape (n,)
+    """
+    of_class, posteriors = by_class(scores, owners) if owners else (scores, None)
+    hidden = labels < 0
+    known = np.where(hidden, 0, labels)
+    weights, values = loss.weights(of_class, known), loss.value(of_class, known)
+    if hidden.any():
+        total = marginal_log_likelihood(of_class)
+        posterior = np.exp(of_class - total[:, None])
+        weights = np.where(hidden[:, None], unlabelled_weight * posterior, weights)
+        values = np.where(hidden, -unlabelled_weight * total, values)
+    return (weights if posteriors is None else weights[:, owners] * posteriors), values

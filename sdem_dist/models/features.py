@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.families import Family
+from sdem_dist.records import record
 
 
+@record
 @dataclass(frozen=True)
 class Block:
     """Variables of one family, side by side.
@@ -92,6 +94,7 @@ class FeatureParameters(NamedTuple):
     """ln p(y), shape (n_classes,)."""
 
 
+@record
 @dataclass(frozen=True)
 class FeatureModel:
     """p(y) times, for every variable, p(variable | y); missing variables (NaN) are summed out.
@@ -144,6 +147,24 @@ class FeatureModel:
     def prior_weight(self) -> np.ndarray:
         """Weight of the prior of each statistic's variable, shape (n_statistics,)."""
         return np.concatenate([np.full(b.n_statistics, b.family.prior_weight) for b in self.blocks])
+
+    @cached_property
+    def weight_of_variables(self) -> np.ndarray:
+        """Weight of the prior of each variable, shape (n_variables,)."""
+        return np.concatenate([np.full(b.n_variables, b.family.prior_weight) for b in self.blocks])
+
+    def posterior_mean(self, sums: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return the mu of the generative fit, see `Family.posterior_mean`.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (..., n_statistics)
+        known : ndarray of shape (..., n_variables)
+            Observations of each variable.
+        """
+        ends = np.cumsum([b.n_variables for b in self.blocks])
+        parts = zip(self.blocks, self.split(sums), np.split(known, ends[:-1], axis=-1), strict=True)
+        return self.join([b.family.posterior_mean(s, n) for b, s, n in parts])
 
     def features(
         self, table: np.ndarray, labels: np.ndarray | None = None, weights: np.ndarray | None = None
@@ -198,14 +219,14 @@ class FeatureModel:
             scores += np.einsum("nv,kv->nk", features.missing, parameters.partitions)
         return np.asarray(scores)
 
-    def weighted_statistics(self, class_weights: np.ndarray, features: Features, mu: np.ndarray) -> np.ndarray:
-        """Return statistics times class weights, summed over rows, shape (n_classes, n_statistics).
+    def weighted_statistics(self, loss_weights: np.ndarray, features: Features, mu: np.ndarray) -> np.ndarray:
+        """Return statistics times loss weights, summed over rows, shape (n_classes, n_statistics).
 
         Missing variables count with their mean given the class, ``E[T | y]`` (Table 2).
         """
-        sums = np.einsum("nk,ns->ks", class_weights, features.statistics)
+        sums = np.einsum("nk,ns->ks", loss_weights, features.statistics)
         if features.missing.shape[1]:
-            absent = np.einsum("nk,nv->kv", class_weights, features.missing)
+            absent = np.einsum("nk,nv->kv", loss_weights, features.missing)
             sums = sums + absent[:, self.variable_of] * mu
         return np.asarray(sums)
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels import lda as kernel
-from sdem_dist.kernels.randomness import mixed
+from sdem_dist.kernels import topics
+from sdem_dist.kernels.documents import Counted
+from sdem_dist.kernels.losses import NUMBERS
+from sdem_dist.kernels.randomness import log_normal, mixed
+from sdem_dist.kernels.schedule import Moment, Objective, Table
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, rows_of
+from sdem_dist.records import record
 
-INFERENCE = {"map": kernel.MAP, "gibbs": kernel.GIBBS}
-OCCURRENCES = {"shared": kernel.SHARED, "paper": kernel.LITERAL, "each": kernel.EACH}
+_NO_OWNERS = np.empty(0, np.int64)
+
+INFERENCE = {"map": topics.MAP, "gibbs": topics.GIBBS}
+OCCURRENCES = {"shared": topics.SHARED, "paper": topics.LITERAL, "each": topics.EACH}
 
 
+@record
 @dataclass(frozen=True)
 class Inference:
     """How the topics of a document under a class are inferred, and p(document | class) with them.
@@ -43,10 +52,12 @@ class Inference:
     n_particles: int = 0
 
     @property
-    def how(self) -> tuple[int, int, float, int, int, int]:
+    def how(self) -> topics.TopicInference:
         """What kernels take."""
         method, occurrences = INFERENCE[self.method], OCCURRENCES[self.occurrences]
-        return method, occurrences, self.alpha, self.n_sweeps, self.burn_in, self.n_particles
+        return topics.TopicInference(
+            method, occurrences, float(self.alpha), self.n_sweeps, self.burn_in, self.n_particles
+        )
 
 
 class LdaParameters(NamedTuple):
@@ -67,6 +78,111 @@ class LdaParameters(NamedTuple):
     def n_topics(self) -> int:
         """Topics of a class."""
         return len(self.totals) // len(self.log_prior)
+
+    @property
+    def table(self) -> Table:
+        """What kernels take, to be read."""
+        return Table(self.words, self.totals, np.empty(0), self.log_prior, False, self.n_features)
+
+
+@record
+@dataclass(frozen=True)
+class LdaClasses:
+    """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``.
+
+    Attributes
+    ----------
+    n_features, n_classes : int
+    n_topics : int
+        Of each class.
+    alpha, class_alpha : float
+        Pseudo-count of every word in a topic and of every class in the conjugate priors.
+    inference : Inference
+    noise : float
+        The start is multiplied by ``exp(noise * normal)``, once and before lanes part: they would each number the topics in
+        their own way otherwise, and averaging would erase them.
+    log_prior : tuple of float or None
+        Fixed ln p(y); None learns it.
+    """
+
+    n_features: int
+    n_classes: int
+    n_topics: int = 2
+    alpha: float = 1.0
+    class_alpha: float = 1.0
+    inference: Inference = field(default_factory=Inference)
+    noise: float = 0.1
+    log_prior: tuple[float, ...] | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the table of words."""
+        return self.n_topics * self.n_classes
+
+    @property
+    def n_counts(self) -> int:
+        """Entries of the class counts."""
+        return self.n_classes
+
+    @property
+    def clusters(self) -> bool:
+        """No: there are classes."""
+        return False
+
+    def check(self) -> None:
+        """Raise ValueError if the inference is unknown."""
+        if self.inference.method not in INFERENCE or self.inference.occurrences not in OCCURRENCES:
+            raise ValueError(f"the inference is unknown: {self.inference}")
+
+    def check_documents(self, documents: Documents) -> None:
+        """Raise ValueError if each occurrence is to have a topic and counts are not whole."""
+        check_occurrences(documents, self.inference)
+
+    def start(self, first: int, last: int, seed: int) -> SdemState:
+        """Return the prior's counts of the words ``first:last`` with topics told apart (Algorithm 5, line 1)."""
+        words = np.empty((last - first, self.n_columns))
+        log_normal(seed, first, self.noise if self.n_topics > 1 else 0.0, words)
+        words *= self.alpha
+        return SdemState(words, words.sum(axis=0), np.full(self.n_classes, self.class_alpha), 0.0, 0.0, 0.0)
+
+    def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> LdaParameters:
+        """Return what defines p(word | topic, class) of the given words, and the class prior (M-step)."""
+        prior = log_class_prior(state, self.log_prior)
+        return LdaParameters(rows_of(state.words, words), state.totals, float(state.gamma), self.n_features, prior)
+
+    def scores(self, parameters: LdaParameters, local: LocalDocuments, seed: int) -> np.ndarray:
+        """Return ln p(y, d) of every class and document, shape (n_documents, n_classes)."""
+        return joint_scores(parameters, local.documents, local.words, self.inference, seed)[0]
+
+    def expected_statistics(
+        self, state: SdemState, local: LocalDocuments, loss: str, keys: np.ndarray, tolerance: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sums of loss weights times expected counts, and of loss weights, at one theta (Table 2)."""
+        parameters = self.parameters(state, local.words)
+        rows, class_counts = np.zeros((len(local.words), self.n_columns)), np.zeros(self.n_classes)
+        # NLL asks for no scores, and so for no particles.
+        how = replace(self.inference, n_particles=0 if loss == "nll" else self.inference.n_particles).how
+        objective = Objective(NUMBERS[loss], tolerance, _NO_OWNERS)
+        kernel.add_expected_statistics(
+            local.visited(), keys, parameters.table, parameters.gamma, objective, how, rows, class_counts
+        )
+        return rows, class_counts
+
+    def run(
+        self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
+    ) -> tuple[np.ndarray, np.ndarray, Moment]:
+        """Run sdEM over documents in `order` from the mu of `state`; return N of their words, C, and where it ends."""
+        words = rows_of(state.words, local.words)
+        counts, prior = state.class_counts.copy(), np.zeros(self.n_counts)
+        if self.log_prior is not None:
+            prior[:] = self.log_prior
+        at = Table(words, state.totals.copy(), counts, prior, self.log_prior is None, self.n_features)
+        objective = Objective(steps.loss, steps.tolerance, _NO_OWNERS)
+        moment = Moment(float(state.gamma), float(state.class_gamma), float(state.t))
+        moment = kernel.run_documents(
+            local.visited(order), keys, at, steps.frozen, steps.schedule, moment, objective, self.inference.how
+        )
+        return words, counts, moment
 
 
 def check_occurrences(documents: Documents, inference: Inference) -> None:
@@ -111,12 +227,11 @@ def joint_scores(
         Each occurrence is to have a topic, and an entry is no whole number.
     """
     check_occurrences(documents, inference)
-    p: Any = parameters
+    p = parameters
     scores = np.empty((documents.n_documents, len(p.log_prior)))
     thetas = np.empty((documents.n_documents, p.n_topics, len(p.log_prior)))
     key = np.uint64(mixed(np.uint64(seed)))
     d = documents
-    kernel.score_documents(
-        d.data, d.indices, d.indptr, ids, p.words, p.totals, p.gamma, p.n_features, key, inference.how, scores, thetas
-    )
+    counted = Counted(d.data, d.indices, d.indptr)
+    kernel.score_documents(counted, ids, p.table, p.gamma, key, inference.how, scores, thetas)
     return scores + p.log_prior, thetas

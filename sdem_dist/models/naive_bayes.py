@@ -1,39 +1,147 @@
-"""Multinomial naive Bayes: what a document contributes, and how it scores the classes."""
+"""Multinomial naive Bayes of documents as counts of words.
+
+p(y, d) is a `sdem_dist.families.Categorical` of the class times a `sdem_dist.families.Multinomial` of the counts given
+the class.  A vocabulary is long and its rows are sparse, so all words have a parameter, also the one that the others
+determine: statistics are the counts, ``mu = (C, N)`` expected counts of classes and of words, unnormalised, and
+``theta = (ln p(y), ln N)``; a document of length L has the log-partition ``L ln sum_w N_w = L ln M``.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from sdem_dist import losses
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.csr import add_scores, add_statistics
+from sdem_dist.kernels.multinomial import run_documents
+from sdem_dist.kernels.rows import gather_rows
+from sdem_dist.kernels.schedule import Moment, Objective, Table
+from sdem_dist.models.components import by_class, check_owners, loss_of_components
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, parted, rows_of
+from sdem_dist.records import record
 
 
 class NaturalParameters(NamedTuple):
-    """Natural parameters of the words at hand and of the classes."""
+    """Natural parameters of the words at hand and of the classes, or of their components."""
 
     log_words: np.ndarray
-    """ln(N + gamma), shape (n_words, n_classes): not normalised, see `log_totals`."""
+    """ln(N + gamma), shape (n_words, n_columns): not normalised, see `log_totals`."""
     log_totals: np.ndarray
-    """ln(M + gamma |W|), shape (n_classes,)."""
+    """ln(M + gamma |W|), the log-partition of one word, shape (n_columns,)."""
     log_prior: np.ndarray
-    """ln p(y), shape (n_classes,), up to a constant."""
+    """ln p(y), shape (n_columns,), up to a constant."""
+
+
+@record
+@dataclass(frozen=True)
+class NaiveBayes:
+    """Naive Bayes of words, whose classes may be mixtures of components.
+
+    Attributes
+    ----------
+    n_features, n_classes : int
+    alpha, class_alpha : float
+        Pseudo-count of every word and of every class, or component, in the conjugate priors.
+    log_prior : tuple of float or None
+        Fixed ln p(y); None learns it.
+    owners : tuple of int
+        The class of each component, ascending; empty: classes have no components.
+    """
+
+    n_features: int
+    n_classes: int
+    alpha: float = 1.0
+    class_alpha: float = 1.0
+    log_prior: tuple[float, ...] | None = None
+    owners: tuple[int, ...] = ()
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the table of words: classes, or components."""
+        return len(self.owners) or self.n_classes
+
+    @property
+    def n_counts(self) -> int:
+        """Entries of the class counts: as many."""
+        return self.n_columns
+
+    @property
+    def clusters(self) -> bool:
+        """Whether there are components and no classes to tell apart."""
+        return self.n_classes == 1 and bool(self.owners)
+
+    def check(self) -> None:
+        """Raise ValueError if the settings do not fit together."""
+        if self.owners:
+            check_owners(self.owners, self.n_classes)
+
+    def check_documents(self, documents: Documents) -> None:
+        """Take any documents."""
+
+    def start(self, first: int, last: int, seed: int) -> SdemState:
+        """Return the prior's mu_0 of the words ``first:last`` (Algorithm 1, line 1)."""
+        words = np.full((last - first, self.n_columns), self.alpha)
+        return SdemState(words, words.sum(axis=0), np.full(self.n_counts, self.class_alpha), 0.0, 0.0, 0.0)
+
+    def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
+        """Return the natural parameters theta(mu) of the given words (M-step, Algorithm 3)."""
+        rows, totals = rows_of(state.words, words) + state.gamma, state.totals + state.gamma * self.n_features
+        with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0
+            # In place: the table of a wide model is not to be there twice.
+            prior = log_class_prior(state, self.log_prior)
+            return NaturalParameters(np.log(rows, out=rows), np.log(totals), prior)
+
+    def scores(self, parameters: NaturalParameters, local: LocalDocuments, seed: int) -> np.ndarray:
+        """Return ln p(y, d) of every class and document, shape (n_documents, n_classes)."""
+        scores = joint_scores(parameters, local.documents)
+        return by_class(scores, self.owners)[0] if self.owners else scores
+
+    def expected_statistics(
+        self, state: SdemState, local: LocalDocuments, loss: str, keys: np.ndarray, tolerance: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sums of loss weights times counts, and of loss weights, at one theta (Tables 1 and 2)."""
+        scores = joint_scores(self.parameters(state, local.words), local.documents)
+        weights = loss_of_components(losses.NAMED[loss], scores, local.labels, self.owners)[0]
+        weights = weights * local.weights[:, None]
+        return weighted_statistics(weights, local.documents, len(local.words)), weights.sum(axis=0)
+
+    def run(
+        self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
+    ) -> tuple[np.ndarray, np.ndarray, Moment]:
+        """Run sdEM over documents in `order` from the mu of `state`; return N of their words, C, and where it ends."""
+        words = np.empty((len(local.words), self.n_columns))
+        logs = np.empty((0, 0) if steps.exact else words.shape)
+        done = 0
+        for table, chosen in parted(state.words, local.words):
+            rows = slice(done, done + len(chosen))
+            if steps.exact:
+                words[rows] = table[chosen]
+            else:
+                gather_rows(table, chosen, steps.frozen, words[rows], logs[rows])
+            done += len(chosen)
+        counts, prior = state.class_counts.copy(), np.zeros(self.n_counts)
+        if self.log_prior is not None:
+            prior[:] = self.log_prior
+        at = Table(words, state.totals.copy(), counts, prior, self.log_prior is None, self.n_features)
+        objective = Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
+        moment = Moment(float(state.gamma), float(state.class_gamma), float(state.t))
+        moment = run_documents(local.visited(order), at, logs, steps.frozen, steps.schedule, moment, objective)
+        return words, counts, moment
 
 
 def lengths(documents: Documents) -> np.ndarray:
     """Return the number of words of each document, shape (n_documents,), float64."""
     sums = np.zeros(documents.n_documents + 1)
-    np.cumsum(np.bincount(_rows(documents), documents.data, documents.n_documents), out=sums[1:])
+    rows = np.repeat(np.arange(documents.n_documents), np.diff(documents.indptr))
+    np.cumsum(np.bincount(rows, documents.data, documents.n_documents), out=sums[1:])
     return np.diff(sums)
 
 
-def _rows(documents: Documents) -> np.ndarray:
-    return np.repeat(np.arange(documents.n_documents), np.diff(documents.indptr))
-
-
 def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndarray:
-    """Return ln p(y, d) of every class and document, without the multinomial coefficient.
+    """Return ln p(y, d) of every column and document, without the multinomial coefficient.
 
     Masegosa 2014, Algorithm 3 with ``|W|`` as the size of the vocabulary.
 
@@ -45,26 +153,25 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
 
     Returns
     -------
-    ndarray of shape (n_documents, n_classes), float64
+    ndarray of shape (n_documents, n_columns), float64
     """
-    lengths_ = lengths(documents)
     scores = np.zeros((documents.n_documents, len(parameters.log_totals)))
     add_scores(documents.data, documents.indices, documents.indptr, parameters.log_words, scores)
     scores += parameters.log_prior
-    scores -= lengths_[:, None] * parameters.log_totals
+    scores -= lengths(documents)[:, None] * parameters.log_totals
     return scores
 
 
-def weighted_statistics(class_weights: np.ndarray, documents: Documents, n_words: int) -> np.ndarray:
-    """Return the documents' counts weighted by class, summed: shape (n_words, n_classes), float64.
+def weighted_statistics(loss_weights: np.ndarray, documents: Documents, n_words: int) -> np.ndarray:
+    """Return the documents' counts, weighted by column and summed: shape (n_words, n_columns), float64.
 
     Parameters
     ----------
-    class_weights : ndarray of shape (n_documents, n_classes), float64
+    loss_weights : ndarray of shape (n_documents, n_columns), float64
     documents : Documents
     n_words : int
         Rows of the result; ``documents.indices`` are below it.
     """
-    rows = np.zeros((n_words, class_weights.shape[1]))
-    add_statistics(documents.data, documents.indices, documents.indptr, class_weights, rows)
+    rows = np.zeros((n_words, loss_weights.shape[1]))
+    add_statistics(documents.data, documents.indices, documents.indptr, loss_weights, rows)
     return rows

@@ -9,11 +9,13 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.models.mixture import quadratic_expansion
 from sdem_dist.models.naive_bayes import lengths
+from sdem_dist.records import record
 
 INNER_PRODUCT = 2.0
 """Mean product of two scaled rows: what the logits of a start at examples are about."""
 
 
+@record
 @dataclass(frozen=True)
 class RowTransform:
     """What is done to rows before a model sees them.
@@ -32,6 +34,11 @@ class RowTransform:
     def n_features(self, n_columns: int) -> int:
         """Return the features that rows of so many columns have."""
         return 1 + n_columns + n_columns * (n_columns + 1) // 2 if self.expand else n_columns
+
+    def n_columns(self, n_features: int) -> int:
+        """Undo `n_features`; -1 for a number that no rows have."""
+        n = int(np.sqrt(2 * n_features)) - 1 if self.expand else n_features
+        return n if self.n_features(n) == n_features else -1
 
     def dense(self, X: np.ndarray) -> np.ndarray:
         """Return rows of a table, shape (n, n_features), of X's dtype."""

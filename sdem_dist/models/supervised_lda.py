@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.mirror_descent import infer_documents
+from sdem_dist.kernels.documents import Counted
+from sdem_dist.kernels.mirror_descent import Descent, infer_documents
+from sdem_dist.records import record
 
 
 class TopicParameters(NamedTuple):
@@ -20,6 +22,7 @@ class TopicParameters(NamedTuple):
     """Shape (n_outputs, n_topics), float64."""
 
 
+@record
 @dataclass(frozen=True)
 class MirrorDescent:
     """How topic proportions are found (Chen et al. 2015, Algorithm 1).
@@ -41,6 +44,11 @@ class MirrorDescent:
     step: float = 1.0
     search: bool = False
 
+    @property
+    def how(self) -> Descent:
+        """What kernels take."""
+        return Descent(float(self.alpha), self.n_layers, float(self.step), self.search)
+
     def proportions(self, topics: np.ndarray, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
         """Return the topic proportions of documents, and how well they explain the words.
 
@@ -58,8 +66,8 @@ class MirrorDescent:
         """
         theta = np.empty((documents.n_documents, topics.shape[1]))
         log_likelihood = np.empty(documents.n_documents)
-        arrays = documents.data, documents.indices, documents.indptr
-        infer_documents(*arrays, topics, self.alpha, self.n_layers, self.step, self.search, theta, log_likelihood)
+        counted = Counted(documents.data, documents.indices, documents.indptr)
+        infer_documents(counted, topics, self.how, theta, log_likelihood)
         return theta, log_likelihood
 
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 from corpora import Split, load
+from sdem_dist.learners.lda import LdaSdem
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from sdem_dist import LDAClassifier, MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.learners.lda import LdaSdem
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.lda import Inference
 

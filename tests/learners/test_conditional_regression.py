@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from sdem_dist.learners.regression import GaussianRegression
 
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import GaussianFull
-from sdem_dist.learners.regression import GaussianRegression
 from sdem_dist.losses import Ncll, Nll
 from sdem_dist.models.features import Block, FeatureModel
 

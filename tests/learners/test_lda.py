@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from reference.random_documents import random_counts, topic_counts
+from sdem_dist.learners.lda import LdaSdem
 
 from sdem_dist import LDAClassifier, MultinomialNB
 from sdem_dist.documents import Documents
-from sdem_dist.learners.lda import LdaSdem
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.lda import Inference
 

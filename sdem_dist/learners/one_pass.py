@@ -1,0 +1,44 @@
+"""What learners have in common that look at documents once, as they are, and train nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from sdem_dist.documents import DenseDocuments, Documents
+
+_Found = TypeVar("_Found")
+
+
+class OnePass(Generic[_Found]):
+    """Base of learners whose state is what they found; what parts of the corpus hold is joined by `combine`."""
+
+    @property
+    def cache_key(self) -> str:
+        """Documents are taken as they are."""
+        return "as they are"
+
+    def check_state(self, state: _Found) -> None:
+        """Take any state that its fields allow."""
+
+    def prepare(self, documents: Documents | DenseDocuments) -> Documents | DenseDocuments:
+        """Return the documents."""
+        return documents
+
+    def combine(self, parts: Sequence[_Found]) -> _Found:
+        """Join what several sets of lanes found."""
+        raise NotImplementedError
+
+    def update(self, state: _Found, statistics: _Found) -> _Found:
+        """Join what was found before and now."""
+        return self.combine([state, statistics])
+
+    def evaluate(self, state: _Found, batches: Iterable[Documents | DenseDocuments]) -> np.ndarray:
+        """Return nothing to evaluate."""
+        return np.zeros(0)
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return nothing."""
+        return {}

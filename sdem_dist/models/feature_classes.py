@@ -1,0 +1,161 @@
+"""Classes over dense features: naive Bayes whose variables have families, and mixtures of components of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.documents import DenseDocuments
+from sdem_dist.evaluation import Scored, finish, total_sums
+from sdem_dist.losses import Loss, marginal_log_likelihood
+from sdem_dist.models.components import by_class, check_owners, loss_of_components, starts_of
+from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
+from sdem_dist.records import record
+
+
+class FeatureStatistics(NamedTuple):
+    """Sums over documents, or over lanes."""
+
+    class_sums: np.ndarray
+    """Shape (n_components,)."""
+    sums: np.ndarray
+    """Shape (n_components, n_statistics)."""
+    known: np.ndarray
+    """Observations of each component and variable, shape (n_components, n_variables), of EM; else (n_components, 0)."""
+    loss: float
+    """At the state that was broadcast."""
+    weight: float
+    """Documents, by weight."""
+
+
+@record
+@dataclass(frozen=True)
+class FeatureClasses:
+    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over theirs.
+
+    Attributes
+    ----------
+    variables : FeatureModel
+    n_classes : int
+    owners : tuple of int
+        The class of each component, ascending; empty: classes have no components.
+    log_prior : tuple of float or None
+        Fixed ln p(y); None learns it.
+    """
+
+    variables: FeatureModel
+    n_classes: int
+    owners: tuple[int, ...] = ()
+    log_prior: tuple[float, ...] | None = None
+
+    @property
+    def n_components(self) -> int:
+        """Rows of the expectation parameters: components, or classes."""
+        return len(self.owners) or self.n_classes
+
+    def check(self) -> None:
+        """Raise ValueError if the settings do not fit together."""
+        if self.owners:
+            check_owners(self.owners, self.n_classes)
+        if self.log_prior is not None and len(self.log_prior) != self.n_components:
+            raise ValueError(f"log_prior has {len(self.log_prior)} numbers for {self.n_components} classes")
+
+    def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
+        """Return N of a start at the prior."""
+        return np.full(self.n_components, class_alpha)
+
+    def prepare(self, documents: DenseDocuments, class_weight: tuple[float, ...] | None) -> Features:
+        """Return documents as statistics, class weights folded into weights; where there are components, sorted by class."""
+        features = self.variables.features(documents.values, documents.labels, documents.weights)
+        labels, factor = features.labels, np.ones(len(features.labels))
+        if class_weight is not None:
+            factor = np.asarray(class_weight)[labels]
+        features = features._replace(weights=features.weights * np.where(labels < 0, 1.0, factor))
+        return features.take(np.argsort(labels, kind="stable")) if self.owners else features
+
+    def parameters(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
+        """Return theta(mu) (M-step)."""
+        if self.log_prior is not None:
+            return self.variables.to_natural(mu, np.asarray(self.log_prior))
+        with np.errstate(divide="ignore"):  # a class without documents
+            return self.variables.to_natural(mu, np.log(counts) - np.log(counts.sum()))
+
+    def loss_weights(
+        self, scores: np.ndarray, features: Features, loss: Loss, unlabelled_weight: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return each row's weights of components, and what it costs; both by the row's weight (Table 2)."""
+        weights, values = loss_of_components(loss, scores, features.labels, self.owners, unlabelled_weight)
+        used = features.weights > 0
+        return weights * features.weights[:, None], np.where(used, values, 0.0) * features.weights
+
+    def expected(
+        self, counts: np.ndarray, mu: np.ndarray, features: Features, loss: Loss, unlabelled_weight: float = 1.0
+    ) -> FeatureStatistics:
+        """Return the sum of loss weights times expected statistics at one theta, and the loss there (Table 2)."""
+        scores = self.variables.scores(self.parameters(counts, mu), features)
+        weights, values = self.loss_weights(scores, features, loss, unlabelled_weight)
+        sums = self.variables.weighted_statistics(weights, features, mu)
+        none = np.zeros((self.n_components, 0))
+        return FeatureStatistics(weights.sum(axis=0), sums, none, float(values.sum()), float(features.weights.sum()))
+
+    def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
+        """Return what of mu the prior is about: all of it."""
+        return mu
+
+    def complete(self, features: Features) -> FeatureStatistics:
+        """Return the statistics of labelled documents, by class."""
+        weights = np.zeros((len(features.labels), self.n_classes))
+        labelled = np.flatnonzero(features.labels >= 0)
+        weights[labelled, features.labels[labelled]] = features.weights[labelled]
+        class_sums = weights.sum(axis=0)
+        sums = np.einsum("nk,ns->ks", weights, features.statistics)
+        known = np.repeat(class_sums[:, None], self.variables.n_variables, axis=1)
+        if features.missing.shape[1]:
+            known = known - np.einsum("nk,nv->kv", weights, features.missing)
+        return FeatureStatistics(class_sums, sums, known, 0.0, float(features.weights.sum()))
+
+    def posterior(
+        self, counts: np.ndarray, mu: np.ndarray, features: Features, hard: bool, unlabelled_weight: float
+    ) -> FeatureStatistics:
+        """Return the statistics of documents by the posterior of their component, and ``-ln p(y, x)`` (E-step)."""
+        parameters = self.parameters(counts, mu)
+        n, owners = self.n_components, self.owners or tuple(range(self.n_classes))
+        totals, sums = np.zeros(n), np.zeros(mu.shape)
+        observed, loss = np.zeros(parameters.partitions.shape), 0.0
+        bounds = np.searchsorted(features.labels, np.arange(-1, self.n_classes + 1))
+        owned = [slice(0, n), *(slice(a, b) for a, b in pairwise([*starts_of(owners).tolist(), n]))]
+        for own, first, stop in zip(owned, bounds[:-1], bounds[1:], strict=True):
+            if first == stop:
+                continue
+            part = Features(*(array[first:stop] for array in features))
+            share = part.weights * (unlabelled_weight if part.labels[0] < 0 else 1.0)
+            scores = self.variables.scores(FeatureParameters(*(array[own] for array in parameters)), part)
+            total = scores.max(axis=1) if hard else marginal_log_likelihood(scores)
+            weights = np.eye(scores.shape[1])[scores.argmax(axis=1)] if hard else np.exp(scores - total[:, None])
+            weights *= share[:, None]
+            totals[own] += weights.sum(axis=0)
+            sums[own] += np.einsum("nk,ns->ks", weights, part.statistics)
+            if part.missing.shape[1]:
+                observed[own] -= np.einsum("nk,nv->kv", weights, part.missing)
+            loss -= float((np.where(share > 0, total, 0.0) * share).sum())
+        return FeatureStatistics(totals, sums, observed + totals[:, None], loss, float(features.weights.sum()))
+
+    def evaluate(self, counts: np.ndarray, mu: np.ndarray, batches: Iterable[Features]) -> np.ndarray:
+        """Return the sums of `sdem_dist.evaluation` over all labelled documents of the batches."""
+        parameters = self.parameters(counts, mu)
+        return total_sums(self._scored(parameters, features) for features in batches)
+
+    def _scored(self, parameters: FeatureParameters, features: Features) -> Scored:
+        labelled = features.take(np.flatnonzero(features.labels >= 0))
+        known = self.variables.n_variables - labelled.missing.sum(axis=1)
+        scores = self.variables.scores(parameters, labelled)
+        scores = by_class(scores, self.owners)[0] if self.owners else scores
+        return Scored(scores, labelled.labels, labelled.weights, known)
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`."""
+        return finish(sums)

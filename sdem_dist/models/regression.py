@@ -1,0 +1,162 @@
+"""A joint Gaussian of features and target as a model for sdEM: loss -ln p(y, x) or -ln p(y | x)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from sdem_dist.documents import DenseDocuments
+from sdem_dist.families import GaussianFull
+from sdem_dist.losses import Loss, Ncll
+from sdem_dist.models.feature_classes import FeatureStatistics
+from sdem_dist.models.features import FeatureModel, FeatureParameters
+from sdem_dist.models.joint_gaussian import expected_sum, log_density_of_known
+from sdem_dist.records import record
+
+
+class Rows(NamedTuple):
+    """Rows as the family takes them, the target last."""
+
+    values: np.ndarray
+    """Shape (n_rows, n_columns), float64; NaN where a feature is missing."""
+    weights: np.ndarray
+    """Shape (n_rows,)."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.values.nbytes + self.weights.nbytes
+
+    def take(self, rows: np.ndarray) -> Rows:
+        """Return some of the rows."""
+        return Rows(self.values[rows], self.weights[rows])
+
+
+@record
+@dataclass(frozen=True)
+class JointGaussian:
+    """One class, whose variables are one block of `GaussianFull` with the target last.
+
+    Attributes
+    ----------
+    variables : FeatureModel
+    """
+
+    variables: FeatureModel
+    n_classes = n_components = 1
+
+    @property
+    def family(self) -> GaussianFull:
+        """The family of features and target."""
+        return cast(GaussianFull, self.variables.blocks[0].family)
+
+    def check(self) -> None:
+        """Raise ValueError unless there is one block of a `GaussianFull`."""
+        if len(self.variables.blocks) != 1 or not isinstance(self.family, GaussianFull):
+            raise ValueError("a regression is of one block of a GaussianFull")
+
+    def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
+        """Return N of a start: as many as there are documents."""
+        return np.array([n_documents])
+
+    def prepare(self, documents: DenseDocuments, class_weight: tuple[float, ...] | None) -> Rows:
+        """Return the documents, standardised.
+
+        Raises
+        ------
+        ValueError
+            A row has no target.
+        """
+        values = self.variables.blocks[0].values(documents.values)[:, 0]
+        if np.isnan(values[:, -1]).any():
+            raise ValueError(f"row {int(np.isnan(values[:, -1]).argmax())} has no target")
+        return Rows(values, np.ones(len(values)) if documents.weights is None else documents.weights)
+
+    def parameters(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
+        """Return theta(mu) (M-step)."""
+        return self.variables.to_natural(mu, np.zeros(1))
+
+    def expected(
+        self, counts: np.ndarray, mu: np.ndarray, rows: Rows, loss: Loss, unlabelled_weight: float = 1.0
+    ) -> FeatureStatistics:
+        """Return ``E[s | x, y]``, for the conditional loss less ``E[s | x]``, summed over rows, and the loss (Table 2)."""
+        joint = self.posterior(counts, mu, rows)
+        if not isinstance(loss, Ncll):
+            return joint._replace(loss=float((rows.weights * self.losses(mu, rows)[0]).sum()))
+        sums = joint.sums - expected_sum(self.family, mu[0], _without_target(rows), rows.weights)
+        value = float((rows.weights * self.losses(mu, rows)[1]).sum())
+        return joint._replace(class_sums=np.zeros(1), sums=sums, loss=value)
+
+    def posterior(
+        self,
+        counts: np.ndarray,
+        mu: np.ndarray,
+        rows: Rows,
+        hard: bool = False,
+        unlabelled_weight: float = 1.0,
+    ) -> FeatureStatistics:
+        """Return ``E[s | x, y]``, summed over rows (E-step); the loss is not computed."""
+        sums = expected_sum(self.family, mu[0], rows.values, rows.weights)
+        weight = float(rows.weights.sum())
+        return FeatureStatistics(np.array([weight]), sums[None], np.array([[weight]]), 0.0, weight)
+
+    def complete(self, rows: Rows) -> FeatureStatistics:
+        """Return what the E-step does where nothing is missing."""
+        return self.posterior(np.ones(1), self.variables.centre[None], rows)
+
+    def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
+        """Return for the conditional loss the target given the features at mu, the features themselves the prior's.
+
+        Then the prior, too, is about the target alone, and what is known of the features stays: ``KL(prior || this)`` is the part
+        of ``KL(prior || mu)`` that is not about them.
+        """
+        if not isinstance(loss, Ncll):
+            return mu
+        mean, covariance = self.family.to_moments(mu[0])
+        slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
+        located, spread = self.family.to_moments(self.family.centre)
+        located[-1] = mean[-1] + slopes @ (located[:-1] - mean[:-1])
+        along = spread[:-1, :-1] @ slopes
+        spread[-1, -1] = covariance[-1, -1] - slopes @ covariance[:-1, -1] + slopes @ along
+        spread[-1, :-1] = spread[:-1, -1] = along
+        return self.family.from_moments(located, spread)[None]
+
+    def losses(self, mu: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Return -ln p(y, x) and -ln p(y | x) of each row, standardised, where x is what is known of it."""
+        joint = -log_density_of_known(self.family, mu[0], rows.values)
+        return joint, joint + log_density_of_known(self.family, mu[0], _without_target(rows))
+
+    def products(self, mu: np.ndarray, n_documents: float) -> np.ndarray:
+        """Return the rows' sums of products of deviations from the mean, without the prior's observations.
+
+        Parameters
+        ----------
+        mu : ndarray of shape (n_statistics,)
+            A joint fit.
+        n_documents : float
+        """
+        nu = self.family.prior_weight
+        sums = (n_documents + nu) * mu - nu * self.family.centre
+        return n_documents * self.family.to_moments(sums / n_documents)[1]
+
+    def evaluate(self, counts: np.ndarray, mu: np.ndarray, batches: Iterable[Rows]) -> np.ndarray:
+        """Return sums of both losses over all batches, after that of the weights."""
+        sums = np.zeros(3)
+        for rows in batches:
+            columns = (np.ones(len(rows.weights)), *self.losses(mu, rows))
+            sums += [float((rows.weights * column).sum()) for column in columns]
+        return sums
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return the mean of each loss a row."""
+        weight, nll, ncll = sums.tolist()
+        return {"nll": nll / weight, "ncll": ncll / weight}
+
+
+def _without_target(rows: Rows) -> np.ndarray:
+    features = rows.values.copy()
+    features[:, -1] = np.nan
+    return features

@@ -1,0 +1,103 @@
+"""Expected counts of words and classes: the expectation parameters of every model of words, and documents for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.kernels.documents import Visited
+from sdem_dist.kernels.schedule import Schedule
+
+Rows = np.ndarray | tuple[np.ndarray, ...]
+"""Rows of all words: one array, or consecutive arrays."""
+
+
+class SdemState(NamedTuple):
+    """Expectation parameters mu, unnormalised, and where the run stands."""
+
+    words: np.ndarray
+    """N, expected counts without gamma of a word in each column: shape (n_features, n_columns), float64.  A column is a
+    class, a component of a class, or a topic of a class.  While lanes are mapped, the table of a vocabulary that is cut
+    into blocks is a tuple of consecutive arrays, see `rows_of`."""
+    totals: np.ndarray
+    """M, the sums of N over the vocabulary: shape (n_columns,)."""
+    class_counts: np.ndarray
+    """C, expected counts of the classes, or of the components, without gamma."""
+    gamma: float
+    """Running prior correction of the words: sum of alpha * rho / n over the documents seen."""
+    class_gamma: float
+    """The same for the classes."""
+    t: float
+    """Documents seen, a document of weight w counting w."""
+
+
+class LocalDocuments(NamedTuple):
+    """Documents whose words are renumbered compactly, so that a lane's tables are small and stay in cache."""
+
+    documents: Documents
+    """`indices` are positions in `words`; labels and weights are beside it."""
+    words: np.ndarray
+    """Shape (n_words,), uint32, ascending: the words of the corpus that occur."""
+    labels: np.ndarray
+    """Shape (n_documents,), int32."""
+    weights: np.ndarray
+    """Shape (n_documents,), float64, class weights included."""
+    targets: np.ndarray
+    """Shape (n_documents, n_targets), float64; (1, 0) without targets."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.documents.nbytes + sum(array.nbytes for array in self[1:])
+
+    @property
+    def weight(self) -> float:
+        """Documents, by weight."""
+        return float(self.weights.sum())
+
+    def visited(self, order: np.ndarray | None = None) -> Visited:
+        """Return what kernels visit, in an order, or as the documents are stored."""
+        d = self.documents
+        order = np.arange(d.n_documents) if order is None else order
+        return Visited(d.data, d.indices, d.indptr, self.labels, self.weights, order)
+
+
+def rows_of(table: Rows, words: np.ndarray | slice) -> np.ndarray:
+    """Return the rows of some words, ascending, or of a slice."""
+    if isinstance(table, np.ndarray):
+        return table[words]
+    if isinstance(words, slice):
+        return np.concatenate(table)[words]
+    return np.concatenate([part[chosen] for part, chosen in parted(table, words)])
+
+
+def parted(table: Rows, words: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return each array of a table with those of `words`, ascending, that it holds, numbered from its first."""
+    if isinstance(table, np.ndarray):
+        return [(table, words)]
+    starts = np.cumsum([0, *(len(part) for part in table)])
+    cuts = np.searchsorted(words, starts)
+    return [(part, words[cuts[i] : cuts[i + 1]] - words.dtype.type(starts[i])) for i, part in enumerate(table)]
+
+
+def log_class_prior(state: SdemState, fixed: tuple[float, ...] | None) -> np.ndarray:
+    """Return normalised ln p(y) of the classes, or of the components: the fixed one, or theta(mu) of the categorical."""
+    if fixed is not None:
+        return np.asarray(fixed)
+    counts = state.class_counts + state.class_gamma
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(counts) - np.log(counts.sum()))
+
+
+class Steps(NamedTuple):
+    """How a lane of sequential sdEM steps."""
+
+    schedule: Schedule
+    frozen: float
+    """The gamma in logarithms."""
+    exact: bool
+    """Take logarithms at the gamma of the moment instead."""
+    loss: int
+    tolerance: float
