@@ -34,9 +34,7 @@ def show_model(console: Console, path: Path) -> None:
     how = f", loss {model.loss}" if "loss" in model.get_params() else ""
     facts = {
         "model": type(model).__name__ + how,
-        "settings": ", ".join(
-            f"{k} {v}" for k, v in given.items() if k not in ("loss", "verbose", "n_jobs")
-        )
+        "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", "verbose", "n_jobs"))
         or "defaults",
         **_parts(model),
         **_inputs(model),

@@ -305,8 +305,7 @@ class LazyParameters:
 
     def with_prior(self, log_prior: np.ndarray) -> LazyParameters:
         """Return the same with another ln p(y)."""
-        return LazyParameters(partial(_replaced, self.trained, log_prior), self.trained)
-
-
-def _replaced(trained: LazyParameters, log_prior: np.ndarray) -> Any:
-    return trained.value._replace(log_prior=log_prior)
+        trained = self.trained
+        other = LazyParameters(trained._make, trained)
+        other._value = trained.value._replace(log_prior=log_prior)
+        return other

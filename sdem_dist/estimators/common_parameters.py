@@ -55,7 +55,9 @@ class Classes:
     class_prior: object = param(None, checked_later("array-like of shape (n_classes,)"), "A fixed class prior.")
     fit_prior: bool = param(True, truth(), "Learn the class prior; False takes a uniform one.")
     class_weight: object = param(
-        None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn. Figures of evaluation are weighted too."
+        None,
+        CLASS_WEIGHT,
+        "Weights of the classes' documents, as in scikit-learn. Figures of evaluation are weighted too.",
     )
 
 
@@ -89,12 +91,10 @@ class PaperSteps:
     merge: str = param(
         "mean",
         one_of("mean", "sum"),
-        '"mean": each lane runs sdEM over its documents and the lanes\' expectation parameters are averaged, each word\'s\n'
+        "\"mean\": each lane runs sdEM over its documents and the lanes' expectation parameters are averaged, each word's\n"
         'over the lanes that met it. "sum": the lanes\' statistics at one theta are added for one step a round.',
     )
-    batch_size: int | None = param(
-        None, integer(optional=True), 'Documents of a round for ``merge="sum"``. None: 128.'
-    )
+    batch_size: int | None = param(None, integer(optional=True), 'Documents of a round for ``merge="sum"``. None: 128.')
     step_decay: float = param(1e-5, real(), "lambda of the step size ``1 / (1 + lambda t)``, t counting documents.")
     tolerance: float = param(
         1e-6,
@@ -110,5 +110,3 @@ class PaperSteps:
         '(not at all) and 1 (like any other lane: the plain mean). "auto": 3 / n_classes for counts, 10 / n_classes for\n'
         "weights such as tf-idf, at most 1.",
     )
-
-

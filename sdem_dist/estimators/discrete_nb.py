@@ -86,9 +86,7 @@ class PoissonNB(FeatureNB):
     {parameters}
     """
 
-    alpha: float = param(
-        1.0, real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class."
-    )
+    alpha: float = param(1.0, real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class.")
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         return (Block(Poisson(pseudo_count(self.alpha, 0)), tuple(range(len(summary.n)))),)

@@ -20,7 +20,7 @@ from sdem_dist.estimators.base import Trained
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
 from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.source import table_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.feature_em import FeatureEm
@@ -179,7 +179,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:
         model: FeatureModel = self.learner_.model.variables
-        return model.scores(self._parameters, model.features(prediction_documents(self, X)))
+        return model.scores(self._parameters, model.features(table_of(self, X)))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing."""

@@ -18,7 +18,7 @@ from sdem_dist.estimators.feature_naive_bayes import SUM_LANE_DOCUMENTS
 from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
 from sdem_dist.estimators.matching import check_words
 from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.source import table_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.families import GaussianFull
 from sdem_dist.learners.columns import Columns, ColumnSummary
@@ -119,7 +119,9 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
             pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0)
             few = replace(once, n_epochs=min(self.n_epochs, _PILOT_EPOCHS)) if gaps else once
             found = yield from state_of(Stage("prior", pilot, few))
-            alpha, scale = _most_probable_prior(pilot.model.products(found.mu[0], source.weight), summary, source.weight)
+            alpha, scale = _most_probable_prior(
+                pilot.model.products(found.mu[0], source.weight), summary, source.weight
+            )
         joint = _learner(source, summary, scale, float(alpha))
         plan = epochs if gaps else once
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
@@ -183,7 +185,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         """
         check_is_fitted(self)
         location, scale = self._units()
-        rows = (prediction_documents(self, X) - location[:-1]) / scale[:-1]
+        rows = (table_of(self, X) - location[:-1]) / scale[:-1]
         mean, variance = target_given_features(self.learner_.model.family, self.state_.best[1][0], rows)
         means = location[-1] + scale[-1] * mean
         return (means, scale[-1] * np.sqrt(variance)) if return_std else means

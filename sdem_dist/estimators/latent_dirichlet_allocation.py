@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import pieces
-from sdem_dist.estimators.source import prediction_documents, source_of
+from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.topic_model import Output, TopicModel
 from sdem_dist.learners.words import WordSummary
@@ -87,7 +87,7 @@ class LatentDirichletAllocation(TopicModel):
         n_particles : int, default=10
         """
         check_is_fitted(self)
-        documents = prediction_documents(self, X)
+        documents = documents_of(self, X)
         return log_probability(self._parameters.topics, documents, self.learner_.inference.alpha, n_particles)
 
     def score(self, X: Any, y: Any = None, *, n_particles: int = 10) -> float:
@@ -98,7 +98,7 @@ class LatentDirichletAllocation(TopicModel):
         total = words = 0.0
         for rows in pieces(X):
             total += float(self.score_samples(rows, n_particles=n_particles).sum())
-            words += float(lengths(prediction_documents(self, rows)).sum())
+            words += float(lengths(documents_of(self, rows)).sum())
         return total / max(words, 1.0)
 
     def perplexity(self, X: Any, *, n_particles: int = 10) -> float:

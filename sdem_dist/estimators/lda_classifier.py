@@ -18,7 +18,7 @@ from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded
 from sdem_dist.estimators.naive_bayes import check_priors_positive, plan_of, schedule_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import over_documents
-from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.lda import INFERENCE, OCCURRENCES, Inference, LdaClasses, joint_scores, log_word_probabilities
@@ -32,9 +32,7 @@ BURN_IN = 3
 
 
 @estimator
-class LDAClassifier(
-    Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, JointClassifier
-):
+class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, JointClassifier):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
@@ -115,7 +113,9 @@ class LDAClassifier(
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
             raise ValueError(f"burn_in must leave some of the {self.n_sweeps} sweeps, got {self.burn_in!r}")
         if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
-            raise ValueError("occurrences says how topics are sampled, and inference='map' does not: leave it at 'shared'")
+            raise ValueError(
+                "occurrences says how topics are sampled, and inference='map' does not: leave it at 'shared'"
+            )
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the one stage of a fit."""
@@ -171,7 +171,7 @@ class LDAClassifier(
         return int(self.learner_.model.n_columns)
 
     def _scored(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        documents, learner = prediction_documents(self, X), self.learner_
+        documents, learner = documents_of(self, X), self.learner_
         return joint_scores(
             self._parameters, documents, np.arange(documents.n_features), learner.model.inference, learner.seed
         )

@@ -43,8 +43,8 @@ class MixedNB(FeatureNB):
     kinds: Mapping[Any, str | Family] | None = param(
         None,
         checked_later("mapping"),
-        "From a column (name or position), or a tuple of columns that make one variable, to one of \"gaussian\",\n"
-        "\"bernoulli\", \"categorical\", \"poisson\", \"exponential\", or a `sdem_dist.families.Family`. Columns left out: of a\n"
+        'From a column (name or position), or a tuple of columns that make one variable, to one of "gaussian",\n'
+        '"bernoulli", "categorical", "poisson", "exponential", or a `sdem_dist.families.Family`. Columns left out: of a\n'
         "table of pandas, or a corpus written from one, text, categories and booleans are categorical; all others are\n"
         "gaussian. Dates are neither: make numbers of them.",
     )

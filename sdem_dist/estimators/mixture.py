@@ -17,15 +17,16 @@ from sdem_dist.estimators.classifier import JointClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.gaussian_nb import gaussian_block
-from sdem_dist.estimators.mixture_starts import counts_at_examples, features_at_examples, surveyed
 from sdem_dist.estimators.parameters import checked_later, estimator, integer, one_of, param, real
-from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.source import documents_of, table_of
 from sdem_dist.estimators.spec import Layout, Spec
 from sdem_dist.families import Exponential
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
+from sdem_dist.learners.starts import counts_at_examples, features_at_examples, rows_at
+from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.components import by_class
 from sdem_dist.models.feature_classes import FeatureClasses
@@ -58,7 +59,9 @@ class Components(Seeded):
     )
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
     evaluate_every: int = param(
-        50, integer(0), "Record the losses after every so many epochs and after the last; 0 never. It costs another pass."
+        50,
+        integer(0),
+        "Record the losses after every so many epochs and after the last; 0 never. It costs another pass.",
     )
 
 
@@ -127,12 +130,11 @@ class JointMixture(Components, JointClassifier):
         return np.asarray(np.logaddexp.reduce(self.log_weights_, axis=1))
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:
-        documents = prediction_documents(self, X)
         if self.components == "multinomial":
-            scores = joint_scores(self._parameters, documents)
+            scores = joint_scores(self._parameters, documents_of(self, X))
         else:
             model: FeatureModel = self.learner_.model.variables
-            scores = model.scores(self._parameters, model.features(documents))
+            scores = model.scores(self._parameters, model.features(table_of(self, X)))
         return by_class(scores, self.learner_.model.owners)[0]
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -193,7 +195,12 @@ class Kind:
 
 
 def start_of_features(
-    source: Source, numbers: tuple[int, ...], kind: Kind, weights: tuple[float, ...] | None, seed: int, corpus: Any = None
+    source: Source,
+    numbers: tuple[int, ...],
+    kind: Kind,
+    weights: tuple[float, ...] | None,
+    seed: int,
+    corpus: Any = None,
 ) -> Stages[Start]:
     """Yield the stages that find where EM starts: half way between each class and random rows of it."""
     once = plans.full_passes(source.n_documents, 1, seed)
@@ -204,7 +211,8 @@ def start_of_features(
     classes = yield from state_of(Stage("classes", generative, once, corpus=corpus))
     survey = yield from surveyed(source, once, max(numbers), corpus=corpus)
     learner = FeatureEm(FeatureClasses(model, n_classes, owners_of(numbers)), source.weight, weights, monitored=True)
-    return Start(learner, features_at_examples(source, survey, numbers, model, classes, corpus), once)
+    examples = rows_at(corpus or source.corpus, positions_of(survey, numbers, source))
+    return Start(learner, features_at_examples(examples, numbers, model, classes), once)
 
 
 def start_of_counts(
@@ -216,7 +224,22 @@ def start_of_counts(
     words = (yield from state_of(Stage("classes", WordEm(model, source.weight, weights), once))).words
     survey = yield from surveyed(source, once, max(numbers))
     learner = WordEm(replace(model, owners=owners_of(numbers)), source.weight, weights, seed, rule="maximise")
-    return Start(learner, learner.start_at(*counts_at_examples(source, survey, numbers, words)), once)
+    examples = (rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers, source))
+    start = learner.start_at(*counts_at_examples(examples, numbers, words, source.class_counts))
+    return Start(learner, start, once)
+
+
+def surveyed(
+    source: Source, plan: Plan, n_examples: int, *, name: str = "survey", corpus: Any = None, **settings: Any
+) -> Stages[SurveyResult]:
+    """Yield the stage that finds random examples and sums of rows, and return what it found."""
+    survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **settings)
+    return (yield from state_of(Stage(name, survey, plan, corpus=corpus)))
+
+
+def positions_of(survey: SurveyResult, numbers: tuple[int, ...], source: Source) -> np.ndarray:
+    """Return where in the corpus so many examples of each class are."""
+    return np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
 
 
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:

@@ -12,19 +12,20 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of, trained
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import EngineEstimator, Trained
 from sdem_dist.estimators.common_parameters import Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
-from sdem_dist.estimators.mixture import sample_counts
-from sdem_dist.estimators.mixture_starts import counts_at_examples, counts_by_k_means, surveyed
+from sdem_dist.estimators.mixture import positions_of, sample_counts, surveyed
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, real
 from sdem_dist.estimators.scoring import over_blocks, over_documents
-from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.starts import counts_at_examples, counts_by_k_means, rows_at
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
@@ -142,9 +143,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
         self.lower_bound_ = yield from self._objective("objective", learner, found.state, source)
         return Trained(learner, found.state, found.history)
 
-    def _short_run(
-        self, learner: WordEm, plan: Plan, source: Source, number: int, which: str
-    ) -> Stages[SdemState]:
+    def _short_run(self, learner: WordEm, plan: Plan, source: Source, number: int, which: str) -> Stages[SdemState]:
         """Yield the stages of one of the starts: each has its own random numbers."""
         seed = learner.seed + (number << 20)
         once = replace(plan, n_epochs=1, seed=seed)
@@ -156,9 +155,13 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
             numbers = (int(self.n_components),)
 
         def start() -> SdemState:
+            corpus = source.corpus
             if self.init == "examples":
-                return learner.start_at(*counts_at_examples(source, survey, numbers, words))
-            return learner.start_at(*counts_by_k_means(source, survey, int(self.n_components), learner.model.alpha, seed))
+                examples = (rows_at(corpus, [p])[0] for p in positions_of(survey, numbers, source))
+                return learner.start_at(*counts_at_examples(examples, numbers, words, (source.weight,)))
+            positions = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64)).tolist()
+            documents = Documents.concatenate([corpus.read(p, p + 1) for p in positions])
+            return learner.start_at(*counts_by_k_means(documents, int(self.n_components), learner.model.alpha, seed))
 
         short = replace(plan, n_epochs=self.n_init_epochs)
         return (yield from state_of(Stage(f"start{which}", learner, short, start)))
@@ -188,7 +191,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         """Return ln p(cluster, d), shape (n_samples, n_components)."""
-        return joint_scores(self._parameters, prediction_documents(self, X))
+        return joint_scores(self._parameters, documents_of(self, X))
 
     def predict(self, X: Any) -> Any:
         """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""

@@ -15,12 +15,20 @@ from sdem_dist.engine.stages import Stage, Stages, state_of, trained
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
-from sdem_dist.estimators.mixture import Components, Kind, components_of, owners_of, start_of_features
-from sdem_dist.estimators.mixture_starts import surveyed, weights_at_examples, weights_of_features
+from sdem_dist.estimators.mixture import (
+    Components,
+    Kind,
+    components_of,
+    owners_of,
+    positions_of,
+    start_of_features,
+    surveyed,
+)
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, truth
-from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.source import documents_of, table_of
 from sdem_dist.estimators.spec import Layout, Spec
 from sdem_dist.learners.multiplicative import Multiplicative
+from sdem_dist.learners.starts import rows_at, weights_at_examples, weights_of_features
 from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 
@@ -68,9 +76,7 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
     """
 
     n_epochs: int = param(200, integer(), "Updates, each a pass over the documents.")
-    shared: bool = param(
-        False, truth(), "All classes use all `n_components` components, each with its own weights."
-    )
+    shared: bool = param(False, truth(), "All classes use all `n_components` components, each with its own weights.")
     init: str = param(
         "examples",
         one_of("examples", "em"),
@@ -172,7 +178,8 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
         if self.init == "em":
             start = yield from self._em(source, numbers, RowTransform(scale), weights)
         else:
-            start = weights_at_examples(source, survey, numbers, owners, transform)
+            examples = rows_at(source.corpus, positions_of(survey, numbers, source))
+            start = weights_at_examples(examples, len(source.classes), owners, transform)
         found = yield from trained(Stage("train", learner, plan, learner.start(start), monitored=True))
         return Trained(learner, found.state, found.history)
 
@@ -212,12 +219,12 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
         return np.asarray(self.state_.path)
 
     def _class_scores(self, X: Any) -> np.ndarray:
-        documents, learner = prediction_documents(self, X), self.learner_
+        learner: Multiplicative = self.learner_
         if self._layout == "sparse":
-            return np.asarray(learner.scores(self._parameters, learner.transform.sparse(documents)))
+            return learner.scores(self._parameters, learner.transform.sparse(documents_of(self, X)))
         # In C order as in training: sums along a row would round otherwise.
-        rows = learner.transform.dense(np.ascontiguousarray(documents, learner.dtype))
-        return np.asarray(learner.scores(self._parameters, rows))
+        rows = learner.transform.dense(np.ascontiguousarray(table_of(self, X), learner.dtype))
+        return learner.scores(self._parameters, rows)
 
     def extra(self) -> dict[str, object]:
         """Return what documents are."""

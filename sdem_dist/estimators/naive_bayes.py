@@ -16,7 +16,7 @@ from sdem_dist.estimators.base import Trained
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded, Unlabelled
 from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.source import prediction_documents, source_of
+from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.validation import some
 from sdem_dist.learners.em import WordEm
@@ -181,7 +181,7 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
     def _joint_log_proba(self, X: Any) -> np.ndarray:
-        return joint_scores(self._parameters, prediction_documents(self, X))
+        return joint_scores(self._parameters, documents_of(self, X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, field, fields
+from inspect import get_annotations
 from numbers import Integral, Real
 from typing import NamedTuple, TypeVar, dataclass_transform
 
@@ -100,7 +101,7 @@ def param(default: _Value, constraint: Constraint, meaning: str, *, positional: 
 
 @dataclass_transform(field_specifiers=(param,), eq_default=False)
 def estimator(cls: _Class) -> _Class:
-    """Make a class whose parameters are declared by `param`: the constructor, and the docstring's entries for ``{parameters}``."""
+    """Make the constructor of a class whose parameters `param` declares, and its docstring's entries for ``{parameters}``."""
     made = dataclass(eq=False, repr=False)(cls)
     if made.__doc__ and "{parameters}" in made.__doc__:
         entries = "\n    ".join(line for declared in _own_first(made) for line in _entry(declared))
@@ -127,7 +128,7 @@ def _own_first(cls: type) -> Iterator[Field[object]]:
     """Yield the parameters in the order for people: a class's own before those that it inherits."""
     known = {declared.name: declared for declared in fields(cls)}
     for owner in cls.__mro__:
-        for name in owner.__dict__.get("__annotations__", {}):
+        for name in get_annotations(owner):
             if name in known:
                 yield known.pop(name)
 

@@ -133,9 +133,7 @@ def evaluate_source(estimator: EngineEstimator, source: Source, client: Client |
         return run_stages(metrics_of(scoring), source.corpus, executor)
 
 
-def sound_part(
-    corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]
-) -> tuple[Corpus, list[str]]:
+def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:
     """Read a whole corpus once, in parallel; return it without its damaged shards, and what is wrong with those.
 
     All of it is looked at before training begins, so that what is left out depends on the corpus alone.

@@ -18,7 +18,7 @@ from sdem_dist.estimators.plans import seed_of
 from sdem_dist.estimators.validation import some
 
 if TYPE_CHECKING:
-    from sdem_dist.documents import DenseDocuments, Documents
+    from sdem_dist.documents import Documents
     from sdem_dist.estimators.base import EngineEstimator
 
 Use = Literal["train", "continue", "score"]
@@ -248,22 +248,28 @@ def _enough(source: Source, use: Use) -> Source:
     return source
 
 
-def prediction_documents(estimator: EngineEstimator, X: object) -> Documents | np.ndarray:
-    """Return unlabelled documents in memory, or a dense table, checked against a fitted estimator.
+def documents_of(estimator: EngineEstimator, X: object) -> Documents:
+    """Return unlabelled documents in memory, checked against a fitted estimator of counts.
 
     Raises
     ------
     ValueError
         They are a corpus, a path or raw text, or unfit numbers.
     """
+    _refuse_corpus(X, "to_csr()")
+    return checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
+
+
+def table_of(estimator: EngineEstimator, X: object) -> np.ndarray:
+    """Return rows in memory, checked against a fitted estimator of dense features; raises as `documents_of`."""
+    _refuse_corpus(X, "values")
+    return estimator._checked(checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0])
+
+
+def _refuse_corpus(X: object, rows: str) -> None:
     checks.refuse_path(X)
-    sparse = estimator._layout == "sparse"
     if isinstance(X, Corpus):
-        rows = "to_csr()" if sparse else "values"
         raise ValueError(
             f"{X!r} is predicted piece by piece: pass X.read(start, stop).{rows} for documents start to stop; "
             "evaluate(X) and score(X) take it whole"
         )
-    X, _ = checks.validated(estimator, X if sparse else estimator._encoded(X, reset=False), reset=False)
-    return checks.as_documents(checks.checked_csr(estimator, X)) if sparse else estimator._checked(X)
-

@@ -18,7 +18,7 @@ from sdem_dist.estimators.base import EngineEstimator, Trained
 from sdem_dist.estimators.common_parameters import Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.scoring import over_documents
-from sdem_dist.estimators.source import prediction_documents
+from sdem_dist.estimators.source import documents_of
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.words import Words, WordSummary
@@ -186,7 +186,7 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
 
     def _documents(self, X: Any) -> Documents:
         """Return documents in memory as the model sees them."""
-        documents = prediction_documents(self, X)
+        documents = documents_of(self, X)
         return replace(documents, data=entries(documents.data, self.learner_.log_counts))
 
     def _proportions(self, X: Any) -> np.ndarray:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from large import corpus_of, describe, forget_pages
+from sdem_dist.estimators.warm_up import warm_up
 
 from sdem_dist import MultinomialNB
 from sdem_dist.cluster import connected
 from sdem_dist.engine.events import Event, LanesEnded, RoundEnded
-from sdem_dist.estimators.warm_up import warm_up
 
 
 class Overheads:

@@ -24,6 +24,7 @@ from typing import Any
 
 from large import corpus_of
 from scale import prepared, rates
+from sdem_dist.estimators.settings import default_lanes, default_rounds
 
 from sdem_dist.cluster import connected
 from sdem_dist.engine.dask import DaskExecutor
@@ -32,7 +33,6 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import Bundling, levels
 from sdem_dist.engine.tasks import Work
 from sdem_dist.engine.tree import LEAVES
-from sdem_dist.estimators.settings import default_lanes, default_rounds
 
 
 @dataclass(frozen=True)

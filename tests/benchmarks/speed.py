@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from corpora import Split, load
+from sdem_dist.estimators.warm_up import warm_up
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import LinearSVC
 
 from sdem_dist import MultinomialNB
-from sdem_dist.estimators.warm_up import warm_up
 
 SEQUENTIAL = {"n_lanes": 1, "rounds_per_epoch": 1}
 FAST: dict[str, Any] = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import threading
+from functools import partial
 
 import cloudpickle
 import numpy as np
 from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB
-from sdem_dist.estimators.lazy_parameters import LazyParameters
+from sdem_dist.estimators.base import LazyParameters
 
 X, Y = random_counts(60, 20, 3, seed=5)
 
@@ -34,7 +35,7 @@ class Slow:
 
 def test_one_thread_at_a_time_limits_blas():
     learner = Slow()
-    models = [LazyParameters(learner, 1.0), LazyParameters(learner, 2.0)]
+    models = [LazyParameters(partial(learner.parameters, 1.0)), LazyParameters(partial(learner.parameters, 2.0))]
     threads = [threading.Thread(target=lambda m=m: m.value) for m in [*models, models[0]]]
     for thread in threads:
         thread.start()

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from sdem_dist import MultinomialNB, write_corpus
 from sdem_dist.byte_cache import prepared_cache
-from sdem_dist.estimators import settings as estimator_settings
+from sdem_dist.estimators import plans
 from sdem_dist.inspection.words import plot_histories, speaking_words
 
 X, Y = random_counts(240, 30, 3, seed=2)
@@ -320,13 +320,13 @@ def test_corpora_that_do_not_fit_the_model(tmp_path):
 
 @given(st.integers(1, 10**9), st.integers(1, 64))
 def test_default_lanes(n_documents, n_rounds):
-    lanes = estimator_settings.default_lanes(n_documents, n_rounds)
+    lanes = plans.default_lanes(n_documents, n_rounds)
     a_round = n_documents // n_rounds
     assert lanes >= 1
     if lanes > 1:
-        assert a_round / lanes >= estimator_settings.MIN_LANE_DOCUMENTS
+        assert a_round / lanes >= plans.MIN_LANE_DOCUMENTS
     if a_round >= 1:
-        assert a_round / lanes <= estimator_settings.MAX_LANE_DOCUMENTS or lanes == 1
+        assert a_round / lanes <= plans.MAX_LANE_DOCUMENTS or lanes == 1
 
 
 @settings(max_examples=25)

@@ -39,8 +39,7 @@ def assert_same_model(a: MultinomialNB, b: MultinomialNB) -> None:
 @pytest.mark.parametrize(
     "parameters",
     [
-        {}, {"loss": "hinge", "merge": "sum"}, {"loss": "nll", "alpha": 0.5}, {"average": True, "n_epochs": 3},
-        {"average": True, "n_epochs": 1},
+        {}, {"loss": "hinge", "merge": "sum"}, {"loss": "nll", "alpha": 0.5}, {"loss": "nll", "unlabelled": 2},
         {"class_prior": np.array([0.2, 0.3, 0.5])}, {"class_prior": (0.5, 0.5, 0.0)}, {"fit_prior": False},
         {"class_weight": "balanced"}, {"class_weight": {0: 2.0, 2: 0.5}}, {"class_weight": {np.int64(1): 3.0}},
         {"random_state": np.random.RandomState(0)}, {"alpha": np.float64(0.3), "n_lanes": np.int64(2)},
@@ -184,8 +183,8 @@ def edited(saved, tmp_path, change):
 
 EDITS = {
     "features": lambda a, m: m.update(n_features=21),
-    "learner's features": lambda a, m: m["learner"].update(n_features=21),
-    "learner's classes": lambda a, m: m["learner"].update(n_classes=2),
+    "learner's features": lambda a, m: m["learner"]["model"].update(n_features=21),
+    "learner's classes": lambda a, m: m["learner"]["model"].update(n_classes=2),
     "fewer classes": lambda a, m: m.update(classes=[0, 1]),
     "nested classes": lambda a, m: m.update(classes=[[0, 1], [2]]),
     "an unknown estimator": lambda a, m: m.update(estimator="Unknown"),
@@ -197,7 +196,7 @@ EDITS = {
     "no classes": lambda a, m: m.pop("classes"),
     "no parameters": lambda a, m: m.pop("parameters"),
     "parameters that are none": lambda a, m: m.update(parameters=[1, 2]),
-    "a prior of other length": lambda a, m: m["learner"].update(log_prior=[-1.0, -1.0]),
+    "a prior of other length": lambda a, m: m["learner"]["model"].update(log_prior=[-1.0, -1.0]),
     "no words": lambda a, m: a.pop("words"),
     "words of another shape": lambda a, m: a.update(words=a["words"].T.copy()),
     "words of another type": lambda a, m: a.update(words=a["words"].astype(np.float32)),
@@ -207,7 +206,7 @@ EDITS = {
     "gamma as a vector": lambda a, m: a.update(gamma=np.ones(3)),
     "a negative gamma": lambda a, m: a.update(gamma=np.array(-1.0)),
     "gamma not finite": lambda a, m: a.update(gamma=np.array(np.nan)),
-    "a mean that is not there": lambda a, m: a.update(n_averaged=np.array(2.0)),
+    "a learner of another kind": lambda a, m: m["learner"].update(kind="Words"),
     "an idf of another length": lambda a, m: a.update(idf=np.ones(3)),
     "a vocabulary of another length": lambda a, m: a.update(
         vocabulary_bytes=np.frombuffer(b"ab", np.uint8), vocabulary_offsets=np.array([0, 1, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,7 +28,8 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.errors import OtherRunError
-from sdem_dist.estimators import scoring, topic_settings
+from sdem_dist.estimators import scoring
+from sdem_dist.estimators.source import source_of
 from sdem_dist.inspection.topics import plot_topics, topic_title
 from sdem_dist.models.held_out import log_probability
 
@@ -275,7 +277,7 @@ def test_a_resumed_run_has_the_same_bits(tmp_path, merge):
 def test_a_longer_run_is_no_continuation(tmp_path):
     SupervisedLDARegressor(**SMALL).fit(X, R, checkpoint=tmp_path / "run")
     longer = SupervisedLDARegressor(**{**SMALL, "n_epochs": 9})
-    with pytest.raises(OtherRunError, match=r"other settings.*n_epochs is one of them here.*over the whole run"):
+    with pytest.raises(OtherRunError, match=r"other settings.*learner.n_epochs is 9"):
         longer.fit(X, R, checkpoint=tmp_path / "run", resume=True)
 
 
@@ -368,14 +370,15 @@ def test_what_cannot_be_learned_from(tmp_path):
 @pytest.mark.parametrize(("n_documents", "expected"), [(1_000, 0.3), (25_000, 0.3), (250_000, 0.03)])
 def test_the_default_rate_of_topics_falls_with_many_documents(n_documents, expected):
     model = SupervisedLDARegressor()
-    source = SimpleNamespace(n_features=5, n_documents=n_documents, weight=float(n_documents))
-    made = topic_settings.learner(model, source, topic_settings.plan(model, n_documents), kind="targets", n_outputs=1)
-    assert made.topic_rate == pytest.approx(expected)
-    given = topic_settings.learner(
-        SupervisedLDARegressor(topic_rate=0.2),
-        source,
-        topic_settings.plan(model, n_documents),
-        kind="targets",
-        n_outputs=1,
-    )
-    assert given.topic_rate == 0.2
+    rows = sp.csr_matrix(np.ones((1, 5)))
+    source = source_of(model, rows, [1.0])
+    many = replace(source, corpus=SimpleNamespace(header=replace(source.corpus.header, n_documents=n_documents)))
+    assert learner_of(model, many).topic_rate == pytest.approx(expected)
+    assert learner_of(SupervisedLDARegressor(topic_rate=0.2), many).topic_rate == 0.2
+
+
+def learner_of(model, source):
+    """Return the learner of the stage that trains."""
+    stages = model.stages(source)
+    counting = stages.send(None)
+    return stages.send(SimpleNamespace(state=counting.learner.init())).learner

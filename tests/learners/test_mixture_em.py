@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import norm
+from sdem_dist.estimators.mixture_starts import started
 from sdem_dist.learners.mixture_features import MixtureFeatures
 
 from sdem_dist import GaussianNB, MixtureClassifier, MultinomialNB, TrainingError
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.estimators.mixture_starts import started
 from sdem_dist.families import Exponential, Gaussian
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.losses import NAMED

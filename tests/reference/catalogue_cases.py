@@ -51,7 +51,9 @@ CASES = {
     ),
     "clusters": Case("MultinomialMixture", "counts", {"n_components": 4, "n_init": 2, "n_epochs": 2}),
     "gaussian ncll": Case("GaussianNB", "numbers", LANES),
-    "gaussian hinge, mean": Case("GaussianNB", "numbers", {"loss": "hinge", "merge": "mean", "batch_size": 64, **LANES}),
+    "gaussian hinge, mean": Case(
+        "GaussianNB", "numbers", {"loss": "hinge", "merge": "mean", "batch_size": 64, **LANES}
+    ),
     "gaussian ncll, batches": Case("GaussianNB", "numbers", {"batch_size": 700, **LANES}),
     "bernoulli ncll": Case("BernoulliNB", "numbers", {"binarize": 0.5, **LANES}),
     "bernoulli hinge, mean": Case("BernoulliNB", "table", {"binarize": 0.5, "loss": "hinge", "merge": "mean", **LANES}),
@@ -70,7 +72,9 @@ CASES = {
         "MultiplicativeMixtureClassifier", "whole", {"n_components": 2, "n_epochs": 2, "init": "em"}
     ),
     "em": Case("EMMixtureClassifier", "numbers", {"n_components": 2, "n_epochs": 3}),
-    "em of counts": Case("EMMixtureClassifier", "counts", {"n_components": 2, "components": "multinomial", "n_epochs": 2}),
+    "em of counts": Case(
+        "EMMixtureClassifier", "counts", {"n_components": 2, "components": "multinomial", "n_epochs": 2}
+    ),
     "sdem of numbers": Case("SdemMixtureClassifier", "numbers", {"n_components": 2, "n_epochs": 3, "n_em_epochs": 2}),
     "sdem of counts": Case(
         "SdemMixtureClassifier",

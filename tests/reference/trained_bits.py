@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from reference.catalogue_cases import CASES
 
+
 def bits(model: Any) -> str:
     """Hash the state and the losses on the way there, times left out."""
     digest = hashlib.sha256()

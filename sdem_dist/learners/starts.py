@@ -1,53 +1,43 @@
-"""Where the training of mixtures starts: at random examples, or at what EM found."""
+"""Where the training of mixtures starts: at random examples that a survey drew, or at what EM found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from sdem_dist.documents import Documents
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.features import FeatureState, started
-from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform
 
-if TYPE_CHECKING:
-    from sdem_dist.engine.tasks import CorpusLike
-    from sdem_dist.estimators.source import Source
+
+class Readable(Protocol):
+    """A corpus."""
+
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
+        """Return the documents at stored positions ``start:stop``."""
 
 
-def surveyed(
-    source: Source, plan: Plan, n_examples: int, *, name: str = "survey", corpus: Any = None, **settings: Any
-) -> Stages[SurveyResult]:
-    """Yield the stage that finds random examples and sums of rows, and return what it found."""
-    survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **settings)
-    return (yield from state_of(Stage(name, survey, plan, corpus=corpus)))
-
-
-def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
+def rows_at(corpus: Readable, positions: Iterable[int]) -> np.ndarray:
     """Return some documents as rows of a table, float64."""
     rows = []
     for position in positions:
         document = corpus.read(int(position), int(position) + 1)
-        sparse = isinstance(document, Documents)
-        rows.append(document.to_csr().toarray()[0] if sparse else document.values[0])
+        rows.append(document.to_csr().toarray()[0] if isinstance(document, Documents) else document.values[0])
     return np.array(rows, np.float64)
 
 
 def weights_at_examples(
-    source: Source, survey: SurveyResult, numbers: tuple[int, ...], owners: tuple[int, ...], transform: RowTransform
+    examples: np.ndarray, n_classes: int, owners: tuple[int, ...], transform: RowTransform
 ) -> MixtureWeights:
     """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6); no owners: shared components."""
-    positions = np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
-    theta = transform.dense(rows_at(source.corpus, positions))
-    log_weights = np.zeros((len(source.classes), len(theta)))
+    theta = transform.dense(examples)
+    log_weights = np.zeros((n_classes, len(theta)))
     if owners:
-        log_weights[np.asarray(owners) != np.arange(len(source.classes))[:, None]] = -np.inf
+        log_weights[np.asarray(owners) != np.arange(n_classes)[:, None]] = -np.inf
     return MixtureWeights(log_weights, theta)
 
 
@@ -88,33 +78,45 @@ def weights_of_features(
 
 
 def features_at_examples(
-    source: Source, survey: SurveyResult, numbers: tuple[int, ...], model: FeatureModel, classes: FeatureState, corpus: Any = None
+    examples: np.ndarray, numbers: Sequence[int], model: FeatureModel, classes: FeatureState
 ) -> FeatureState:
     """Return components half way between their class and a random example, in the expectation parameters.
 
     A class of one component is the class.
+
+    Parameters
+    ----------
+    examples : ndarray of shape (n_components, n_columns)
+    numbers : sequence of int
+        Components of each class.
+    model : FeatureModel
+    classes : FeatureState
     """
-    positions = examples_of(survey, numbers, source.classes.tolist())
     owners = np.repeat(np.arange(len(numbers)), numbers)
-    rows = model.features(rows_at(source.corpus if corpus is None else corpus, np.concatenate(positions)))
+    rows = model.features(examples)
     of_class = classes.mu[owners]
     missing = rows.missing[:, model.variable_of] > 0 if rows.missing.shape[1] else np.zeros(of_class.shape, bool)
     example = np.where(missing, of_class, rows.statistics)
     alone = np.asarray(numbers)[owners] == 1
     mu = np.where(alone[:, None], of_class, 0.5 * (of_class + example))
-    counts = classes.class_counts[owners] / np.asarray(numbers)[owners]
-    return started(counts, mu)
+    return started(classes.class_counts[owners] / np.asarray(numbers)[owners], mu)
 
 
 def counts_at_examples(
-    source: Source, survey: SurveyResult, numbers: tuple[int, ...], words: np.ndarray
+    examples: Iterable[np.ndarray], numbers: Sequence[int], words: np.ndarray, class_counts: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return expected counts of components half way between their class and a random document.
 
     Parameters
     ----------
+    examples : iterable of ndarray of shape (n_features,)
+        One a component, not all in memory at once.
+    numbers : sequence of int
+        Components of each class.
     words : ndarray of shape (n_features, n_classes)
         Expected counts of words and classes.
+    class_counts : sequence of float
+        Documents of each class.
 
     Returns
     -------
@@ -125,17 +127,14 @@ def counts_at_examples(
     owners = np.repeat(np.arange(len(numbers)), numbers)
     shares = 1.0 / np.asarray(numbers)[owners]
     start = words[:, owners] * shares
-    for j, position in enumerate(np.concatenate(examples_of(survey, numbers, source.classes.tolist()))):
-        row = rows_at(source.corpus, [position])[0]
+    for j, row in enumerate(examples):
         if numbers[owners[j]] > 1 and row.any():
             start[:, j] = 0.5 * (start[:, j] + start[:, j].sum() * row / row.sum())
-    return start, np.asarray(source.class_counts or (source.weight,))[owners] * shares
+    return start, np.asarray(class_counts)[owners] * shares
 
 
-def counts_by_k_means(
-    source: Source, survey: SurveyResult, n_clusters: int, alpha: float, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return expected counts of clusters that scikit-learn's k-means finds in the documents of a survey.
+def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return expected counts of clusters that scikit-learn's k-means finds in some documents.
 
     It sees tf-idf rows of unit length, so that distances are cosines.
 
@@ -148,8 +147,7 @@ def counts_by_k_means(
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    positions = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64))
-    X = Documents.concatenate([source.corpus.read(int(p), int(p) + 1) for p in positions]).to_csr().astype(np.float64)
+    X = documents.to_csr().astype(np.float64)
     model = MiniBatchKMeans(n_clusters, n_init=1, random_state=seed % (1 << 31))
     labels = model.fit(TfidfTransformer().fit_transform(X)).labels_
     assigned = np.eye(n_clusters)[labels]
