@@ -26,21 +26,19 @@ ALLOCATOR = {
 }
 """Environment of worker processes.  Dask's default hands every freed table back to the system, and the next lane takes
 its pages anew: a tenth of a round's time.  Two arenas, since every thread's own would keep what it freed."""
-QUIET = {
-    "distributed.admin.tick.interval": "500ms",
-    "distributed.worker.profile.interval": "500ms",
-    "distributed.scheduler.dashboard.status.task-stream-length": 10_000,
-    "distributed.scheduler.dashboard.tasks.task-stream-length": 10_000,
-}
-"""Of how many tasks a scheduler keeps measurements, 2.5 KB each: Dask's default is 100,000.  And how often Dask looks at its own event loops and threads.  Its defaults, 50 and 100 times a second in every process,
+QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile.interval": "500ms"}
+"""How often Dask looks at its own event loops and threads.  Its defaults, 50 and 100 times a second in every process,
 take 3 % of the processors on which scheduler and workers compute."""
-ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": str(value) for name, value in QUIET.items()}
-"""All of it, for workers that are started elsewhere."""
+SCHEDULER = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 10_000 for page in ("status", "tasks")}
+"""Of how many tasks a scheduler keeps measurements, 2.5 KB each.  Dask's default is 100,000, in the memory of the driver."""
+ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
+"""What workers that are started elsewhere need of both."""
 
 
-def configuration() -> dict[str, str | int]:
-    """Return the same for Dask to pass on to the workers that it starts, by dotted names."""
-    return QUIET | {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
+def configuration() -> dict[str, object]:
+    """Return all of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
+    spawned = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
+    return {**QUIET, **SCHEDULER, **spawned}
 
 
 @contextmanager

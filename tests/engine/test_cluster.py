@@ -94,3 +94,16 @@ def test_scheduler_by_address_and_by_file_and_without_workers(tmp_path):
         file.write_text(json.dumps(identity))
         with connected(str(file), timeout=5) as client:
             assert client.scheduler.address == address
+
+
+def measurements_kept(dask_scheduler) -> int:
+    (plugin,) = (p for p in dask_scheduler.plugins.values() if type(p).__name__ == "TaskStreamPlugin")
+    return plugin.buffer.maxlen
+
+
+def test_a_scheduler_in_the_driver_keeps_few_measurements():
+    from sdem_dist.engine.dask import DaskExecutor
+
+    with connected(n_workers=1) as client:
+        DaskExecutor(client)
+        assert client.run_on_scheduler(measurements_kept) == 10_000
