@@ -5,6 +5,7 @@ Tests name each (tests/test_compat.py), so that a new version that changes one f
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -56,7 +57,9 @@ def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
 
 
 async def probe(address: str, seconds: float) -> None:
-    """Connect to a scheduler and leave again: distributed, ``comm.connect`` keeps its deadline, and a client does not.
+    """Connect to a scheduler and leave again: distributed, ``comm.connect``, which ends when it is cancelled.
+
+    Its own deadline, and a client's, do not cover the handshake: a scheduler that accepts and never answers hangs both.
 
     Raises
     ------
@@ -66,7 +69,11 @@ async def probe(address: str, seconds: float) -> None:
     from distributed import Security
     from distributed.comm import connect
 
-    comm = await connect(address, timeout=seconds, **Security().get_connection_args("client"))
+    security = Security().get_connection_args("client")
+    try:
+        comm = await asyncio.wait_for(connect(address, timeout=seconds, **security), seconds)
+    except TimeoutError as error:
+        raise TimeoutError("it does not answer") from error
     await comm.close()
 
 

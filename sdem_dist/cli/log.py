@@ -28,17 +28,17 @@ def log(log: Path) -> None:
     rest: waiting for each other, for the scheduler, and for the driver. Reading runs partly beside mapping, so that
     the parts may add up to a little more than the whole.
     """
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
     events = read_events(log)
-    table = Table("stage", "epochs", "wall", "documents/s", *PARTS)
+    table = Table("epoch", "wall", "documents/s", *PARTS, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     total: dict[str, float] = defaultdict(float)
     for row in epochs(events):
         table.add_row(
-            row["stage"],
-            str(row["epoch"]) if row["first"] == row["epoch"] else f"{row['first']} to {row['epoch']}",
+            f"{row['stage']} {row['first']}" + (f" to {row['epoch']}" if row["epoch"] > row["first"] else ""),
             f"{row['wall']:.2f}",
             f"{row['documents'] / max(row['wall'], 1e-9):,.0f}",
             *(f"{row[part]:.2f}" for part in PARTS),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sdem_dist import compat
 from sdem_dist.cluster import words
-from sdem_dist.cluster.client import QUIET
+from sdem_dist.cluster.client import QUIET, SCHEDULER
 from sdem_dist.cluster.keeper import Keeper
 from sdem_dist.cluster.options import LOOPBACK, job_options
 from sdem_dist.cluster.settings import SYSTEMS, JobSettings, jobqueue, read_settings
@@ -55,7 +55,7 @@ def batch_jobs(
     settings = read_settings(path, lifetime)
     # A worker that its nanny restarts must not cost the whole job.
     patience = {"distributed.deploy.lost-worker-timeout": "60s"}
-    with dask.config.set(patience | QUIET | dict(settings.config)):
+    with dask.config.set({**patience, **QUIET, **SCHEDULER, **dict(settings.config)}):
         options = job_options(settings)
         _warn(settings, options, say)
         cluster_class = getattr(jobqueue(), SYSTEMS[settings.system])

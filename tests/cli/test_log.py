@@ -39,7 +39,7 @@ def test_train_writes_a_log_that_says_where_time_went(corpus, tmp_path):
     lanes = [e for e in events if e["event"] == "LanesEnded"]
     assert sum(e["n_documents"] for e in lanes) == 3 * 200
     assert all(e["map"] > 0 and ":" in e["worker"] for e in lanes)
-    assert events[-2]["path"].endswith(".sdem")
+    assert events[-3]["path"].endswith(".sdem")
     shown = run("log", log)
     assert shown.exit_code == 0, shown.output
     assert "documents/s" in shown.output and "of " in shown.output and "3 checkpoints" in shown.output
@@ -69,16 +69,31 @@ def test_a_run_that_was_killed_while_it_wrote_and_went_on_without_damaged_shards
 def test_parts_add_up():
     lane = {"event": "LanesEnded", "read": 1.0, "prepare": 0.5, "map": 4.0, "merge": 0.25, "n_documents": 10}
     events = [
-        {"event": "RunStarted", "n_workers": 3},
+        {"event": "StageStarted", "monitored": True},
         lane,
         lane,
         {"event": "RoundEnded", "seconds": 5.0, "n_workers": 3, "merge": 0.5},
-        {"event": "EpochEnded", "epoch": 0, "transfer": 0.75},
+        {"event": "EpochEnded", "stage": "train", "epoch": 0, "transfer": 0.75},
     ]
     (row,) = epochs(events)
     assert (row["wall"], row["documents"], row["worker_seconds"]) == (5.0, 20, 15.0)
     assert (row["read"], row["map"], row["merge"], row["transfer"]) == (2.0, 8.0, 1.0, 0.75)
     assert row["wait"] == 15.0 - 2 - 1 - 8 - 1 - 0.75
+
+
+def test_the_epochs_of_a_stage_that_is_not_monitored_are_one_row():
+    events = []
+    for stage, n_epochs in (("survey", 1), ("start", 3), ("train", 2)):
+        events.append({"event": "StageStarted", "monitored": stage == "train"})
+        for epoch in range(n_epochs):
+            events += [
+                {"event": "RoundEnded", "seconds": 2.0, "n_workers": 3, "merge": 0.5},
+                {"event": "EpochEnded", "stage": stage, "epoch": epoch, "transfer": 0.75},
+            ]
+    rows = [(row["stage"], row["first"], row["epoch"], row["wall"], row["merge"]) for row in epochs(events)]
+    assert rows == [
+        ("survey", 1, 1, 2.0, 0.5), ("start", 1, 3, 6.0, 1.5), ("train", 1, 1, 2.0, 0.5), ("train", 2, 2, 2.0, 0.5),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

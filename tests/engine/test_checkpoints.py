@@ -11,7 +11,7 @@ from reference.trained_bits import bits
 
 from sdem_dist import ModelError, MultinomialNB, open_corpus, write_corpus
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
-from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, RunStarted
+from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, StageStarted
 from sdem_dist.errors import OtherRunError
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.word_counts import SdemState
@@ -117,7 +117,8 @@ def test_resuming_a_finished_run_trains_no_more(corpus, held_out, tmp_path):
         again = fit(name, corpus, held_out, checkpoint=folder, resume=True, callbacks=[events.append])
         assert bits(again) == bits(whole)
         assert not any(isinstance(e, RoundEnded) for e in events)
-        assert isinstance(events[0], RunStarted) and events[0].epoch == whole.n_iter_
+        (started,) = (event for event in events if isinstance(event, StageStarted))
+        assert started.epoch == whole.n_iter_
         assert isinstance(events[-1], RunEnded)
 
 
@@ -288,14 +289,14 @@ def test_settings_of_checkpoints_need_a_folder(given, corpus):
 def test_infinite_losses_are_kept(tmp_path):
     learner = Sdem(4, 2, 10.0)
     progress = Progress(
-        1, 0, [{"epoch": 1, "nll": float("inf"), "perplexity": float("nan"), "x": -float("inf")}], 0, 0.5
+        0, 1, 0, [{"epoch": 1, "nll": float("inf"), "perplexity": float("nan"), "x": -float("inf")}], 0, 0.5
     )
     kept = Checkpoints(tmp_path)
     kept.write("run", progress, SdemState, 1, lambda _: learner.init(), None)
-    found, saved, best = kept.latest("run", SdemState, 1)
+    found, saved, best = kept.latest("run", 0, SdemState, 1)
     state = saved.block(0)
     assert best is None and found.history[0]["nll"] == np.inf and np.isnan(found.history[0]["perplexity"])
-    assert found.history[0]["x"] == -np.inf and found[:2] == (1, 0)
+    assert found.history[0]["x"] == -np.inf and found[:3] == (0, 1, 0)
     for a, b in zip(state, learner.init(), strict=True):
         assert type(a) is type(b)
         np.testing.assert_array_equal(a, b)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import time
 
 import pytest
 
@@ -29,6 +31,30 @@ def test_both_asked_for():
 def test_a_scheduler_that_does_not_answer_is_named():
     address = f"tcp://127.0.0.1:{closed_port()}"
     with pytest.raises(ClusterError, match=address), connected(address, timeout=0.5):
+        pass
+
+
+@pytest.mark.parametrize("by", ["address", "file"])
+def test_a_scheduler_that_accepts_and_never_answers_is_named_in_time(by, tmp_path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        where = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        if by == "file":
+            (tmp_path / "scheduler.json").write_text(json.dumps({"address": where}))
+            where = str(tmp_path / "scheduler.json")
+        began = time.monotonic()
+        with pytest.raises(ClusterError, match="within 1 s"), connected(where, timeout=1.0):
+            pass
+    assert time.monotonic() - began < 5
+
+
+def test_a_file_that_is_no_schedulers_is_named(tmp_path):
+    (tmp_path / "other.json").write_text("[]")
+    with (
+        pytest.raises(ClusterError, match="other.json is not the file of a scheduler"),
+        connected(str(tmp_path / "other.json")),
+    ):
         pass
 
 
@@ -64,9 +90,20 @@ def test_scheduler_by_address_and_by_file_and_without_workers(tmp_path):
             with pytest.raises(ClusterError, match=f"{address} has had no worker for 0.1 s"):
                 DaskExecutor(client, wait_for_workers=0.1)
             identity = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.identity())
-        import json
-
         file = tmp_path / "scheduler.json"
         file.write_text(json.dumps(identity))
         with connected(str(file), timeout=5) as client:
             assert client.scheduler.address == address
+
+
+def measurements_kept(dask_scheduler) -> int:
+    (plugin,) = (p for p in dask_scheduler.plugins.values() if type(p).__name__ == "TaskStreamPlugin")
+    return plugin.buffer.maxlen
+
+
+def test_a_scheduler_in_the_driver_keeps_few_measurements():
+    from sdem_dist.engine.dask import DaskExecutor
+
+    with connected(n_workers=1) as client:
+        DaskExecutor(client)
+        assert client.run_on_scheduler(measurements_kept) == 10_000

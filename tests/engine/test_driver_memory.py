@@ -83,14 +83,16 @@ def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
     take = Flight.take
 
     def watched(flight):
-        blocks = flight.blocks
+        blocks = [weakref.ref(block) for block in flight.blocks]
         result = elsewhere.result
-        monkeypatch.setattr(elsewhere, "result", lambda h: left.append(sum(b is not None for b in blocks)) or result(h))
+        monkeypatch.setattr(
+            elsewhere, "result", lambda h: left.append(sum(b() is not None for b in blocks)) or result(h)
+        )
         return take(flight)
 
     monkeypatch.setattr(Flight, "take", watched)
     fitted()
-    assert left == list(range(N_BLOCKS - 1, -1, -1))
+    assert left == list(range(N_BLOCKS, 0, -1)), "the one that is asked for, and those after it"
 
 
 def test_a_block_is_sent_when_the_one_before_has_arrived():
@@ -166,7 +168,7 @@ def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
     state = MultinomialNB(n_epochs=1).fit(X, Y)._state
     kept = Checkpoints(tmp_path / "run")
     found = [
-        kept.write("run", Progress(epoch, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None) for epoch in (1, 2)
+        kept.write("run", Progress(0, epoch, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None) for epoch in (1, 2)
     ]
     assert found[0].seen and found[1].seen
     Path(found[1].path).rename(found[0].path)
@@ -182,7 +184,7 @@ def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path, monkeypatc
     from sdem_dist.storage import archive
 
     state = MultinomialNB(n_epochs=1).fit(X, Y)._state
-    saved = Checkpoints(tmp_path).write("run", Progress(1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
+    saved = Checkpoints(tmp_path).write("run", Progress(0, 1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
     monkeypatch.setattr(archive.zipfile, "ZipFile", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
     assert not saved.seen
     with pytest.raises(OSError, match="Input/output error, as .* sees it"):
@@ -194,7 +196,7 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path)
     from sdem_dist.engine.events import TaskRetried
 
     executor, state = DaskExecutor(client), MultinomialNB(n_epochs=1).fit(X, Y)._state
-    saved = Checkpoints(tmp_path).write("run", Progress(1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
+    saved = Checkpoints(tmp_path).write("run", Progress(0, 1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
     away = Path(saved.path).rename(tmp_path / "away")
     executor.noticed()
     handle = executor.submit(tasks.saved_block, saved, 0)

@@ -84,7 +84,7 @@ def test_two_runs_on_one_cluster_do_not_mix(client):
 @pytest.mark.parametrize("n_blocks", [1, 3])
 def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_path):
     from sdem_dist import MultinomialNB, write_corpus
-    from sdem_dist.engine import trainer
+    from sdem_dist.engine import training
     from sdem_dist.engine.events import RoundEnded
 
     corpus = write_corpus(tmp_path / "c", *random_counts(200, 30, 3))
@@ -99,7 +99,7 @@ def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_
             corpus, **where
         )
 
-    monkeypatch.setattr(trainer, "MANY_TASKS", 100)
+    monkeypatch.setattr(training, "MANY_TASKS", 100)
     there = trained(client=client, callbacks=[count])
     assert len(known) == 120
     assert max(known[60:]) < 300

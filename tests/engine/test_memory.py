@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from reference.random_documents import random_counts
-from sdem_dist.engine.trainer import Monitoring, train
 
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import memory
 from sdem_dist.engine.executor import InProcess
-from sdem_dist.engine.memory import cache_bytes, check_state, of_this_process, state_bytes
+from sdem_dist.engine.memory import cache_bytes, check_state, needed_bytes, of_this_process, state_bytes
 from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.run import run_stages
+from sdem_dist.engine.stages import Stage, trained
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.sdem import Sdem
 
@@ -22,8 +23,10 @@ def test_the_formula():
     state = state_bytes(Sdem(n_features=1000, n_classes=10, n_documents=5).init())
     assert state == pytest.approx(8 * 1000 * 10, rel=0.01)
     check_state(state, 1, 700_000)
-    assert cache_bytes(state, 1, 4 << 30) == pytest.approx(0.6 * (4 << 30) - (350 << 20) - 3 * 80_000, rel=1e-4)
-    assert cache_bytes(state, 1, 600_000) == 32 << 20
+    assert cache_bytes(needed_bytes(state, 1), 4 << 30) == pytest.approx(
+        0.6 * (4 << 30) - (350 << 20) - 3 * 80_000, rel=1e-4
+    )
+    assert cache_bytes(needed_bytes(state, 1), 600_000) == 32 << 20
     with pytest.raises(ModelError, match="n_blocks"):
         check_state(state, 1, 300_000)
     check_state(state, 20, 300_000)
@@ -35,7 +38,7 @@ def test_a_run_is_refused_before_its_first_task():
     with InProcess(1, memory_bytes=1000) as small:
         small.submit = None  # whatever is submitted would fail otherwise
         with pytest.raises(ModelError, match="give each worker"):
-            train(learner, corpus, Plan(40, 1, 1, 2, 0), small, monitoring=Monitoring())
+            run_stages(trained(Stage("train", learner, Plan(40, 1, 1, 2, 0))), corpus, small)
 
 
 def test_what_this_process_may_use():
@@ -46,10 +49,11 @@ def test_what_this_process_may_use():
 def test_a_small_budget_changes_no_bit(memory):
     learner = Sdem(n_features=30, n_classes=3, n_documents=40)
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
+    stage = Stage("train", learner, Plan(40, 3, 2, 4, 0))
     with InProcess(2, memory_bytes=memory) as executor:
-        result = train(learner, corpus, Plan(40, 3, 2, 4, 0), executor, monitoring=Monitoring())
+        result = run_stages(trained(stage), corpus, executor)
     with InProcess(1) as reference:
-        expected = train(learner, corpus, Plan(40, 3, 2, 4, 0), reference, monitoring=Monitoring())
+        expected = run_stages(trained(stage), corpus, reference)
     np.testing.assert_array_equal(result.state.words, expected.state.words)
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.engine import tasks
+from sdem_dist.engine.claims import Claim
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import Bundling, submit_round
@@ -50,14 +51,16 @@ class Counting(InProcess):
         return super().submit(function, *args, affinity=affinity)
 
 
-SOURCE = tasks.Source(Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), 1 << 30)
+FEED = tasks.Feed(
+    Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), Claim("run", 0, 4 << 30)
+)
 
 
 def trained(n_lanes: int, bundle: int, n_documents: int | None = None, n_rounds: int = 1):
     executor = Counting()
     plan = Plan(n_documents=n_documents or n_lanes, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)
     start = executor.put(tasks.Timed([]))
-    state = executor.result(submit_round(SOURCE, plan, executor, [start], 0, 0, bundle)[0]).value
+    state = executor.result(submit_round(FEED, plan, executor, [start], 0, 0, bundle)[0]).value
     return "".join(state), executor.submitted  # nothing if the round has no document
 
 
@@ -145,7 +148,7 @@ def test_tasks_let_go_of_states_without_the_garbage_collector():
     gc.disable()
     try:
         timed = tasks.Timed(state)
-        part = tasks.map_lanes(SOURCE, lanes, True, timed)
+        part = tasks.map_lanes(FEED, lanes, True, timed)
         tasks.update(Adder(), 1, timed, part)
         del state, timed
         assert known() is None
@@ -185,6 +188,6 @@ def test_work_is_carried_to_the_state_of_its_round():
     assert updated.value == ["x", "(a b c)"]
     assert tasks.work_behind(updated)[:4] == combined.work  # of its own round only
     assert len(updated.work) == 5
-    mapped = tasks.map_lanes(SOURCE, [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], False, tasks.Timed([]))
+    mapped = tasks.map_lanes(FEED, [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], False, tasks.Timed([]))
     assert mapped.value == ["3", "4"]
     assert mapped.work[0][:3] == (3, 2, 6)

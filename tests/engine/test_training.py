@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from sdem_dist.engine.events import (
     RoundEnded,
     RunEnded,
     RunStarted,
+    StageEnded,
+    StageStarted,
 )
 
 X, Y = random_counts(200, 30, 3, seed=2)
@@ -92,20 +95,29 @@ def test_events_in_order(tmp_path):
     assert sum(e.n_documents for e in lanes) == 2 * X.shape[0]
     events = [e for e in events if not isinstance(e, LanesEnded)]
     epoch = [RoundEnded, CheckpointWritten, RoundEnded, EpochEnded, CheckpointWritten]
-    assert [type(e) for e in events] == [RunStarted, Compiled, *epoch, *epoch, RunEnded]
-    started = events[0]
+    assert [type(e) for e in events] == [
+        RunStarted,
+        StageStarted,
+        Compiled,
+        *epoch,
+        *epoch,
+        StageEnded,
+        RunEnded,
+    ]
+    started = events[1]
     assert (started.n_epochs, started.n_rounds, started.n_lanes, started.epoch) == (2, 2, 3, 0)
     assert [(e.epoch, e.round) for e in events if isinstance(e, RoundEnded)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     ended = [e for e in events if isinstance(e, EpochEnded)]
     assert [e.epoch for e in ended] == [0, 1]
     assert all(set(e.metrics) == METRICS and e.documents_per_second > 0 for e in ended)
-    assert events[-1] == RunEnded(2, "epochs", 2)
+    assert events[-2:] == [StageEnded("train", 0, 2, "epochs", 2), RunEnded(1)]
 
 
 def test_the_reason_of_the_end():
     events: list = []
     MultinomialNB(n_epochs=60, patience=1, n_lanes=1).fit(X, Y, validation=HELD_OUT, callbacks=[events.append])
-    assert events[-1].reason == "patience" and events[-1].kept == events[-1].n_epochs - 1
+    ended = events[-2]
+    assert ended.reason == "patience" and ended.kept == ended.n_epochs - 1
 
 
 @pytest.mark.parametrize("settings", [{"rounds_per_epoch": 8}, {"merge": "sum", "batch_size": 1, "n_lanes": 4}])
@@ -168,7 +180,39 @@ def test_terminal_or_not(monkeypatch):
 def test_a_bar_is_stopped_when_training_fails(monkeypatch):
     monkeypatch.setattr(callbacks.sys.stderr, "isatty", lambda: True, raising=False)
     with pytest.raises(RuntimeError, match="midway"), callbacks.shown("") as bar:  # noqa: PT012
-        bar(RunStarted(n_epochs=1, n_rounds=1, n_lanes=1, n_workers=1, epoch=0, round=0))
+        bar(StageStarted("train", 0, True, ("ncll",), n_epochs=1, n_rounds=1, n_lanes=1, n_workers=1, epoch=0, round=0))
         assert bar._progress.live.is_started
         raise RuntimeError("midway")
     assert not bar._progress.live.is_started
+
+
+def quiet_stage(write, seconds: list[float]) -> None:
+    """Tell of a stage that is not monitored, and of its rounds."""
+    write(StageStarted("survey", 0, False, (), n_epochs=3, n_rounds=1, n_lanes=1, n_workers=1, epoch=0, round=0))
+    for epoch, each in enumerate(seconds):
+        write(RoundEnded("survey", epoch, 0, each, 1, 0.0))
+        write(EpochEnded("survey", epoch, each, 1.0, 0.0, {}))
+        write(CheckpointWritten("survey", epoch, 0, Path("somewhere")))
+    write(StageEnded("survey", 0, 3, "epochs", 3))
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [([0.3] * 3, []), ([0.6] * 3, ["survey: 3 epochs"])])
+def test_a_stage_that_is_not_monitored_costs_one_line_if_it_takes_long(seconds, lines, capsys):
+    quiet_stage(callbacks.LogLines(), seconds)
+    assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_the_bar_of_a_stage_that_is_not_monitored_goes(monkeypatch):
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    bar = callbacks.ProgressBar()
+    quiet_stage(bar, [0.6] * 3)
+    assert bar._progress.tasks == []
+    bar.stop()
+
+
+def test_the_metrics_that_a_stage_declares_are_shown_of_validation_documents_where_there_are_any():
+    metrics = {"ncll": 0.5, "mse": 0.25}
+    event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics)
+    assert callbacks.brief(event, ("mse",)) == "epoch 1  mse 0.2500"
+    event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics | {"validation_mse": 0.75})
+    assert callbacks.brief(event, ("mse", "r2")) == "epoch 1  validation  mse 0.7500"

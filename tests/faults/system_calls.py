@@ -78,7 +78,7 @@ def publish(what: str, folder: Path, generation: int) -> None:
         write_archive(folder / "model", "sdem-model", {"a": np.full(1000, generation)}, {"generation": generation})
     else:
         state = LEARNER.init()._replace(t=float(generation))
-        progress = Progress(generation, 0, [], -1, 0.0)
+        progress = Progress(0, generation, 0, [], -1, 0.0)
         Checkpoints(folder, keep=2).write("run", progress, type(state), 1, lambda _: state, None)
 
 

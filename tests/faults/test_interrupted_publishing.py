@@ -25,7 +25,7 @@ def published(what: str, folder: Path) -> int:
         arrays, metadata = read_archive(folder / "model", "sdem-model")
         assert (arrays["a"] == metadata["generation"]).all()
         return int(metadata["generation"])
-    found = Checkpoints(folder).latest("run", SdemState, 1)
+    found = Checkpoints(folder).latest("run", 0, SdemState, 1)
     assert found is not None and found[0].epoch == found[1].block(0).t
     return found[0].epoch
 

@@ -1,0 +1,257 @@
+"""A fit of several stages: one executor, events of each, and a resume that does nothing twice but the interval under way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from engine import summing
+from engine.summing import WORK, Summing, Total, plan
+
+from sdem_dist.engine.checkpoint import Checkpoints
+from sdem_dist.engine.events import (
+    CheckpointWritten,
+    Compiled,
+    EpochEnded,
+    RoundEnded,
+    RunEnded,
+    RunStarted,
+    Scored,
+    StageEnded,
+    StageStarted,
+)
+from sdem_dist.engine.executor import InProcess
+from sdem_dist.engine.monitoring import Monitoring
+from sdem_dist.engine.run import run_stages
+from sdem_dist.engine.stages import Scoring, Stage, StageResult, metrics_of, state_of, trained
+from sdem_dist.errors import ModelError, OtherRunError
+
+CORPUS = summing.corpus()
+NAMES = ["survey", "start 1 of 2", "score 1", "start 2 of 2", "score 2", "train"]
+ROUNDS = {"survey": 2, "start 1 of 2": 4, "start 2 of 2": 4, "train": 6}
+MONITORING = Monitoring(every=1, monitor="loss", shown=("loss",))
+
+
+class Killed(Exception):
+    pass
+
+
+def stages(made: list, n_epochs: int = 3, decay: float = 0.5):
+    """Yield what a mixture would: a survey, starts of which the best is taken, and the training."""
+    survey = yield from state_of(Stage("survey", Summing("survey", decay), plan(1)))
+    found = []
+    for number in (1, 2):
+
+        def start(number: int = number) -> Total:
+            made.append(number)
+            return survey._replace(words=survey.words * number)
+
+        learner = Summing(f"start {number}", decay)
+        state = yield from state_of(Stage(f"start {number} of 2", learner, plan(2), start))
+        metrics = yield from metrics_of(Scoring(f"score {number}", learner, state))
+        found.append((metrics["loss"], number, state))
+    best = min(found)[2]
+    return (yield from trained(Stage("train", Summing("train", decay), plan(n_epochs), lambda: best, monitored=True)))
+
+
+def fit(folder=None, callbacks=(), made=None, resume=False, executor=None, **more) -> StageResult:
+    checkpoints = None if folder is None else Checkpoints(folder, every_rounds=1)
+    with InProcess(1) as here:
+        return run_stages(
+            stages([] if made is None else made, **more), CORPUS, executor or here, monitoring=MONITORING,
+            checkpoints=checkpoints, settings={"corpus": "it"}, resume=resume, callbacks=callbacks,
+        )  # fmt: skip
+
+
+def same(a: StageResult, b: StageResult) -> bool:
+    def losses(result):
+        return [{name: v for name, v in entry.items() if name != "seconds"} for entry in result.history]
+
+    return np.array_equal(a.state.words, b.state.words) and a.state.t == b.state.t and losses(a) == losses(b)
+
+
+def begun() -> list[tuple[str, int, int]]:
+    """Return the rounds begun since last asked; compiling does the first lane of each stage's kernels once more."""
+    rounds = [(name, epoch, round_) for name, epoch, round_, lane in WORK if lane == 3]
+    WORK.clear()
+    return rounds
+
+
+def killing(at: tuple[type, str, int]):
+    """Return a callback that ends the driver at the n-th event of a kind and stage."""
+    kind, stage, count = at
+    seen = []
+
+    def callback(event) -> None:
+        if isinstance(event, kind) and event.stage == stage:
+            seen.append(event)
+            if len(seen) == count:
+                raise Killed
+
+    return callback
+
+
+POINTS = [
+    *[(RoundEnded, name, n) for name, rounds in ROUNDS.items() for n in (1, rounds)],
+    *[(CheckpointWritten, name, rounds) for name, rounds in ROUNDS.items()],
+    *[(StageStarted, name, 1) for name in ROUNDS],
+    *[(StageEnded, name, 1) for name in ROUNDS],
+    *[(Scored, f"score {n}", 1) for n in (1, 2)],
+]
+
+
+@pytest.fixture(params=["threads", "cluster"])
+def executor(request):
+    if request.param == "threads":
+        with InProcess(1) as here:
+            yield lambda: here
+        return
+    from sdem_dist.engine.dask import DaskExecutor
+
+    client = request.getfixturevalue("client")
+    yield lambda: DaskExecutor(client)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda p: f"{p[0].__name__} {p[1]} {p[2]}")
+def test_a_driver_killed_in_any_stage_goes_on_with_the_same_bits(point, executor, tmp_path):
+    whole = fit()
+    begun()
+    with pytest.raises(Killed):
+        fit(tmp_path, [killing(point)], executor=executor())
+    before = begun()
+    resumed = fit(tmp_path, resume=True, executor=executor())
+    after = begun()
+    assert same(resumed, whole)
+    assert len(set(before) & set(after)) <= 1, "at most one interval is done again"
+    assert len({*before, *after}) == sum(ROUNDS.values())
+
+
+def test_finished_stages_are_not_run_again_and_starts_not_made_again(tmp_path):
+    made: list = []
+    with pytest.raises(Killed):
+        fit(tmp_path, [killing((RoundEnded, "train", 3))], made)
+    assert made == [1, 2]
+    assert sorted(p.name for p in tmp_path.glob("stage-*")) == [f"stage-{n:03d}.sdem" for n in range(5)]
+    made.clear()
+    begun()
+    events: list = []
+    fit(tmp_path, [events.append], made, resume=True)
+    assert made == []
+    assert {name for name, *_ in begun()} == {"train"}
+    assert [e.stage for e in events if isinstance(e, StageStarted)] == ["train"]
+
+
+def test_again_and_again(tmp_path):
+    whole = fit()
+    for _ in range(100):
+        try:
+            resumed = fit(tmp_path, [killing((CheckpointWritten, name, 1)) for name in ROUNDS], resume=True)
+        except Killed:
+            continue
+        break
+    assert same(resumed, whole)
+
+
+def test_an_ended_fit_goes_on_to_more_epochs(tmp_path):
+    fit(tmp_path)
+    assert sorted(p.name for p in tmp_path.glob("checkpoint-*")) == [
+        "checkpoint-005-000002-000001.sdem", "checkpoint-005-000003-000000.sdem",
+    ]  # fmt: skip
+    begun()
+    longer = fit(tmp_path, resume=True, n_epochs=5)
+    assert begun() == [("train", epoch, round_) for epoch in (3, 4) for round_ in (0, 1)]
+    assert same(longer, fit(n_epochs=5))
+    with pytest.raises(ModelError, match="has run 5 epochs"):
+        fit(tmp_path, resume=True)
+
+
+def test_a_scoring_after_the_last_stage_does_not_end_its_checkpoints(tmp_path):
+    def with_score(n_epochs):
+        result = yield from trained(Stage("train", Summing("train"), plan(n_epochs), monitored=True))
+        return result, (yield from metrics_of(Scoring("score", Summing("train"), result.state)))
+
+    def fitted(n_epochs, **more):
+        with InProcess(1) as executor:
+            return run_stages(with_score(n_epochs), CORPUS, executor, monitoring=MONITORING, **more)
+
+    fitted(2, checkpoints=Checkpoints(tmp_path))
+    result, metrics = fitted(4, checkpoints=Checkpoints(tmp_path), resume=True)
+    expected, scored = fitted(4)
+    assert same(result, expected) and metrics == scored == {"loss": pytest.approx(result.history[-1]["loss"])}
+
+
+@pytest.mark.parametrize("at", ["start 2 of 2", "train"])
+def test_other_settings_are_refused_by_name_in_any_stage(at, tmp_path):
+    with pytest.raises(Killed):
+        fit(tmp_path, [killing((RoundEnded, at, 2))])
+    kept = sorted(tmp_path.iterdir())
+    with pytest.raises(OtherRunError, match=r"stage-000.*learner.decay is 0.25, and was 0.5"):
+        fit(tmp_path, resume=True, decay=0.25)
+    with pytest.raises(ModelError, match="earlier run"):
+        fit(tmp_path)
+    assert sorted(tmp_path.iterdir()) == kept
+
+
+def test_a_damaged_result_is_named_and_once_removed_made_again(tmp_path):
+    with pytest.raises(Killed):
+        fit(tmp_path, [killing((RoundEnded, "train", 2))])
+    damaged = tmp_path / "stage-001.sdem"
+    damaged.write_bytes(damaged.read_bytes()[:-50])
+    with pytest.raises(ModelError, match=r"stage-001.*remove the damaged result of a stage"):
+        fit(tmp_path, resume=True)
+    damaged.unlink()
+    assert same(fit(tmp_path, resume=True), fit())
+
+
+def test_numbers_of_checkpoints_sort_past_what_names_are_padded_to(tmp_path):
+    kept, learner = Checkpoints(tmp_path), Summing("train")
+    from sdem_dist.engine.checkpoint import Progress
+
+    for stage, epoch, round_ in [(0, 999_999, 0), (0, 1_000_000, 0), (0, 1_000_000, 1_000_001), (1000, 2, 0)]:
+        at = Progress(stage, epoch, round_, [], -1, 0.0)
+        kept.write({"a": 1}, at, Total, 1, lambda _: learner.init(), None)
+    found, *_ = kept.latest({"a": 1}, 0, Total, 1)
+    assert found[:3] == (0, 1_000_000, 1_000_001)
+    kept.remove_before(1000)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-1000-000002-000000.sdem"]
+
+
+def test_events_of_each_stage():
+    events: list = []
+    fit(callbacks=[events.append])
+    assert isinstance(events[0], RunStarted) and events[-1] == RunEnded(6)
+    told = [e for e in events if isinstance(e, StageStarted | Scored)]
+    assert [(e.stage, e.number) for e in told] == list(zip(NAMES, range(6), strict=True))
+    started = [e for e in told if isinstance(e, StageStarted)]
+    assert [(e.monitored, e.shown) for e in started] == [(False, ())] * 3 + [(True, ("loss",))]
+    assert [(e.stage, e.n_epochs, e.reason) for e in events if isinstance(e, StageEnded)] == [
+        ("survey", 1, "epochs"), ("start 1 of 2", 2, "epochs"), ("start 2 of 2", 2, "epochs"), ("train", 3, "epochs"),
+    ]  # fmt: skip
+    for name, rounds in ROUNDS.items():
+        assert sum(isinstance(e, RoundEnded) and e.stage == name for e in events) == rounds
+    assert all(bool(e.metrics) == (e.stage == "train") for e in events if isinstance(e, EpochEnded))
+    assert sum(isinstance(e, Compiled) for e in events) == 1, "one kind of learner"
+    assert not any(isinstance(e, CheckpointWritten) for e in events)
+
+
+def test_a_stage_may_have_documents_of_its_own():
+    other = summing.corpus(seed=5)
+
+    def on(corpus):
+        return state_of(Stage("train", Summing("train"), plan(1), corpus=corpus))
+
+    with InProcess(1) as executor:
+        found = [run_stages(on(corpus), CORPUS, executor) for corpus in (None, CORPUS, other)]
+    assert np.array_equal(found[0].words, found[1].words) and not np.array_equal(found[0].words, found[2].words)
+
+
+def test_patience_ends_the_stage_that_is_monitored():
+    watching = replace(MONITORING, validation=summing.corpus(seed=7), patience=1)
+    with InProcess(1) as executor:
+        rising = trained(Stage("train", Summing("train", decay=2.0), plan(30), monitored=True))
+        result = run_stages(rising, CORPUS, executor, monitoring=watching)
+        quiet = run_stages(
+            trained(Stage("train", Summing("train", 2.0), plan(30))), CORPUS, executor, monitoring=watching
+        )
+    assert len(result.history) < 30 == len(quiet.history)

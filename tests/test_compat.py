@@ -1,0 +1,109 @@
+"""Each private part of another package that this one relies on is there, and does what is relied on."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import operator
+import socket
+import time
+
+import numpy as np
+import pytest
+
+from sdem_dist import compat
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, protocol="tcp", host="127.0.0.1"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_workers_of_a_scheduler(client):
+    (address,) = client.scheduler_info()["workers"]
+    assert client.sync(compat.threads_of_workers, client) == {address: 2}
+    assert client.sync(compat.running_workers, client) == [address]
+    found = client.sync(compat.described_workers, client)
+    assert list(found) == [address] and found[address]["memory_limit"] >= 0
+    assert compat.scheduler_address(client) == client.cluster.scheduler_address
+
+
+def test_a_failed_task_runs_again(client):
+    future = client.submit(Once(), key="again", pure=False)
+    assert isinstance(future.exception(), OSError)
+    client.sync(compat.retry_task, client, "again")
+    deadline = time.monotonic() + 10
+    while future.status != "finished" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert future.result() == 7
+
+
+class Once:
+    """Fails the first time that it is called in this process."""
+
+    tries = 0
+
+    def __call__(self):
+        Once.tries += 1
+        if Once.tries == 1:
+            raise OSError("once")
+        return 7
+
+
+def test_tasks_that_wait_for_a_worker_that_is_not_there_can_be_let_go(client):
+    future = client.submit(
+        operator.add, 1, 2, key="loose-0abc-1", workers=["tcp://127.0.0.1:1"], allow_other_workers=True
+    )
+    assert future.result(timeout=10) == 3
+    client.run_on_scheduler(compat.let_others_run, "0abc")
+    scheduler = client.cluster.scheduler
+    task = next(iter(scheduler.tasks.values()))
+    assert hasattr(task, "loose_restrictions") and hasattr(task, "worker_restrictions")
+    assert len(scheduler.unrunnable) == 0
+    assert list(inspect.signature(scheduler.transitions).parameters)[:2] == ["recommendations", "stimulus_id"]
+
+
+def test_probing_keeps_its_deadline(client):
+    asyncio.run(compat.probe(client.cluster.scheduler_address, 10.0))
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        began = time.monotonic()
+        with pytest.raises(OSError, match="."):
+            asyncio.run(compat.probe(f"tcp://127.0.0.1:{silent.getsockname()[1]}", 0.5))
+    assert time.monotonic() - began < 5
+
+
+def test_a_job_is_started_and_closed():
+    from distributed.core import Status
+    from distributed.deploy.spec import ProcessInterface
+
+    job = ProcessInterface()
+    asyncio.run(compat.start_process(job))
+    assert job.status == Status.running
+    asyncio.run(compat.close_process(job))
+    assert job.status == Status.closed
+
+
+def test_checks_of_scikit_learn():
+    from sklearn.base import BaseEstimator
+
+    X = np.ones((3, 2))
+    assert compat.check_sample_weight([1, 2, 3], X).dtype == np.float64
+    with pytest.raises(ValueError, match="[Nn]egative"):
+        compat.check_sample_weight([1, -2, 3], X)
+    estimator = BaseEstimator()
+    compat.check_n_features(estimator, X, reset=True)
+    assert estimator.n_features_in_ == 2
+    with pytest.raises(ValueError, match="3 features"):
+        compat.check_n_features(estimator, np.ones((3, 3)), reset=False)
+    compat.check_feature_names(estimator, X, reset=True)
+    assert not hasattr(estimator, "feature_names_in_")
