@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
-KIND = "kind"
+KIND = "record"
+"""The key under which the class of a record stands, among its fields."""
 _KNOWN: dict[str, type] = {}
 _Class = TypeVar("_Class", bound=type)
 
@@ -26,13 +27,13 @@ def record(cls: _Class) -> _Class:
 def plain(value: object) -> object:
     """Return a value as JSON values.
 
-    A dict becomes its items; a record its fields under its name; a RandomState has been used up and becomes None.
+    A dict is a record of its items, whose keys need not be texts. A RandomState has been used up and becomes None.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         return {KIND: type(value).__name__, **{name: plain(getattr(value, name)) for name in names}}
     if isinstance(value, Mapping):
-        return [[plain(k), plain(v)] for k, v in value.items()]
+        return {KIND: "dict", "items": [[plain(k), plain(v)] for k, v in value.items()]}
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, tuple | list):
@@ -60,9 +61,9 @@ def restored(value: object, own: Mapping[str, type]) -> object:
         return tuple(restored(v, own) for v in value)
     if not isinstance(value, dict):
         return value
-    if KIND not in value:
-        return {k: restored(v, own) for k, v in value.items()}
     name = value[KIND]
+    if name == "dict":
+        return {restored(k, own): restored(v, own) for k, v in value["items"]}
     cls = own.get(name) or _KNOWN.get(name)
     if cls is None:
         raise ValueError(f"it is made with {name}, which is not of this package: pass the class as load_model(own=)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from functools import partial
 from threading import Lock
@@ -182,7 +183,13 @@ class EngineEstimator(BaseEstimator):
             learner, state, self.history_ = run_fit(self, source, executor, options)
         self.n_iter_ = len(self.history_)
         self._take(learner, state)
+        for doubt in self._doubts():
+            warnings.warn(doubt, stacklevel=2)
         return self
+
+    def _doubts(self) -> list[str]:
+        """Return what a user should be warned of after training."""
+        return []
 
     def _describe(self, source: Source) -> None:
         """Take note of what documents are."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -137,9 +136,11 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
             initial = generative.inside((yield from state_of(Stage("generative fit", generative, once))))
         learner = self._learner(source, plan, summary)
         found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
-        if learner.held_back(found.state):
-            warnings.warn(_HELD_BACK.format(type(self).__name__), stacklevel=4)
         return Trained(learner, found.state, found.history)
+
+    def _doubts(self) -> list[str]:
+        held_back = isinstance(self.learner_, FeatureSdem) and self.learner_.held_back(self.state_)
+        return [_HELD_BACK.format(type(self).__name__)] if held_back else []
 
     def _plan(self, n_documents: int) -> Plan:
         """Return the plan of a run: rounds are whole epochs unless ``merge="sum"`` has a `batch_size`."""
@@ -247,7 +248,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         self.class_count_ = np.array(extra["class_count"], np.float64)
         if len(self.class_count_) != len(self.classes_):
             raise ValueError("the counts of the classes do not match the classes")
-        self.categories_ = {int(i): np.array(c) for i, c in extra["categories"]}
+        self.categories_ = {int(i): np.array(c) for i, c in extra["categories"].items()}
         if "log_prior" in extra:
             log_prior = np.array(extra["log_prior"], np.float64)
             if log_prior.shape != self.class_count_.shape or np.isnan(log_prior).any():

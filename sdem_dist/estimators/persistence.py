@@ -66,7 +66,7 @@ def save_model(estimator: EngineEstimator, path: str | Path) -> None:
         "n_iter": int(estimator.n_iter_),
         "damaged_shards": list(getattr(estimator, "damaged_shards_", [])),
         "learner": plain(estimator.learner_),
-        "extra": plain(list(estimator.extra().items())),
+        "extra": plain(estimator.extra()),
     }
     write_archive(path, KIND, arrays, to_json(metadata))
 
@@ -131,5 +131,5 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata["damaged_shards"]
     estimator._take(learner, state)
-    estimator.take_extra(dict(restored(metadata["extra"], own)))
+    estimator.take_extra(restored(metadata["extra"], own))
     return estimator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -49,11 +49,8 @@ class FitOptions(NamedTuple):
 
 
 @contextmanager
-def executor_for(client: Client | None, n_jobs: int | None, *sources: Source) -> Iterator[Executor]:
-    """Yield where to run: the client's cluster, or threads of this process.
-
-    What the process has cached of sources in memory is dropped at the end: nobody can ask for it again.
-    """
+def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> Iterator[Executor]:
+    """Yield where to run: the client's cluster, or threads of this process."""
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
@@ -61,15 +58,22 @@ def executor_for(client: Client | None, n_jobs: int | None, *sources: Source) ->
             raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
         yield DaskExecutor(client)
         return
-    n_entries = sources[0].corpus.header.n_nonzeros
+    n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL else 1
+    # Inverses of wide covariances come out otherwise with more threads.
+    with threadpool_limits(1, user_api="blas"), InProcess(n_jobs) as executor, _forgetting(source):
+        yield executor
+
+
+@contextmanager
+def _forgetting(source: Source) -> Iterator[None]:
+    """Drop what the process has cached of documents in memory: nobody can ask for it again."""
     try:
-        # Inverses of wide covariances come out otherwise with more threads.
-        with threadpool_limits(1, user_api="blas"), InProcess(n_jobs if n_entries >= SMALL else 1) as executor:
-            yield executor
+        yield
     finally:
-        names = [s.corpus.cache_key for s in sources if not isinstance(s.corpus, Corpus)]
-        # With a space after it, the name of a corpus that transforms these documents.
-        prepared_cache.discard(lambda key: any(f"{key[0]} ".startswith(f"{name} ") for name in names))
+        if not isinstance(source.corpus, Corpus):
+            # With a space after it, the name of a corpus that transforms these documents.
+            name = f"{source.corpus.cache_key} "
+            prepared_cache.discard(lambda key: f"{key[0]} ".startswith(name))
 
 
 def run_fit(estimator: EngineEstimator, source: Source, executor: Executor, options: FitOptions) -> Trained:
@@ -107,7 +111,10 @@ def run_fit(estimator: EngineEstimator, source: Source, executor: Executor, opti
     checkpoints = None
     if checkpoint is not None:
         checkpoints = Checkpoints(Path(checkpoint), options.checkpoint_rounds, options.checkpoint_seconds)
-    with shown(f"{estimator._monitor}  ") if estimator.verbose else nullcontext() as progress:
+    with ExitStack() as stack:
+        if options.validation is not None:
+            stack.enter_context(_forgetting(held_out))
+        progress = stack.enter_context(shown("")) if estimator.verbose else None
         return run_stages(
             estimator.stages(source),
             source.corpus,

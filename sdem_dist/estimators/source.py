@@ -189,7 +189,8 @@ def _of_labelled(
         rows, positions, tuple(known.tolist()), weights=weights, random_state=seed if shuffle else 0, shuffle=shuffle
     )
     counts = np.bincount(positions[labelled], None if weights is None else weights[labelled], len(known))
-    return _enough(Source(corpus, _total(weights, len(labels)), known, tuple(counts.tolist())), use)
+    source = Source(corpus, _total(weights, len(labels)), known, tuple(counts.tolist()))
+    return source if classes is not None else _enough(source, use)
 
 
 def _of_numbers(estimator: EngineEstimator, X: object, y: object, sample_weight: object, use: Use) -> Source:

@@ -110,13 +110,13 @@ def test_topics_are_named_and_drawn(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_topics": 0}, "n_topics must be an integer from 1 on"),
+        ({"n_topics": 0}, "n_topics must be a positive integer"),
         ({"inference": "vb"}, "inference must be one of"),
-        ({"inference": "gibbs", "burn_in": 10}, "leaves some of the 10 sweeps"),
+        ({"inference": "gibbs", "burn_in": 10}, "burn_in must leave some of the 10 sweeps"),
         ({"burn_in": 2}, "samples nothing"),
         ({"occurrences": "each"}, "leave it at 'shared'"),
-        ({"topic_word_prior": 0.0}, "topic_word_prior must be positive"),
-        ({"doc_topic_prior": -1.0}, "doc_topic_prior must be a finite number"),
+        ({"topic_word_prior": 0.0}, "topic_word_prior must be a positive number"),
+        ({"doc_topic_prior": -1.0}, "doc_topic_prior must be a positive number"),
         ({"batch_size": 3}, "batch_size is of merge='sum'"),
         ({"loss": "nll", "batch_size": 3}, "batch_size is of merge='sum'"),
         ({"merge": "sum", "rounds_per_epoch": 3}, "batch_size sets the rounds"),

@@ -78,7 +78,7 @@ def test_only_mixed_models_take_categories(corpus):
     for model in (GaussianNB(), CategoricalNB(), BernoulliNB()):
         with pytest.raises(CorpusError, match=r"columns of text, categories or booleans: MixedNB takes such corpora"):
             model.fit(corpus)
-    with pytest.raises(ValueError, match="a regressor takes numbers"):
+    with pytest.raises(ValueError, match="GaussianRegressor takes numbers"):
         GaussianRegressor().fit(corpus)
 
 
