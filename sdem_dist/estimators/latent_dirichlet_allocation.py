@@ -70,7 +70,7 @@ class LatentDirichletAllocation(TopicModel):
         return word_source(self, X, y, None, client, reset=False, targets=False)
 
     def _kind(self, source: inputs.Source, summary: WordSummary) -> dict[str, Any]:
-        return {"kind": "words", "n_outputs": 0}
+        return {"response": "words", "n_outputs": 0}
 
     def score_samples(self, X: Any, *, n_particles: int = 10) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.

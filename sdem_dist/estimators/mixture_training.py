@@ -31,7 +31,7 @@ from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.losses import NAMED
 from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.features import Block, FeatureModel, Features
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 
@@ -103,16 +103,15 @@ def of_features(estimator: Any, source: Source, options: FitOptions) -> Trained:
     if e.training == "em":
         return learner, *fit_state(e, learner, plan, source, options, start)
     em = run_quietly(learner, replace(plan, n_epochs=e.n_em_epochs), source, options.client, e.n_jobs, start)
-    weights = learner.class_weight
-    learner = FeatureSdem(learner.model, source.weight, weights, loss=NAMED[e.loss])
+    steps = FeatureSdem(learner.model, source.weight, learner.class_weight, loss=NAMED[e.loss])
     # A component without documents would stop every step of the class counts.
-    start = started(em.best_counts + learner.class_alpha, em.best_mu)
-    return learner, *fit_state(e, learner, plan, source, options, start)
+    start = started(em.best_counts + steps.class_alpha, em.best_mu)
+    return steps, *fit_state(e, steps, plan, source, options, start)
 
 
 def _start_of_em(
     e: Any, source: Source, options: FitOptions, numbers: tuple[int, ...], kind: str
-) -> tuple[FeatureEm[FeatureClasses], FeatureState]:
+) -> tuple[FeatureEm[Features], FeatureState]:
     """Return EM's learner and where it starts."""
     once = settings.full_passes(e, source, 1)
     summary = run_quietly(Columns(source.n_features, weighted=True), once, source, options.client, e.n_jobs)

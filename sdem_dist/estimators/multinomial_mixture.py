@@ -207,7 +207,7 @@ class MultinomialMixture(ClusterMixin, EngineEstimator):
     def _objective(self, learner: WordEm, state: Any, source: inputs.Source, client: Any) -> float:
         """Return the mean of ln p(d) and the priors' shares a document: ``alpha ln p(word | cluster)`` and ``ln p(cluster)``."""
         nll = evaluate_source(self, learner, state, source, client)["nll"]
-        parameters = learner.parameters(state)
+        parameters = learner.model.parameters(state)
         prior = learner.model.alpha * float((parameters.log_words - parameters.log_totals).sum())
         prior += learner.model.class_alpha * float(parameters.log_prior.sum())
         return prior / source.weight - nll

@@ -17,7 +17,8 @@ def restorer(*kinds: type) -> Callable[[Mapping[str, np.ndarray], Any, int], Any
     def restore(arrays: Mapping[str, np.ndarray], learner: Any, n_features: int) -> Any:
         if not isinstance(learner, kinds):
             raise ValueError(f"its learner is a {type(learner).__name__}")
-        state = restored_state(learner, arrays)
+        known: Any = learner
+        state: Any = restored_state(known, arrays)
         if _width(learner) != n_features:
             raise ValueError("the number of features does not match the arrays")
         return state
@@ -27,7 +28,7 @@ def restorer(*kinds: type) -> Callable[[Mapping[str, np.ndarray], Any, int], Any
 
 def _width(learner: Any) -> int:
     """Return the columns of a learner's documents, without a target."""
-    model = getattr(learner, "model", None)
+    model: Any = getattr(learner, "model", None)
     if hasattr(model, "variables"):
         columns = sorted(c for block in model.variables.blocks for c in block.columns)
         if columns != list(range(len(columns))):

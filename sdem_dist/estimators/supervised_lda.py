@@ -66,7 +66,7 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
 
     def _kind(self, source: inputs.Source, summary: WordSummary) -> dict[str, Any]:
         return {
-            "kind": "classes",
+            "response": "classes",
             "n_outputs": len(source.classes),
             "gamma": float(self.gamma),
             "output_rate": float(self.output_rate),
@@ -144,7 +144,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         if not np.isfinite(summary.squares).all():
             raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
         return {
-            "kind": "targets",
+            "response": "targets",
             "n_outputs": len(summary.mean),
             "gamma": float(self.gamma),
             "output_rate": float(self.output_rate),

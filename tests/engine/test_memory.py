@@ -14,12 +14,13 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Monitoring, train
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.naive_bayes import NaiveBayes
 
 X, Y = random_counts(40, 30, 3)
 
 
 def test_the_formula():
-    state = state_bytes(Sdem(n_features=1000, n_classes=10, n_documents=5).init())
+    state = state_bytes(Sdem(NaiveBayes(1000, 10), 5).init())
     assert state == pytest.approx(8 * 1000 * 10, rel=0.01)
     check_state(state, 1, 700_000)
     assert cache_bytes(state, 1, 4 << 30) == pytest.approx(0.6 * (4 << 30) - (350 << 20) - 3 * 80_000, rel=1e-4)
@@ -30,7 +31,7 @@ def test_the_formula():
 
 
 def test_a_run_is_refused_before_its_first_task():
-    learner = Sdem(n_features=30, n_classes=3, n_documents=40)
+    learner = Sdem(NaiveBayes(30, 3), 40)
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
     with InProcess(1, memory_bytes=1000) as small:
         small.submit = None  # whatever is submitted would fail otherwise
@@ -44,7 +45,7 @@ def test_what_this_process_may_use():
 
 @pytest.mark.parametrize("memory", [100_000, 1 << 34])
 def test_a_small_budget_changes_no_bit(memory):
-    learner = Sdem(n_features=30, n_classes=3, n_documents=40)
+    learner = Sdem(NaiveBayes(30, 3), 40)
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
     with InProcess(2, memory_bytes=memory) as executor:
         result = train(learner, corpus, Plan(40, 3, 2, 4, 0), executor, monitoring=Monitoring())

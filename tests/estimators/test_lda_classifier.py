@@ -48,7 +48,7 @@ def test_topics_of_a_class_that_has_lost_all_its_counts():
 def test_burn_in_is_of_sampling():
     X, y = random_counts()
     assert LDAClassifier(n_sweeps=2, n_epochs=1).fit(X, y).n_sweeps == 2  # fewer than the default burn_in
-    assert LDAClassifier(inference="gibbs", n_sweeps=2, n_epochs=1).fit(X, y)._learner.inference.burn_in == 1
+    assert LDAClassifier(inference="gibbs", n_sweeps=2, n_epochs=1).fit(X, y)._learner.model.inference.burn_in == 1
 
 
 def test_coherence_of_words_that_always_never_or_by_chance_meet():

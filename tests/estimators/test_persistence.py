@@ -39,8 +39,7 @@ def assert_same_model(a: MultinomialNB, b: MultinomialNB) -> None:
 @pytest.mark.parametrize(
     "parameters",
     [
-        {}, {"loss": "hinge", "merge": "sum"}, {"loss": "nll", "alpha": 0.5}, {"average": True, "n_epochs": 3},
-        {"average": True, "n_epochs": 1},
+        {}, {"loss": "hinge", "merge": "sum"}, {"loss": "nll", "alpha": 0.5},
         {"class_prior": np.array([0.2, 0.3, 0.5])}, {"class_prior": (0.5, 0.5, 0.0)}, {"fit_prior": False},
         {"class_weight": "balanced"}, {"class_weight": {0: 2.0, 2: 0.5}}, {"class_weight": {np.int64(1): 3.0}},
         {"random_state": np.random.RandomState(0)}, {"alpha": np.float64(0.3), "n_lanes": np.int64(2)},
@@ -207,7 +206,6 @@ EDITS = {
     "gamma as a vector": lambda a, m: a.update(gamma=np.ones(3)),
     "a negative gamma": lambda a, m: a.update(gamma=np.array(-1.0)),
     "gamma not finite": lambda a, m: a.update(gamma=np.array(np.nan)),
-    "a mean that is not there": lambda a, m: a.update(n_averaged=np.array(2.0)),
     "an idf of another length": lambda a, m: a.update(idf=np.ones(3)),
     "a vocabulary of another length": lambda a, m: a.update(
         vocabulary_bytes=np.frombuffer(b"ab", np.uint8), vocabulary_offsets=np.array([0, 1, 2])
