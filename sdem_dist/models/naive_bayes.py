@@ -18,9 +18,17 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.multinomial import run_documents
 from sdem_dist.kernels.rows import gather_rows
-from sdem_dist.kernels.schedule import Moment, Objective, Table
+from sdem_dist.kernels.schedule import Moment, Objective
 from sdem_dist.models.components import by_class, check_owners, loss_of_components
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, parted, rows_of
+from sdem_dist.models.word_counts import (
+    LocalDocuments,
+    SdemState,
+    Steps,
+    log_class_prior,
+    parted,
+    rows_of,
+    working_table,
+)
 from sdem_dist.records import record
 
 
@@ -115,21 +123,17 @@ class NaiveBayes:
         words = np.empty((len(local.words), self.n_columns))
         logs = np.empty((0, 0) if steps.exact else words.shape)
         done = 0
-        for table, chosen in parted(state.words, local.words):
+        for part, chosen in parted(state.words, local.words):
             rows = slice(done, done + len(chosen))
             if steps.exact:
-                words[rows] = table[chosen]
+                words[rows] = part[chosen]
             else:
-                gather_rows(table, chosen, steps.frozen, words[rows], logs[rows])
+                gather_rows(part, chosen, steps.frozen, words[rows], logs[rows])
             done += len(chosen)
-        counts, prior = state.class_counts.copy(), np.zeros(self.n_counts)
-        if self.log_prior is not None:
-            prior[:] = self.log_prior
-        at = Table(words, state.totals.copy(), counts, prior, self.log_prior is None, self.n_features)
+        table, moment = working_table(state, words, self.log_prior, self.n_features)
         objective = Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
-        moment = Moment(float(state.gamma), float(state.class_gamma), float(state.t))
-        moment = run_documents(local.visited(order), at, logs, steps.frozen, steps.schedule, moment, objective)
-        return words, counts, moment
+        end = run_documents(local.visited(order), table, logs, steps.frozen, steps.schedule, moment, objective)
+        return words, table.class_counts, end
 
 
 def lengths(documents: Documents) -> np.ndarray:

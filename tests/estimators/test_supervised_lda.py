@@ -369,13 +369,15 @@ def test_what_cannot_be_learned_from(tmp_path):
 def test_the_default_rate_of_topics_falls_with_many_documents(n_documents, expected):
     model = SupervisedLDARegressor()
     source = SimpleNamespace(n_features=5, n_documents=n_documents, weight=float(n_documents))
-    made = topic_settings.learner(model, source, topic_settings.plan(model, n_documents), kind="targets", n_outputs=1)
+    made = topic_settings.learner(
+        model, source, topic_settings.plan(model, n_documents), response="targets", n_outputs=1
+    )
     assert made.topic_rate == pytest.approx(expected)
     given = topic_settings.learner(
         SupervisedLDARegressor(topic_rate=0.2),
         source,
         topic_settings.plan(model, n_documents),
-        kind="targets",
+        response="targets",
         n_outputs=1,
     )
     assert given.topic_rate == 0.2

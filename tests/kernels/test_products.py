@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.documents import Documents
+from sdem_dist.families import Categorical, Multinomial
 from sdem_dist.kernels import losses
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.documents import Visited
@@ -43,6 +44,22 @@ def test_scores_and_statistics_are_matrix_products(d, n_classes):
     add_statistics(d.data, d.indices, d.indptr, weights, sums)
     np.testing.assert_allclose(sums, start + X.T @ weights, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(weighted_statistics(weights, d, d.n_features), X.T @ weights, rtol=1e-11, atol=1e-11)
+
+
+def test_naive_bayes_is_a_categorical_times_multinomials():
+    """In the terms of the families: the same density, up to the multinomial coefficient, from minimal parameters."""
+    rng = np.random.default_rng(3)
+    X = sp.csr_matrix(rng.multinomial(7, np.full(5, 0.2), 10).astype(np.uint32))
+    d = Documents(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), 5)
+    N, C = rng.gamma(2.0, 1.0, (5, 3)) + 0.1, rng.gamma(2.0, 1.0, 3)
+    scores = joint_scores(NaturalParameters(np.log(N), np.log(N.sum(axis=0)), np.log(C / C.sum())), d)
+    classes, words = Categorical(3), Multinomial(5, length=7)
+    counts = X.toarray().astype(float)
+    prior = classes.log_density(classes.to_natural(C[1:] / C.sum()), np.arange(3.0)[:, None])
+    for k in range(3):
+        theta = words.to_natural(7 * N[1:, k] / N[:, k].sum())
+        expected = prior[k] + words.log_density(theta, counts) - words.log_base(counts)
+        np.testing.assert_allclose(scores[:, k], expected, rtol=1e-12)
 
 
 @given(documents())

@@ -19,7 +19,7 @@ import numpy as np
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "ncll mean": {"loss": "ncll", "n_epochs": 2, "n_lanes": 11, "rounds_per_epoch": 3, "absence": 0.3},
-    "hinge mean, averaged": {"loss": "hinge", "n_epochs": 3, "n_lanes": 4, "alpha": "log"},
+    "hinge mean, log prior": {"loss": "hinge", "n_epochs": 3, "n_lanes": 4, "alpha": "log"},
     "ncll sum": {"loss": "ncll", "n_epochs": 1, "merge": "sum", "batch_size": 700, "n_lanes": 9},
     "nll": {"loss": "nll", "n_lanes": 20},
     "lda map": {"estimator": "LDAClassifier", "n_epochs": 2, "n_lanes": 7},
