@@ -19,7 +19,7 @@ from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.multinomial import run_documents
 from sdem_dist.kernels.rows import gather_rows
 from sdem_dist.kernels.schedule import Moment, Objective
-from sdem_dist.models.components import by_class, check_owners, loss_of_components
+from sdem_dist.models.components import by_class, check_owners
 from sdem_dist.models.word_counts import (
     LocalDocuments,
     SdemState,
@@ -112,8 +112,11 @@ class NaiveBayes:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the sums of loss weights times counts, and of loss weights, at one theta (Tables 1 and 2)."""
         scores = joint_scores(self.parameters(state, local.words), local.documents)
-        weights = loss_of_components(losses.NAMED[loss], scores, local.labels, self.owners)[0]
-        weights = weights * local.weights[:, None]
+        if self.owners:
+            scores, posteriors = by_class(scores, self.owners)
+        weights = losses.NAMED[loss].weights(scores, local.labels)
+        weights = weights[:, self.owners] * posteriors if self.owners else weights
+        weights *= local.weights[:, None]
         return weighted_statistics(weights, local.documents, len(local.words)), weights.sum(axis=0)
 
     def run(
