@@ -47,7 +47,7 @@ class WordLearner(Generic[Model]):
     @property
     def cache_key(self) -> str:
         """Prepared documents depend on the class weights, on whether labels count, and on what is checked."""
-        return f"local-words {self.class_weight} {self.model.clusters} {isinstance(self.model, LdaClasses)}"
+        return f"local-words {self.class_weight} {self.model.clusters} {self.model.whole_counts}"
 
     def state_fields(self) -> dict[str, Field]:
         """Return what each array of a state is."""

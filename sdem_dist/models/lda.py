@@ -129,8 +129,15 @@ class LdaClasses:
         """No: there are classes."""
         return False
 
+    @property
+    def whole_counts(self) -> bool:
+        """Whether documents must be of whole counts: where each occurrence has a topic."""
+        return self.inference.occurrences == "each"
+
     def check(self) -> None:
         """Raise ValueError if the inference is unknown."""
+        if not isinstance(self.inference, Inference):
+            raise ValueError(f"its inference is not one of topics: {self.inference!r}")
         if self.inference.method not in INFERENCE or self.inference.occurrences not in OCCURRENCES:
             raise ValueError(f"the inference is unknown: {self.inference}")
 

@@ -81,6 +81,11 @@ class NaiveBayes:
         """Whether there are components and no classes to tell apart."""
         return self.n_classes == 1 and bool(self.owners)
 
+    @property
+    def whole_counts(self) -> bool:
+        """Whether documents must be of whole counts: they need not."""
+        return False
+
     def check(self) -> None:
         """Raise ValueError if the settings do not fit together."""
         if self.owners:
