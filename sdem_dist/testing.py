@@ -1,13 +1,20 @@
-"""What every exponential family and every loss has to obey; run it over your own."""
+"""What every exponential family, every loss and every learner has to obey; run it over your own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any, cast
 
 import numpy as np
 
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.families import Family
+from sdem_dist.learners.fields import restored_state
+from sdem_dist.learners.protocol import Lane, Learner, WideLearner
 from sdem_dist.losses import Loss
+from sdem_dist.records import plain, restored
 
 _STEP = 1e-5
 
@@ -167,6 +174,160 @@ def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
         _same(
             weights[smooth, k], -0.5 * (up + down)[smooth], "the weights are not minus the gradient of the value", 1e-4
         )
+
+
+def check_learner(
+    learner: Learner[Any, Any, Any],
+    documents: Documents | DenseDocuments,
+    *,
+    state: Any = None,
+    additive: bool = False,
+    weighted: bool = True,
+    own: Sequence[type] = (),
+) -> None:
+    """Check a learner against what the engine and model files rely on.
+
+    States are what their fields say and come back from arrays, the settings come back from JSON; the same inputs give the
+    same bits and are left alone; combining is associative; evaluation sums add up; rounds without weight change nothing; of
+    wide learners, blocks are the parts of the whole.
+
+    Parameters
+    ----------
+    learner : Learner
+    documents : Documents or DenseDocuments
+        A dozen or more, with what the learner needs of labels, weights and targets.
+    state : NamedTuple, optional
+        Where to start; None: ``learner.init()``.
+    additive : bool, default=False
+        The statistics of all documents are those of parts combined, as of sums; means of lanes are not.
+    weighted : bool, default=True
+        Documents of weight zero are as if they were not there.
+    own : sequence of classes
+        Settings of your own, dataclasses that files may name.
+
+    Raises
+    ------
+    AssertionError
+        The message says which law does not hold.
+    """
+    n, state = documents.n_documents, learner.init() if state is None else state
+    cuts = [n * i // 3 for i in range(4)]
+    lanes = [Lane(0, 0, i, cuts[i], cuts[i + 1], n) for i in range(3)]
+    prepared = [learner.prepare(documents[lane.start : lane.stop]) for lane in lanes]
+    _check_settings(learner, state, own)
+
+    def mapped(at: Any) -> list[Any]:
+        return [learner.map(at, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
+
+    kept = _copied(state), [_copied(part) for part in prepared]
+    first, again = mapped(state), mapped(state)
+    _equal(first, again, "map gives other bits for the same inputs")
+    parts = _copied(first)
+    a, b, c = first
+    together = learner.combine(first)
+    sums = _copied(together)
+    after = learner.update(state, together)
+    _equal(together, sums, "update changes the statistics that it is given")
+    _equal(after, learner.update(state, learner.combine(first)), "update gives other bits for the same inputs")
+    _equal(first, parts, "combine changes statistics that it is given")
+    for grouped in ([learner.combine([a, b]), c], [a, learner.combine([b, c])]):
+        _close(learner.combine(grouped), together, "combine is not associative")
+    _check_evaluation(learner, after, prepared)
+    _equal((state, prepared), kept, "map, update or evaluate changes what it is given")
+    _check_settings(learner, after, own)
+    if additive:
+        whole = learner.map(state, learner.prepare(documents), Lane(0, 0, 0, 0, n, n))
+        _close(together, whole, "the statistics of parts, combined, are not those of the whole")
+    if weighted:
+        _check_weights(learner, documents, state, first)
+    if hasattr(learner, "initial_block"):
+        _check_blocks(cast(WideLearner[Any, Any, Any], learner), state, lanes, prepared)
+
+
+def _check_settings(learner: Learner[Any, Any, Any], state: Any, own: Sequence[type]) -> None:
+    """Check that a state comes back from arrays, and a learner from JSON."""
+    _holds(tuple(learner.state_fields()) == state._fields, "state_fields does not name the fields of a state, in order")
+    arrays = {name: np.asarray(value) for name, value in state._asdict().items()}
+    try:
+        back = restored_state(learner, arrays)
+    except ValueError as error:
+        raise AssertionError(f"a state is not what the learner says of states: {error}") from error
+    _holds(type(back) is type(state), "state_type is not the type of states")
+    _equal(back, state, "a state does not come back from its arrays")
+    settings = json.loads(json.dumps(plain(learner)))
+    known = {cls.__name__: cls for cls in (type(learner), *own)}
+    _holds(restored(settings, known) == learner, "the learner does not come back from JSON")
+
+
+def _check_evaluation(learner: Learner[Any, Any, Any], state: Any, prepared: list[Any]) -> None:
+    sums = learner.evaluate(state, prepared)
+    _close(
+        sum(learner.evaluate(state, [part]) for part in prepared), sums, "evaluation sums do not add up over batches"
+    )
+    metrics = learner.metrics(sums)
+    _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
+
+
+def _check_weights(
+    learner: Learner[Any, Any, Any], documents: Documents | DenseDocuments, state: Any, parts: list[Any]
+) -> None:
+    """Check that documents of weight zero, and no documents, change nothing."""
+    n = documents.n_documents
+    nobody = replace(documents, weights=np.zeros(n))
+    for rows, what in ((slice(0, n), "documents of weight zero"), (slice(0, 0), "no documents")):
+        lane = Lane(0, 0, 3, 0, rows.stop, n)
+        nothing = learner.map(state, learner.prepare(nobody[rows]), lane)
+        _close(learner.update(state, nothing), state, f"a round of {what} changes the state")
+        expected = learner.update(state, learner.combine(parts))
+        for with_nothing in ([*parts, nothing], [nothing, *parts]):
+            found = learner.update(state, learner.combine(with_nothing))
+            _close(found, expected, f"a lane of {what} changes a round")
+
+
+def _check_blocks(learner: WideLearner[Any, Any, Any], state: Any, lanes: list[Lane], prepared: list[Any]) -> None:
+    """Check that blocks of the vocabulary are parts of the whole, before and after a round."""
+    n, numbers = 3, range(3)
+    for block in numbers:
+        expected = learner.block_of_state(learner.init(), block, n)
+        _close(learner.initial_block(block, n), expected, "a block of the start is not a part of the start")
+    blocks = [learner.block_of_state(state, block, n) for block in numbers]
+    _close(learner.whole(n, lambda block: blocks[block]), state, "blocks, put together, are not the state")
+    joined = learner.joined(blocks)
+    parts = [learner.map(joined, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
+    after = learner.update(state, learner.combine(parts))
+    for block in numbers:
+        sums = learner.combine([learner.block_of_statistics(part, block, n) for part in parts])
+        found, expected = learner.update(blocks[block], sums), learner.block_of_state(after, block, n)
+        _close(found, expected, "a round of a block does not lead to the block of the next state")
+
+
+def _leaves(value: Any) -> list[np.ndarray]:
+    """Return the arrays and numbers in tuples, lists and dataclasses, in order; None is left out."""
+    if value is None:
+        return []
+    if isinstance(value, tuple | list):
+        return [leaf for item in value for leaf in _leaves(item)]
+    if isinstance(value, Documents | DenseDocuments):
+        return [leaf for field in fields(value) for leaf in _leaves(getattr(value, field.name))]
+    return [np.asarray(value)]
+
+
+def _copied(value: Any) -> list[np.ndarray]:
+    return [leaf.copy() for leaf in _leaves(value)]
+
+
+def _equal(found: Any, expected: Any, otherwise: str) -> None:
+    pairs = list(zip(_leaves(found), _leaves(expected), strict=True))
+    _holds(all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs), otherwise)
+
+
+def _close(found: Any, expected: Any, otherwise: str) -> None:
+    """Compare numbers up to rounding: of the largest of their array."""
+    a, b = _leaves(found), _leaves(expected)
+    _holds([x.shape for x in a] == [y.shape for y in b], f"{otherwise}: shapes differ")
+    for x, y in zip(a, b, strict=True):
+        size = float(np.abs(y[np.isfinite(y)]).max(initial=0.0))
+        _holds(np.allclose(x, y, rtol=1e-8, atol=1e-9 * max(size, 1e-9), equal_nan=True), f"{otherwise}: {x} and {y}")
 
 
 def _holds(condition: bool, otherwise: str) -> None:

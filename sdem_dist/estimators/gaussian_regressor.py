@@ -191,7 +191,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         return (means, scale[-1] * np.sqrt(variance)) if return_std else means
 
 
-def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> FeatureEm[JointGaussian]:
+def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> Any:
     """Return the learner of columns that are divided by `scale`."""
     # Columns that determine each other have a covariance without an inverse: a little of the prior keeps it regular.
     family = GaussianFull(source.n_features, max(alpha, _LEAST_PRIOR * source.weight))

@@ -154,7 +154,7 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
             n_features=source.n_features,
             n_topics=int(self.n_components),
             n_outputs=output.n_outputs,
-            kind=output.kind,
+            response=output.kind,
             n_documents=float(weight),
             inference=MirrorDescent(
                 float(self.alpha), int(self.n_layers), float(self.inference_step), bool(self.line_search)

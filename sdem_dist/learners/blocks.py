@@ -7,6 +7,7 @@ is in every block alike, since every block's update computes it from the same nu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def joined(blocks: Sequence[SdemState]) -> SdemState:
     """Return the blocks as one state without copying a row: its table is a tuple of the blocks' tables."""
     if len(blocks) == 1:
         return blocks[0]
-    tables = tuple(b.words for b in blocks)
+    tables = cast(np.ndarray, tuple(b.words for b in blocks))  # to be read by `rows_of` alone
     return blocks[0]._replace(words=tables, totals=np.sum([b.totals for b in blocks], axis=0))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,10 +12,10 @@ from sdem_dist.documents import Documents
 from sdem_dist.errors import TrainingError
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
-from sdem_dist.kernels.rows import mark_words, number_words
 from sdem_dist.learners.fields import Field
 from sdem_dist.learners.local_words import NO_TARGETS, entries, localised, visiting_order
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.topic_statistics import TopicState, TopicStatistics, combined
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
 from sdem_dist.models.word_counts import LocalDocuments
@@ -28,47 +27,6 @@ RUNAWAY = 1e6
 """Standard deviations of a target that no topic stands for."""
 
 
-class TopicState(NamedTuple):
-    """Parameters after some batches, and their running means."""
-
-    topics: np.ndarray
-    """Phi, shape (n_features, n_topics), float64: columns on the simplex."""
-    output: np.ndarray
-    """U, shape (n_outputs, n_topics)."""
-    squares: np.ndarray
-    """Sum over batches of the squared norm of the gradient of each column of Phi, shape (n_topics,)."""
-    t: float
-    """Batches, those of lanes side by side counted once."""
-    seen: float
-    """Documents, by weight."""
-    mean_topics: np.ndarray
-    """Running mean of Phi over batches; zeros before it begins."""
-    mean_output: np.ndarray
-    n_averaged: float
-    """Batches averaged."""
-
-
-class TopicStatistics(NamedTuple):
-    """Sums over lanes, by weight: what became of the parameters (merge "mean"), or gradients (merge "sum")."""
-
-    words: np.ndarray
-    """The words met by any lane: shape (n_words,), uint32, ascending."""
-    rows: np.ndarray
-    """Shape (n_words, n_topics). "mean": Phi less what the lane would have made of a word it did not meet. "sum": gradients."""
-    mean_rows: np.ndarray
-    """The same for the sum of Phi over batches; shape (0, 0) where it is not averaged."""
-    kept: np.ndarray
-    """What is left of a word that a lane did not meet: shape (n_topics,)."""
-    mean_kept: np.ndarray
-    output: np.ndarray
-    mean_output: np.ndarray
-    squares: np.ndarray
-    t: float
-    n_averaged: float
-    weight: float
-    """Documents."""
-
-
 @record
 @dataclass(frozen=True)
 class BpSlda:
@@ -77,7 +35,7 @@ class BpSlda:
     Attributes
     ----------
     n_features, n_topics, n_outputs : int
-    kind : {"classes", "targets", "words"}
+    response : {"classes", "targets", "words"}
         What is learned: a class (softmax), real numbers (Gaussian), or the words themselves (BP-LDA, no outputs).
     n_documents : float
         D, the documents of the training corpus by weight.
@@ -107,7 +65,7 @@ class BpSlda:
     n_features: int
     n_topics: int
     n_outputs: int
-    kind: str
+    response: str
     n_documents: float
     inference: MirrorDescent = field(default_factory=MirrorDescent)
     beta: float = 1.0
@@ -160,13 +118,15 @@ class BpSlda:
             raise ValueError("the targets' locations and scales do not match the outputs")
         if self.class_weight is not None and len(self.class_weight) != self.n_outputs:
             raise ValueError(f"class_weight has {len(self.class_weight)} numbers for {self.n_outputs} classes")
-        if self.kind not in _KIND or self.merge not in ("mean", "sum"):
-            raise ValueError(f"it learns {self.kind!r} with merge {self.merge!r}, which are unknown")
+        if self.response not in _KIND or self.merge not in ("mean", "sum"):
+            raise ValueError(f"it learns {self.response!r} with merge {self.merge!r}, which are unknown")
 
     @property
     def cache_key(self) -> str:
         """Prepared documents depend on what is made of counts, weights and targets, and on whether all words are kept."""
-        return f"topics {self.kind} {self.log_counts} {self._whole} {self.class_weight} {self.location} {self.scale}"
+        return (
+            f"topics {self.response} {self.log_counts} {self._whole} {self.class_weight} {self.location} {self.scale}"
+        )
 
     @property
     def _whole(self) -> bool:
@@ -205,13 +165,13 @@ class BpSlda:
         """Renumber words compactly, take logarithms, standardise targets, fold class weights into weights."""
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         labels, targets = np.zeros(0, np.int32), NO_TARGETS
-        if self.kind == "classes":
+        if self.response == "classes":
             if documents.labels is None:
                 raise ValueError("documents without labels cannot be prepared for training or evaluation")
             labels = documents.labels
             if self.class_weight is not None:
                 weights = weights * np.asarray(self.class_weight)[labels]
-        elif self.kind == "targets":
+        elif self.response == "targets":
             if documents.targets is None:
                 raise ValueError("documents without targets cannot be prepared for training or evaluation")
             targets = (documents.targets - np.asarray(self.location)) / np.asarray(self.scale)
@@ -272,7 +232,7 @@ class BpSlda:
 
     @property
     def _response(self) -> topic_steps.Response:
-        return topic_steps.Response(_KIND[self.kind], float(self.gamma))
+        return topic_steps.Response(_KIND[self.response], float(self.gamma))
 
     def _rates(self, ahead: float, topic_rate: float | None = None) -> topic_steps.Rates:
         rate = self.topic_rate if topic_rate is None else topic_rate
@@ -283,22 +243,7 @@ class BpSlda:
 
     def combine(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
         """Add sets of lanes, word by word, from first to last."""
-        if len(parts) == 1:
-            return parts[0]
-        number = np.zeros(self.n_features, np.uint32)
-        for part in parts:
-            mark_words(part.words, number)
-        words = number_words(number)
-        tables = []
-        for name in ("rows", "mean_rows"):
-            columns = getattr(parts[0], name).shape[1]  # none where there is nothing to add up
-            table = np.zeros((len(words) if columns else 0, columns))
-            for part in parts:
-                if columns:
-                    table[number[part.words]] += getattr(part, name)
-            tables.append(table)
-        rest = (sum(column) for column in list(zip(*parts, strict=True))[3:])
-        return TopicStatistics(words, *tables, *rest)  # type: ignore[arg-type]
+        return combined(parts, self.n_features)
 
     def update(self, state: TopicState, statistics: TopicStatistics) -> TopicState:
         """Merge the lanes of a round into the next parameters.
@@ -312,7 +257,7 @@ class BpSlda:
             return state
         new = self._mean(state, statistics) if self.merge == "mean" else self._step(state, statistics)
         largest = float(np.abs(new.output).max(initial=0.0))
-        if not largest <= (RUNAWAY if self.kind == "targets" else np.inf):
+        if not largest <= (RUNAWAY if self.response == "targets" else np.inf):
             raise TrainingError(
                 f"training diverged: after {new.seen:,.0f} documents by weight an entry of U is {largest:.3g}; lower "
                 f"output_rate ({self.output_rate:g}) or gamma ({self.gamma:g}), whose product is the step"
@@ -374,18 +319,18 @@ class BpSlda:
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return sums over all batches, see `metrics`."""
         parameters = self.parameters(state)
-        total = np.zeros(1 + 3 * self.n_outputs if self.kind == "targets" else 3)
+        total = np.zeros(1 + 3 * self.n_outputs if self.response == "targets" else 3)
         for local in batches:
             theta, log_likelihood = self.inference.proportions(parameters.topics[local.words], local.documents)
             total += self._sums(outputs(parameters.output, theta), log_likelihood, local)
         return total
 
     def _sums(self, scores: np.ndarray, log_likelihood: np.ndarray, d: LocalDocuments) -> np.ndarray:
-        if self.kind == "words":
+        if self.response == "words":
             return np.array(
                 [(d.weights * lengths(d.documents)).sum(), -(d.weights * log_likelihood).sum(), d.weights.sum()]
             )
-        if self.kind == "classes":
+        if self.response == "classes":
             scores = self.gamma * scores
             loss = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), d.labels]
             right = scores.argmax(axis=1) == d.labels
@@ -401,9 +346,9 @@ class BpSlda:
         theta being found from the same words: lower than of words held out.
         """
         weight = max(float(sums[0]), 1e-300)
-        if self.kind == "words":
+        if self.response == "words":
             return {"plug_in_nll": float(sums[1]) / weight}
-        if self.kind == "classes":
+        if self.response == "classes":
             return {"accuracy": float(sums[2]) / weight, "ncll": float(sums[1]) / weight}
         errors, totals, squares = sums[1:].reshape(3, -1)
         spread = squares - totals**2 / weight

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdem_dist.errors import TrainingError
-from sdem_dist.learners.features import FeatureLearner, FeatureState, Model, Prepared
+from sdem_dist.learners.features import FeatureLearner, FeatureState, Prepared
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.feature_classes import FeatureStatistics
 from sdem_dist.records import record
@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 
 @record
 @dataclass(frozen=True)
-class FeatureEm(FeatureLearner[Model]):
+class FeatureEm(FeatureLearner[Prepared]):
     """The learner of maximum a posteriori estimates; a round of all documents is an iteration.
 
     Attributes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sdem_dist.learners.dense_steps import paper_step, safe_step
-from sdem_dist.learners.features import FeatureLearner, FeatureState, Model, Prepared
+from sdem_dist.learners.features import FeatureLearner, FeatureState, Prepared
 from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.losses import Loss, Ncll, Nll
@@ -26,7 +26,7 @@ _STALLED = 1e-3
 
 @record
 @dataclass(frozen=True)
-class FeatureSdem(FeatureLearner[Model]):
+class FeatureSdem(FeatureLearner[Prepared]):
     """The learner of sdEM for any model of dense features.
 
     Attributes

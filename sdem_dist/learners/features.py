@@ -6,18 +6,68 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.learners.fields import Field
-from sdem_dist.models.feature_classes import FeatureClasses, FeatureStatistics
-from sdem_dist.models.features import FeatureParameters, Features
-from sdem_dist.models.regression import JointGaussian, Rows
+from sdem_dist.losses import Loss
+from sdem_dist.models.feature_classes import FeatureStatistics
+from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
+from sdem_dist.models.regression import Rows
 
-Model = TypeVar("Model", FeatureClasses, JointGaussian)
-Prepared = Features | Rows
+Prepared = TypeVar("Prepared", Features, Rows)
+
+
+class DenseModel(Protocol[Prepared]):
+    """What a document contributes, whatever the loss; see `FeatureClasses` and `JointGaussian`."""
+
+    @property
+    def variables(self) -> FeatureModel:
+        """Return the families of the columns."""
+
+    @property
+    def n_classes(self) -> int:
+        """Return the number of classes."""
+
+    @property
+    def n_components(self) -> int:
+        """Return the rows of mu."""
+
+    def check(self) -> None:
+        """Raise ValueError if the settings do not fit together."""
+
+    def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
+        """Return N of a start at the prior."""
+
+    def prepare(self, documents: DenseDocuments, class_weight: tuple[float, ...] | None) -> Prepared:
+        """Return documents as the other functions take them."""
+
+    def parameters(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
+        """Return theta(mu)."""
+
+    def expected(
+        self, counts: np.ndarray, mu: np.ndarray, documents: Prepared, loss: Loss, unlabelled_weight: float
+    ) -> FeatureStatistics:
+        """Return the sum of loss weights times expected statistics, and the loss."""
+
+    def complete(self, documents: Prepared) -> FeatureStatistics:
+        """Return the statistics of labelled documents."""
+
+    def posterior(
+        self, counts: np.ndarray, mu: np.ndarray, documents: Prepared, hard: bool, unlabelled_weight: float
+    ) -> FeatureStatistics:
+        """Return the statistics expected of what is hidden (E-step)."""
+
+    def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
+        """Return what of mu the prior is about."""
+
+    def evaluate(self, counts: np.ndarray, mu: np.ndarray, batches: Iterable[Prepared]) -> np.ndarray:
+        """Return sums over documents that `metrics` turns into means."""
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return what people read."""
 
 
 class FeatureState(NamedTuple):
@@ -51,7 +101,7 @@ def started(counts: np.ndarray, mu: np.ndarray, t: float = 0.0) -> FeatureState:
 
 
 @dataclass(frozen=True)
-class FeatureLearner(Generic[Model]):
+class FeatureLearner(Generic[Prepared]):
     """Settings and functions that do not depend on how a model of dense features is trained.
 
     Attributes
@@ -67,7 +117,7 @@ class FeatureLearner(Generic[Model]):
         Pseudo-count of each class in the conjugate prior of a discriminative run.
     """
 
-    model: Model
+    model: DenseModel[Prepared]
     n_documents: float
     class_weight: tuple[float, ...] | None = None
     unlabelled_weight: float = 1.0
@@ -122,7 +172,9 @@ class FeatureLearner(Generic[Model]):
         if n not in (0, self.model.n_components) or state.best_mu.shape != (state.mu.shape if n else (0, 0)):
             raise ValueError("arrays 'best_counts' and 'best_mu' do not match the classes")
         counts, mu = state.best
-        if not counts.any() or not np.isfinite(self.model.parameters(counts, mu).theta).all():
+        with np.errstate(all="ignore"):
+            found = self.model.parameters(counts, mu)
+        if not (counts.any() and np.isfinite(found.theta).all() and np.isfinite(found.partitions).all()):
             raise ValueError("array 'mu' is not inside S")
 
     def init(self) -> FeatureState:

@@ -14,8 +14,8 @@ from sdem_dist.learners import blocks
 from sdem_dist.learners.fields import Field
 from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.word_statistics import SdemStatistics, combined
-from sdem_dist.models.lda import LdaClasses
-from sdem_dist.models.naive_bayes import NaiveBayes, lengths
+from sdem_dist.models.lda import LdaClasses, LdaParameters
+from sdem_dist.models.naive_bayes import NaiveBayes, NaturalParameters, lengths
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
 
 Model = TypeVar("Model", NaiveBayes, LdaClasses)
@@ -47,7 +47,7 @@ class WordLearner(Generic[Model]):
     @property
     def cache_key(self) -> str:
         """Prepared documents depend on the class weights, on whether labels count, and on what is checked."""
-        return f"local-words {self.class_weight} {self.model.clusters} {isinstance(self.model, LdaClasses)}"
+        return f"local-words {self.class_weight} {self.model.clusters} {self.model.whole_counts}"
 
     @property
     def width(self) -> int:
@@ -113,7 +113,9 @@ class WordLearner(Generic[Model]):
         """Add sets of lanes, word by word, from first to last."""
         return combined(parts, self.model.n_features)
 
-    def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)):
+    def parameters(
+        self, state: SdemState, words: np.ndarray | slice = slice(None)
+    ) -> NaturalParameters | LdaParameters:
         """Return the natural parameters of the given words (M-step), as the model defines them."""
         return self.model.parameters(state, words)
 

@@ -14,7 +14,7 @@ from sdem_dist.kernels.documents import Counted
 from sdem_dist.kernels.losses import NUMBERS
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.schedule import Moment, Objective, Table
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, rows_of
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, rows_of, working_table
 from sdem_dist.records import record
 
 _NO_OWNERS = np.empty(0, np.int64)
@@ -129,8 +129,15 @@ class LdaClasses:
         """No: there are classes."""
         return False
 
+    @property
+    def whole_counts(self) -> bool:
+        """Whether documents must be of whole counts: where each occurrence has a topic."""
+        return self.inference.occurrences == "each"
+
     def check(self) -> None:
         """Raise ValueError if the inference is unknown."""
+        if not isinstance(self.inference, Inference):
+            raise ValueError(f"its inference is not one of topics: {self.inference!r}")
         if self.inference.method not in INFERENCE or self.inference.occurrences not in OCCURRENCES:
             raise ValueError(f"the inference is unknown: {self.inference}")
 
@@ -173,16 +180,12 @@ class LdaClasses:
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
         """Run sdEM over documents in `order` from the mu of `state`; return N of their words, C, and where it ends."""
         words = rows_of(state.words, local.words)
-        counts, prior = state.class_counts.copy(), np.zeros(self.n_counts)
-        if self.log_prior is not None:
-            prior[:] = self.log_prior
-        at = Table(words, state.totals.copy(), counts, prior, self.log_prior is None, self.n_features)
+        table, moment = working_table(state, words, self.log_prior, self.n_features)
         objective = Objective(steps.loss, steps.tolerance, _NO_OWNERS)
-        moment = Moment(float(state.gamma), float(state.class_gamma), float(state.t))
-        moment = kernel.run_documents(
-            local.visited(order), keys, at, steps.frozen, steps.schedule, moment, objective, self.inference.how
+        end = kernel.run_documents(
+            local.visited(order), keys, table, steps.frozen, steps.schedule, moment, objective, self.inference.how
         )
-        return words, counts, moment
+        return words, table.class_counts, end
 
 
 def check_occurrences(documents: Documents, inference: Inference) -> None:

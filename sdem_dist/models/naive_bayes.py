@@ -18,9 +18,17 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.multinomial import run_documents
 from sdem_dist.kernels.rows import gather_rows
-from sdem_dist.kernels.schedule import Moment, Objective, Table
-from sdem_dist.models.components import by_class, check_owners, loss_of_components
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, parted, rows_of
+from sdem_dist.kernels.schedule import Moment, Objective
+from sdem_dist.models.components import by_class, check_owners
+from sdem_dist.models.word_counts import (
+    LocalDocuments,
+    SdemState,
+    Steps,
+    log_class_prior,
+    parted,
+    rows_of,
+    working_table,
+)
 from sdem_dist.records import record
 
 
@@ -73,6 +81,11 @@ class NaiveBayes:
         """Whether there are components and no classes to tell apart."""
         return self.n_classes == 1 and bool(self.owners)
 
+    @property
+    def whole_counts(self) -> bool:
+        """Whether documents must be of whole counts: they need not."""
+        return False
+
     def check(self) -> None:
         """Raise ValueError if the settings do not fit together."""
         if self.owners:
@@ -104,8 +117,11 @@ class NaiveBayes:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the sums of loss weights times counts, and of loss weights, at one theta (Tables 1 and 2)."""
         scores = joint_scores(self.parameters(state, local.words), local.documents)
-        weights = loss_of_components(losses.NAMED[loss], scores, local.labels, self.owners)[0]
-        weights = weights * local.weights[:, None]
+        if self.owners:
+            scores, posteriors = by_class(scores, self.owners)
+        weights = losses.NAMED[loss].weights(scores, local.labels)
+        weights = weights[:, self.owners] * posteriors if self.owners else weights
+        weights *= local.weights[:, None]
         return weighted_statistics(weights, local.documents, len(local.words)), weights.sum(axis=0)
 
     def run(
@@ -115,21 +131,17 @@ class NaiveBayes:
         words = np.empty((len(local.words), self.n_columns))
         logs = np.empty((0, 0) if steps.exact else words.shape)
         done = 0
-        for table, chosen in parted(state.words, local.words):
+        for part, chosen in parted(state.words, local.words):
             rows = slice(done, done + len(chosen))
             if steps.exact:
-                words[rows] = table[chosen]
+                words[rows] = part[chosen]
             else:
-                gather_rows(table, chosen, steps.frozen, words[rows], logs[rows])
+                gather_rows(part, chosen, steps.frozen, words[rows], logs[rows])
             done += len(chosen)
-        counts, prior = state.class_counts.copy(), np.zeros(self.n_counts)
-        if self.log_prior is not None:
-            prior[:] = self.log_prior
-        at = Table(words, state.totals.copy(), counts, prior, self.log_prior is None, self.n_features)
+        table, moment = working_table(state, words, self.log_prior, self.n_features)
         objective = Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
-        moment = Moment(float(state.gamma), float(state.class_gamma), float(state.t))
-        moment = run_documents(local.visited(order), at, logs, steps.frozen, steps.schedule, moment, objective)
-        return words, counts, moment
+        end = run_documents(local.visited(order), table, logs, steps.frozen, steps.schedule, moment, objective)
+        return words, table.class_counts, end
 
 
 def lengths(documents: Documents) -> np.ndarray:

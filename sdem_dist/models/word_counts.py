@@ -8,7 +8,7 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.documents import Visited
-from sdem_dist.kernels.schedule import Schedule
+from sdem_dist.kernels.schedule import Moment, Schedule, Table
 
 Rows = np.ndarray | tuple[np.ndarray, ...]
 """Rows of all words: one array, or consecutive arrays."""
@@ -89,6 +89,16 @@ def log_class_prior(state: SdemState, fixed: tuple[float, ...] | None) -> np.nda
     counts = state.class_counts + state.class_gamma
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.log(counts) - np.log(counts.sum()))
+
+
+def working_table(
+    state: SdemState, words: np.ndarray, log_prior: tuple[float, ...] | None, n_features: int
+) -> tuple[Table, Moment]:
+    """Return what a lane's kernel changes, with the lane's rows in `words`, and where it starts."""
+    counts = state.class_counts.copy()
+    prior = np.zeros(len(counts)) if log_prior is None else np.array(log_prior)
+    table = Table(words, state.totals.copy(), counts, prior, log_prior is None, n_features)
+    return table, Moment(float(state.gamma), float(state.class_gamma), float(state.t))
 
 
 class Steps(NamedTuple):

@@ -35,7 +35,6 @@ OURS: dict[str, dict[str, Any]] = {
     "hinge sum": {"loss": "hinge", "merge": "sum"},
     "NCLL seq.": {"loss": "ncll", **SEQUENTIAL},
     "hinge seq.": {"loss": "hinge", **SEQUENTIAL},
-    "NCLL averaged seq.": {"loss": "ncll", "average": True, **SEQUENTIAL},
 }
 
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 from corpora import Split, load
-from sdem_dist.learners.lda import LdaSdem
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from sdem_dist import LDAClassifier, MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.lda import Inference
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.lda import Inference, LdaClasses
 
 GIBBS = {"inference": "gibbs"}
 ROWS: dict[str, Callable[[int], Any]] = {
@@ -120,9 +120,8 @@ def sampler(split: Split, n_topics: int, repeats: int, sweeps: int = 20) -> dict
     tokens = float(split.X.sum())
     corpus = MemoryCorpus(split.X, np.zeros(split.X.shape[0], np.int32), ("all",), random_state=0)
     inference = Inference("gibbs", "each", 1.0 / n_topics, sweeps, sweeps - 1)
-    learner = LdaSdem(
-        split.X.shape[1], 1, float(split.X.shape[0]), "nll", 0.1, merge="sum", n_topics=n_topics, inference=inference
-    )
+    model = LdaClasses(split.X.shape[1], 1, n_topics, 0.1, inference=inference)
+    learner = Sdem(model, float(split.X.shape[0]), loss="nll", merge="sum")
     n = split.X.shape[0]
     documents, lane = learner.prepare(corpus.read(0, n)), Lane(0, 0, 0, 0, n, n)
     state = learner.init()

@@ -17,6 +17,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import submit_round
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.naive_bayes import NaiveBayes
 
 X, Y = random_counts(200, 30, 3, seed=3)
 CORPUS = MemoryCorpus(X, Y, (0, 1, 2))
@@ -31,7 +32,6 @@ def fitted(n_blocks, **settings):
     [
         {},
         {"loss": "hinge"},
-        {"average": True},
         {"merge": "sum", "rounds_per_epoch": None, "batch_size": 20},
         {"loss": "nll"},
     ],
@@ -52,13 +52,12 @@ def test_blocks_change_rounding_only(n_blocks, settings):
 
 @given(st.integers(1, 30))
 def test_blocks_of_a_state_are_the_state(n_blocks):
-    learner = Sdem(n_features=30, n_classes=3, n_documents=200, average=True)
+    learner = Sdem(NaiveBayes(30, 3), 200)
     words = np.random.default_rng(0).gamma(1.0, 1.0, (30, 3))
-    state = learner.init()._replace(words=words, totals=words.sum(axis=0), mean_words=2 * words, n_averaged=1.0)
+    state = learner.init()._replace(words=words, totals=words.sum(axis=0))
     blocks = [learner.block_of_state(state, b, n_blocks) for b in range(n_blocks)]
     whole = learner.whole(n_blocks, blocks.__getitem__)
     np.testing.assert_array_equal(whole.words, words)
-    np.testing.assert_array_equal(whole.mean_words, 2 * words)
     np.testing.assert_allclose(whole.totals, state.totals)
     some = np.array([0, 4, 5, 29], np.uint32)
     np.testing.assert_allclose(
@@ -70,7 +69,7 @@ def test_blocks_of_a_state_are_the_state(n_blocks):
 
 @given(st.integers(1, 30))
 def test_blocks_of_statistics_hold_every_row_once(n_blocks):
-    learner = Sdem(n_features=30, n_classes=3, n_documents=200)
+    learner = Sdem(NaiveBayes(30, 3), 200)
     found = learner.map(learner.init(), learner.prepare(CORPUS.read(0, 10)), Lane(0, 0, 0, 0, 10, 10))
     parts = [learner.block_of_statistics(found, b, n_blocks) for b in range(n_blocks)]
     words = [part.words + 30 * b // n_blocks for b, part in enumerate(parts)]
@@ -97,7 +96,7 @@ def test_no_task_updates_all_words():
                 sizes.append(handle.result().value.words.shape[0])
             return handle
 
-    learner = Sdem(n_features=30, n_classes=3, n_documents=200)
+    learner = Sdem(NaiveBayes(30, 3), 200)
     plan = Plan(200, 1, 1, 20, 0, n_blocks=4)
     with Watching(1) as executor:
         source = tasks.Feed(learner, CORPUS, Claim("run", 0, 1 << 30))

@@ -14,7 +14,8 @@ from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, StageStarted
 from sdem_dist.errors import OtherRunError
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.word_counts import SdemState
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.word_counts import SdemState
 from sdem_dist.storage import archive, publish
 
 X, Y = random_counts(300, 40, 3, seed=2)
@@ -23,7 +24,6 @@ HELD_OUT = random_counts(120, 40, 3, seed=3)
 SETTINGS = {
     "mean": {"n_lanes": 5, "rounds_per_epoch": 3, "n_epochs": 4},
     "sum": {"merge": "sum", "batch_size": 90, "n_epochs": 4},
-    "averaged": {"n_lanes": 5, "rounds_per_epoch": 3, "n_epochs": 4, "average": True},
     "patience": {"n_lanes": 2, "n_epochs": 40, "patience": 3, "rounds_per_epoch": 3},
 }
 
@@ -130,18 +130,16 @@ def test_resume_without_a_checkpoint_begins(corpus, tmp_path):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"alpha": 2.0}, "learner.alpha is 2.0, and was 1.0"),
+        ({"alpha": 2.0}, "learner.model.alpha is 2.0, and was 1.0"),
         ({"loss": "hinge"}, "learner.loss is 'hinge', and was 'ncll'"),
         ({"n_lanes": 4}, "plan.n_lanes is 4, and was 5"),
         ({"random_state": 2}, "learner.seed is 2, and was 1; plan.seed is 2, and was 1"),
-        ({"absence": 0.1}, "learner.absence is 0.1, and was 1.0"),
+        ({"absence": 0.1}, "learner.schedule.absence is 0.1, and was 1.0"),
         ({"class_weight": "balanced"}, r"learner.class_weight is \[.*\], and was None"),
-        ({"average": True}, "learner.average is True, and was False"),
-        ({"tolerance": 0.1}, "learner.tolerance is 0.1, and was 1e-06"),
-        ({"batch_size": 2}, "learner.batch_size is 2, and was 1"),
+        ({"tolerance": 0.1}, "learner.schedule.tolerance is 0.1, and was 1e-06"),
         (
             {"alpha": 2.0, "loss": "hinge", "n_lanes": 4, "absence": 0.1},
-            r"learner.absence.*alpha.*loss.*; \.\.\.",
+            r"learner.*alpha.*; \.\.\.",
         ),
     ],
 )
@@ -287,7 +285,7 @@ def test_settings_of_checkpoints_need_a_folder(given, corpus):
 
 
 def test_infinite_losses_are_kept(tmp_path):
-    learner = Sdem(4, 2, 10.0)
+    learner = Sdem(NaiveBayes(4, 2), 10.0)
     progress = Progress(
         0, 1, 0, [{"epoch": 1, "nll": float("inf"), "perplexity": float("nan"), "x": -float("inf")}], 0, 0.5
     )

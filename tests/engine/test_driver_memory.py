@@ -23,7 +23,7 @@ from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import fitting
-from sdem_dist.learners.word_counts import SdemState
+from sdem_dist.models.word_counts import SdemState
 
 N_WORDS, N_BLOCKS = 64, 8
 X, Y = random_counts(200, N_WORDS, 3, seed=3)

@@ -15,12 +15,13 @@ from sdem_dist.engine.run import run_stages
 from sdem_dist.engine.stages import Stage, trained
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.naive_bayes import NaiveBayes
 
 X, Y = random_counts(40, 30, 3)
 
 
 def test_the_formula():
-    state = state_bytes(Sdem(n_features=1000, n_classes=10, n_documents=5).init())
+    state = state_bytes(Sdem(NaiveBayes(1000, 10), 5).init())
     assert state == pytest.approx(8 * 1000 * 10, rel=0.01)
     check_state(state, 1, 700_000)
     assert cache_bytes(needed_bytes(state, 1), 4 << 30) == pytest.approx(
@@ -33,7 +34,7 @@ def test_the_formula():
 
 
 def test_a_run_is_refused_before_its_first_task():
-    learner = Sdem(n_features=30, n_classes=3, n_documents=40)
+    learner = Sdem(NaiveBayes(30, 3), 40)
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
     with InProcess(1, memory_bytes=1000) as small:
         small.submit = None  # whatever is submitted would fail otherwise
@@ -47,7 +48,7 @@ def test_what_this_process_may_use():
 
 @pytest.mark.parametrize("memory", [100_000, 1 << 34])
 def test_a_small_budget_changes_no_bit(memory):
-    learner = Sdem(n_features=30, n_classes=3, n_documents=40)
+    learner = Sdem(NaiveBayes(30, 3), 40)
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
     stage = Stage("train", learner, Plan(40, 3, 2, 4, 0))
     with InProcess(2, memory_bytes=memory) as executor:

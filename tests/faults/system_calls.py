@@ -20,6 +20,7 @@ import numpy as np
 
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.storage.archive import write_archive
 
 
@@ -69,7 +70,7 @@ def watched(stop: int | None, action: Callable[[], None]) -> Iterator[list[str]]
         yield calls
 
 
-LEARNER = Sdem(6, 2, 10.0)
+LEARNER = Sdem(NaiveBayes(6, 2), 10.0)
 
 
 def publish(what: str, folder: Path, generation: int) -> None:

@@ -13,7 +13,7 @@ from faults.system_calls import publish, watched
 
 from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.errors import ModelError
-from sdem_dist.learners.word_counts import SdemState
+from sdem_dist.models.word_counts import SdemState
 from sdem_dist.storage.archive import read_archive
 
 WHAT = ["model", "checkpoint"]

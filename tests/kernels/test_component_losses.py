@@ -20,7 +20,7 @@ scores = hnp.arrays(np.float64, len(OWNERS), elements=score)
 
 def over_batch(loss, drawn, label):
     of_class, posterior = by_class(drawn[None], OWNERS)
-    weights = losses.class_weights(loss, of_class, np.array([label]))
+    weights = losses.NAMED[loss].weights(of_class, np.array([label]))
     return (weights[:, OWNERS] * posterior)[0], of_class[0]
 
 

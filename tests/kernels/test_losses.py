@@ -23,7 +23,7 @@ scores_and_label = hnp.array_shapes(min_dims=1, max_dims=1, min_side=2, max_side
 
 def by_kernel(loss: str, scores: np.ndarray, label: int) -> tuple[np.ndarray, float]:
     out = np.full(len(scores), np.nan)
-    largest = kernel.class_weights(NUMBER[loss], scores, label, out)
+    largest = kernel.loss_weights(NUMBER[loss], scores, label, out)
     return out, largest
 
 
@@ -32,11 +32,11 @@ def by_kernel(loss: str, scores: np.ndarray, label: int) -> tuple[np.ndarray, fl
 def test_kernel_and_batch_versions_agree(loss, drawn):
     scores, label = drawn
     weights, largest = by_kernel(loss, scores, label)
-    expected = losses.class_weights(loss, scores[None], np.array([label]))[0]
+    expected = losses.NAMED[loss].weights(scores[None], np.array([label]))[0]
     np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-15)
     assert largest == np.abs(weights).max() if loss != "ncll" else largest == pytest.approx(np.abs(weights).max())
     plain = np.full(len(scores), np.nan)
-    kernel.class_weights.py_func(NUMBER[loss], scores, label, plain)
+    kernel.loss_weights.py_func(NUMBER[loss], scores, label, plain)
     np.testing.assert_allclose(plain, weights, rtol=1e-14)
 
 
@@ -44,9 +44,9 @@ def test_kernel_and_batch_versions_agree(loss, drawn):
 def test_weights_of_table_1(drawn):
     scores, label = drawn
     batch, labels = scores[None], np.array([label])
-    assert losses.class_weights("nll", batch, labels).sum() == 1
+    assert losses.NAMED["nll"].weights(batch, labels).sum() == 1
     for loss in ("ncll", "hinge"):
-        weights = losses.class_weights(loss, batch, labels)[0]
+        weights = losses.NAMED[loss].weights(batch, labels)[0]
         assert weights.sum() == pytest.approx(0, abs=1e-12)
         assert weights[label] >= 0
         assert (np.delete(weights, label) <= 0).all()
@@ -63,7 +63,7 @@ def test_weights_are_minus_the_gradient(loss, drawn):
         assume(abs(scores[label] - others[0] - 1) > 10 * step)
         assume(len(others) == 1 or others[0] - others[1] > 10 * step)
     labels = np.full(1, label)
-    weights = losses.class_weights(loss, scores[None], labels)[0]
+    weights = losses.NAMED[loss].weights(scores[None], labels)[0]
     for k in range(len(scores)):
         up, down = scores.copy(), scores.copy()
         up[k] += step
@@ -77,7 +77,7 @@ def test_hinge_asks_for_a_step_up_to_a_margin_of_one(margin, asks):
     scores = np.array([margin, 0.0, -5.0])
     expected = [1.0, -1.0, 0.0] if asks else [0.0, 0.0, 0.0]
     assert by_kernel("hinge", scores, 0)[0].tolist() == expected
-    assert losses.class_weights("hinge", scores[None], np.array([0]))[0].tolist() == expected
+    assert losses.NAMED["hinge"].weights(scores[None], np.array([0]))[0].tolist() == expected
 
 
 def test_impossible_classes():
@@ -87,7 +87,7 @@ def test_impossible_classes():
     assert losses.hinge(np.array([[-np.inf, -np.inf]]), np.array([0])) == 1.0
     for loss in losses.LOSSES:
         for label in range(3):
-            weights = losses.class_weights(loss, scores, np.array([label]))
+            weights = losses.NAMED[loss].weights(scores, np.array([label]))
             assert np.isfinite(weights).all()
             np.testing.assert_allclose(by_kernel(loss, scores[0], label)[0], weights[0], rtol=1e-12, atol=1e-15)
 
@@ -106,5 +106,5 @@ def test_marginal_is_the_logarithm_of_the_sum():
 def test_empty_batch():
     scores, labels = np.empty((0, 3)), np.empty(0, np.int64)
     for loss in losses.LOSSES:
-        assert losses.class_weights(loss, scores, labels).shape == (0, 3)
+        assert losses.NAMED[loss].weights(scores, labels).shape == (0, 3)
         assert LOSS[loss](scores, labels).shape == (0,)

@@ -7,8 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdem_dist.kernels.mirror_descent import FLOOR, infer, infer_documents, objective
-from sdem_dist.kernels.topic_steps import GAUSSIAN, NONE, SOFTMAX, add_gradients, run_batches, step_topics
+from sdem_dist.kernels.documents import Counted
+from sdem_dist.kernels.mirror_descent import FLOOR, Descent, Layers, Words, infer, infer_documents, objective
+from sdem_dist.kernels.topic_steps import (
+    GAUSSIAN,
+    NONE,
+    SOFTMAX,
+    Progress,
+    Rates,
+    Response,
+    TopicDocuments,
+    Topics,
+    add_gradients,
+    run_batches,
+    step_topics,
+)
 
 ASCENDING = np.arange(256).astype(np.uint32)
 
@@ -37,7 +50,8 @@ def inferred(topics, counts, alpha, step, search, n_layers):
     rows = np.ascontiguousarray(topics[words])
     thetas, steps = np.empty((n_layers + 1, topics.shape[1])), np.empty(n_layers)
     masses = np.empty((n_layers + 1, len(words)))
-    infer(rows, np.ascontiguousarray(rows.T), counts[words], alpha, step, search, ASCENDING, thetas, steps, masses)
+    document = Words(rows, np.ascontiguousarray(rows.T), counts[words], ASCENDING)
+    infer(document, alpha, step, search, Layers(thetas, steps, masses))
     np.testing.assert_allclose(masses, thetas @ rows.T, rtol=1e-12)
     return thetas, steps
 
@@ -67,11 +81,10 @@ def loss(kind, topics, output, counts, label, target, alpha, gamma, steps):
 
 def gradients(kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, search):
     by_topics, by_output = np.zeros_like(topics), np.zeros_like(output)
-    n = len(counts)
-    add_gradients(
-        *csr(counts), labels, targets, np.ones(n), np.arange(n), kind, topics, np.ones(topics.shape[1]), output, alpha,
-        gamma, n_layers, step, search, by_topics, by_output,
-    )  # fmt: skip
+    n, totals = len(counts), np.ones(topics.shape[1])
+    documents = TopicDocuments(*csr(counts), labels, targets, np.ones(n))
+    parameters, how = Topics(topics, totals, output), Descent(alpha, n_layers, step, search)
+    add_gradients(documents, np.arange(n), Response(kind, gamma), parameters, how, Topics(by_topics, totals, by_output))
     return by_topics, by_output
 
 
@@ -160,7 +173,7 @@ def test_steps_of_given_length_end_where_the_search_does(alpha, n_words):
     words, values = np.flatnonzero(counts), []
     for search, n_layers in ((False, 300), (True, 60)):
         theta = np.empty((1, 20))
-        infer_documents(*csr(counts[None]), topics, alpha, n_layers, 1.0, search, theta, np.empty(1))
+        infer_documents(Counted(*csr(counts[None])), topics, Descent(alpha, n_layers, 1.0, search), theta, np.empty(1))
         values.append(objective(counts[words], topics[words] @ theta[0], theta[0], alpha))
     assert values[0] == pytest.approx(values[1], rel=1e-4)
 
@@ -188,9 +201,12 @@ def test_gradients_of_sharp_topics_stay_small(alpha, n_topics):
 def test_batches_without_weight_are_not_counted():
     topics, output, counts, labels, targets = problem(3, n_documents=8)
     weights = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+    documents = TopicDocuments(*csr(counts), labels, targets, weights)
+    parameters = Topics(topics.copy(), np.zeros(4), output.copy())
     *_, n, t = run_batches(
-        *csr(counts), labels, targets, weights, np.arange(8), 2, SOFTMAX, topics.copy(), np.zeros(4), output.copy(), 1.001,
-        1.0, 5, 1.0, False, 0.0, np.zeros(4), 10.0, 9, 0.3, 0.7, 0.0, 1.0, 8.0, False, np.empty((0, 0)), output.copy(),
+        documents, np.arange(8), Response(SOFTMAX, 1.0), parameters, Descent(1.001, 5, 1.0, False),
+        Rates(2, 0.3, 0.7, 0.0, 9, 1.0, 8.0), Progress(np.zeros(4), 10.0, 0.0),
+        Topics(np.empty((0, 0)), np.zeros(0), output.copy()),
     )  # fmt: skip
     assert (n, t) == (4, 12.0)
 
@@ -213,7 +229,8 @@ def test_columns_stay_on_the_simplex(seed, prior, rate):
         touched = np.arange(len(topics)) if prior else np.flatnonzero(rng.random(len(topics)) < 0.5)
         gradient = np.zeros_like(topics)
         gradient[touched] = 10 ** rng.uniform(-9, 9) * rng.normal(size=(len(touched), topics.shape[1]))
-        step_topics(topics, totals, touched, gradient, 2.0, prior, squares, t, len(topics), rate)
+        parameters, rates = Topics(topics, totals, np.empty((0, 0))), Rates(1, rate, 0.0, prior, len(topics), 1.0, 1.0)
+        step_topics(parameters, touched, gradient, 2.0, Progress(squares, float(t), 0.0), rates)
         assert not gradient.any()
     np.testing.assert_allclose(topics.sum(axis=0), totals, rtol=1e-12)
     assert (topics >= 0.9 * FLOOR * totals.min()).all()
@@ -251,10 +268,11 @@ def test_a_lane_is_algorithm_2(kind, prior):
     squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5)
     local, own_output, own_squares = topics[:n_local].copy(), output.copy(), np.zeros(4)
     sums, output_sums = np.zeros_like(local), np.zeros_like(output)
+    documents = TopicDocuments(*csr(counts), labels, targets, np.ones(11))
     kept, kept_sums, n, t = run_batches(
-        *csr(counts), labels, targets, np.ones(11), np.arange(11), 4, kind, local, topics[n_local:].sum(axis=0),
-        own_output, 1.001, 1.0, 5, 1.0, False, prior, own_squares, 0.0, 9, 0.3, 0.7, 0.0, 1.0, 11.0, True, sums,
-        output_sums,
+        documents, np.arange(11), Response(kind, 1.0), Topics(local, topics[n_local:].sum(axis=0), own_output),
+        Descent(1.001, 5, 1.0, False), Rates(4, 0.3, 0.7, prior, 9, 1.0, 11.0), Progress(own_squares, 0.0, 0.0),
+        Topics(sums, np.zeros(0), output_sums),
     )  # fmt: skip
     assert n == t == 3
     np.testing.assert_allclose(np.vstack([local, topics[n_local:] * kept]), expected[-1][0], rtol=1e-9)

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.documents import Documents
+from sdem_dist.families import Categorical, Multinomial
 from sdem_dist.kernels import losses
 from sdem_dist.kernels.csr import add_scores, add_statistics
+from sdem_dist.kernels.documents import Visited
 from sdem_dist.kernels.multinomial import run_documents
+from sdem_dist.kernels.schedule import Moment, Objective, Schedule, Table
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores, lengths, weighted_statistics
 
 DTYPES = [np.uint8, np.uint32, np.float32, np.float64]
@@ -43,6 +46,22 @@ def test_scores_and_statistics_are_matrix_products(d, n_classes):
     np.testing.assert_allclose(weighted_statistics(weights, d, d.n_features), X.T @ weights, rtol=1e-11, atol=1e-11)
 
 
+def test_naive_bayes_is_a_categorical_times_multinomials():
+    """In the terms of the families: the same density, up to the multinomial coefficient, from minimal parameters."""
+    rng = np.random.default_rng(3)
+    X = sp.csr_matrix(rng.multinomial(7, np.full(5, 0.2), 10).astype(np.uint32))
+    d = Documents(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), 5)
+    N, C = rng.gamma(2.0, 1.0, (5, 3)) + 0.1, rng.gamma(2.0, 1.0, 3)
+    scores = joint_scores(NaturalParameters(np.log(N), np.log(N.sum(axis=0)), np.log(C / C.sum())), d)
+    classes, words = Categorical(3), Multinomial(5, length=7)
+    counts = X.toarray().astype(float)
+    prior = classes.log_density(classes.to_natural(C[1:] / C.sum()), np.arange(3.0)[:, None])
+    for k in range(3):
+        theta = words.to_natural(7 * N[1:, k] / N[:, k].sum())
+        expected = prior[k] + words.log_density(theta, counts) - words.log_base(counts)
+        np.testing.assert_allclose(scores[:, k], expected, rtol=1e-12)
+
+
 @given(documents())
 def test_joint_scores_are_log_probabilities(d):
     rng = np.random.default_rng(1)
@@ -53,10 +72,14 @@ def test_joint_scores_are_log_probabilities(d):
     np.testing.assert_allclose(lengths(d), np.asarray(d.to_csr().astype(np.float64).sum(axis=1)).ravel())
 
 
+def visited(X, labels, weights, order):
+    arrays = X.data.astype(np.float32), X.indices.astype(np.uint32), X.indptr.astype(np.int64)
+    return Visited(*arrays, labels, weights, order)
+
+
 @pytest.mark.parametrize("loss", [losses.NCLL, losses.HINGE])
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("batch_size", [1, 3])
-def test_sequential_kernel_as_plain_python(loss, exact, batch_size):
+def test_sequential_kernel_as_plain_python(loss, exact):
     rng = np.random.default_rng(2)
     X = sp.csr_matrix(rng.poisson(0.7, (9, 6)))
     labels, weights, order = rng.integers(0, 3, 9).astype(np.int32), rng.random(9), rng.permutation(9)
@@ -64,11 +87,10 @@ def test_sequential_kernel_as_plain_python(loss, exact, batch_size):
     def run(function):
         words, totals, classes = np.full((6, 3), 0.1), np.full(3, 0.6), np.ones(3)
         logs = np.empty((0, 0)) if exact else np.log(words + 0.05)
-        ends = function(
-            X.data.astype(np.float32), X.indices.astype(np.uint32), X.indptr.astype(np.int64), labels, weights, order,
-            batch_size, words, totals, classes, logs, 0.05, 0.0, 0.0, np.zeros(3), True, 0.1 / 9, 1 / 9, 6, 0.0, 1.0,
-            1e-3, loss, 0.0, np.empty(0, np.int64),
-        )  # fmt: skip
+        table = Table(words, totals, classes, np.zeros(3), True, 6)
+        schedule, objective = Schedule(0.1 / 9, 1 / 9, 1e-3, 1.0), Objective(loss, 0.0, np.empty(0, np.int64))
+        documents = visited(X, labels, weights, order)
+        ends = function(documents, table, logs, 0.05, schedule, Moment(0.0, 0.0, 0.0), objective)
         return [words, totals, classes, logs, np.array(ends)]
 
     compiled, plain = run(run_documents), run(run_documents.py_func)
@@ -87,12 +109,11 @@ def test_tolerance_skips_documents_that_ask_for_little():
 
     def words_after(tolerance):
         words = np.array([[30.0, 0.5], [0.5, 30.0]])
-        run_documents(
-            X.data.astype(np.float32), X.indices.astype(np.uint32), X.indptr.astype(np.int64),
-            np.array([0, 1], np.int32), np.ones(2), np.arange(2), 1, words, words.sum(axis=0), np.ones(2),
-            np.log(words + 0.1), 0.1, 0.0, 0.0, np.zeros(2), True, 0.0, 0.0, 2, 0.0, 1.0, 0.0, losses.NCLL, tolerance,
-            np.empty(0, np.int64),
-        )  # fmt: skip
+        documents = visited(X, np.array([0, 1], np.int32), np.ones(2), np.arange(2))
+        table = Table(words, words.sum(axis=0), np.ones(2), np.zeros(2), True, 2)
+        objective = Objective(losses.NCLL, tolerance, np.empty(0, np.int64))
+        still = Schedule(0.0, 0.0, 0.0, 1.0)
+        run_documents(documents, table, np.log(words + 0.1), 0.1, still, Moment(0.0, 0.0, 0.0), objective)
         return words
 
     np.testing.assert_array_equal(words_after(1e-6), [[30.0, 0.5], [0.5, 30.0]])

@@ -28,6 +28,10 @@ def exact(beta, counts, alpha):
     return total, np.tensordot(np.exp(log_weights - total), np.array(chosen), 1)
 
 
+def sampling(alpha, n_sweeps, burn_in, occurrences=topics.SHARED):
+    return topics.TopicInference(topics.GIBBS, occurrences, alpha, n_sweeps, burn_in, 0)
+
+
 def short_document(seed, n_topics=3, n=5, largest=3):
     rng = np.random.default_rng(seed)
     return rng.dirichlet(np.ones(30), n_topics).T[:n].copy(), rng.integers(1, largest + 1, n).astype(float)
@@ -39,7 +43,7 @@ def test_gibbs_expectations_are_those_of_the_exact_sum(seed, largest):
     _, expected = exact(beta, counts, 0.4)
     q, theta = np.empty_like(beta), np.empty(3)
     positions = np.arange(len(counts))
-    topics.gibbs(beta, positions, counts, 0.4, topics.EXACT, 200_000, 100, np.uint64(seed), q, theta)
+    topics.gibbs(beta, positions, counts, sampling(0.4, 200_000, 100), np.uint64(seed), q, theta)
     np.testing.assert_allclose(q, expected, atol=0.015)
     np.testing.assert_allclose(theta, (counts @ expected + 0.4) / (counts.sum() + 1.2), atol=0.01)
 
@@ -48,7 +52,7 @@ def test_the_printed_equation_18_samples_something_else():
     beta, counts = short_document(3, largest=6)
     _, expected = exact(beta, counts, 0.4)
     q, theta = np.empty_like(beta), np.empty(3)
-    topics.gibbs(beta, np.arange(5), counts, 0.4, topics.PAPER, 100_000, 100, np.uint64(3), q, theta)
+    topics.gibbs(beta, np.arange(5), counts, sampling(0.4, 100_000, 100, topics.LITERAL), np.uint64(3), q, theta)
     assert np.abs(q - expected).max() > 0.05
 
 
@@ -57,7 +61,7 @@ def test_a_word_that_does_not_occur_draws_nothing():
     counts[2] = 0.0
     q, theta = np.empty_like(beta), np.empty(3)
     for positions in (np.arange(5), np.array([0, 1, 3, 4])):
-        topics.gibbs(beta, positions, counts[positions], 0.4, topics.EXACT, 20, 3, np.uint64(1), q, theta)
+        topics.gibbs(beta, positions, counts[positions], sampling(0.4, 20, 3), np.uint64(1), q, theta)
         assert np.isfinite(q).all()
         np.testing.assert_allclose(q.sum(axis=1), counts > 0)
         np.testing.assert_allclose(theta.sum(), 1.0)
@@ -83,7 +87,7 @@ def test_the_plug_in_estimate_is_too_high():
     for seed in range(20):
         beta, counts = short_document(seed, n_topics=2, n=6, largest=1)
         q, theta = np.empty_like(beta), np.empty(2)
-        topics.gibbs(beta, np.arange(6), counts, 0.5, topics.EXACT, 1_000, 100, np.uint64(seed), q, theta)
+        topics.gibbs(beta, np.arange(6), counts, sampling(0.5, 1_000, 100), np.uint64(seed), q, theta)
         excess.append(topics.plug_in(beta, np.arange(6), counts, theta) - exact(beta, counts, 0.5)[0])
     assert np.mean(excess) > 0.1
 

@@ -16,7 +16,9 @@ from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.plan import Plan
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.naive_bayes import NaiveBayes
 
 LOSSES = ("ncll", "hinge")
 PRIORS = ("laplace", "log")
@@ -78,13 +80,12 @@ def test_several_epochs_weights_and_a_fast_decay(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("absence", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("batch", [1, 4])
-def test_lanes_are_the_papers_algorithm_with_gamma_frozen_then_averaged(loss, absence, batch):
+def test_lanes_are_the_papers_algorithm_with_gamma_frozen_then_averaged(loss, absence):
     X, y = random_counts(70, 40, 3, seed=5, length=4.0)
     n_epochs, n_rounds, n_lanes, seed, alpha, n = 2, 2, 3, 11, 1.0, len(y)
     model = MultinomialNB(
         loss=loss, n_lanes=n_lanes, rounds_per_epoch=n_rounds, n_epochs=n_epochs, tolerance=0, evaluate_every=0,
-        absence=absence, batch_size=batch, random_state=seed, step_decay=1e-3,
+        absence=absence, random_state=seed, step_decay=1e-3,
     ).fit(X, y)  # fmt: skip
     stored = paper.stored_order(n, seed)
     documents, labels = as_pairs(X[stored]), y[stored]
@@ -99,27 +100,13 @@ def test_lanes_are_the_papers_algorithm_with_gamma_frozen_then_averaged(loss, ab
                 order = place.start + paper.lane_order(len(here), seed, epoch, round_, place.lane)
                 lanes.append(
                     paper.run(
-                        counts, documents, labels, order, loss=loss, alpha=alpha, n=n, decay=1e-3, batch=batch,
+                        counts, documents, labels, order, loss=loss, alpha=alpha, n=n, decay=1e-3,
                         frozen_gamma=middle, stands_for=place.round_documents / len(here),
                     )
                 )  # fmt: skip
                 met.append({w for d in here for w in documents[d][0]})
                 sizes.append(float(len(here)))
             counts = paper.average(counts, lanes, met, sizes, absence)
-    assert_same(model, counts)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_steps_of_several_documents_in_one_lane(loss):
-    X, y = random_counts(50, 25, 3, seed=8)
-    model = MultinomialNB(
-        loss=loss, n_lanes=1, rounds_per_epoch=1, n_epochs=1, tolerance=0, evaluate_every=0, batch_size=7
-    ).fit(X, y)
-    stored = paper.stored_order(50, 0)
-    counts = paper.run(
-        paper.Counts.start(3, 25, 1.0), as_pairs(X[stored]), y[stored], paper.lane_order(50, 0, 0, 0, 0),
-        loss=loss, alpha=1.0, n=50, batch=7, frozen_gamma=0.5,
-    )  # fmt: skip
     assert_same(model, counts)
 
 
@@ -187,7 +174,8 @@ def test_whole_corpora_twenty_documents_at_a_time(corpus, loss, prior):
     classes, y = np.unique(y, return_inverse=True)
     (n, n_words), alpha, chunk, seed = X.shape, alpha_of(prior, X.shape[1]), 20, 3
     documents = as_pairs(X)
-    learner = Sdem(n_words, 8, n, loss=loss, alpha=alpha, exact=True, tolerance=0, seed=seed)
+    schedule = PaperSchedule(tolerance=0.0, exact=True)
+    learner = Sdem(NaiveBayes(n_words, 8, alpha), n, seed=seed, loss=loss, schedule=schedule)
     memory = MemoryCorpus(X, y, tuple(classes.tolist()), shuffle=False)
     counts = paper.Counts.start(8, n_words, alpha)
     for number, start in enumerate(range(0, n, chunk)):

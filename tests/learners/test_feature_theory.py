@@ -9,9 +9,10 @@ from sklearn.linear_model import LogisticRegression
 
 from sdem_dist import MixedNB
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Gaussian, GaussianFull, Multinomial, Poisson
-from sdem_dist.learners.features import FeatureSdem
+from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll, Nll
+from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 
 FAMILIES = [
@@ -26,7 +27,7 @@ def problem(family, loss, seed=0, n=12, gaps=False, **settings):
     """Return a learner, its documents, and a point inside S with N that sums to n."""
     rng = np.random.default_rng(seed)
     model = FeatureModel((Block(family, tuple(range(family.width))),))
-    learner = FeatureSdem(model, K, float(n), loss, **settings)
+    learner = FeatureSdem(FeatureClasses(model, K), float(n), loss=loss, **settings)
     theta = family.to_natural(np.tile(family.centre, (40, 1)))
     drawn = family.statistics(family.sample(theta, rng))
     mu = np.stack([0.4 * family.centre + 0.6 * drawn[rng.integers(0, 40, 12)].mean(axis=0) for _ in range(K)])
@@ -47,7 +48,7 @@ def to_theta(model, counts, mu):
 
 def loss_at(learner, features, coordinates):
     """Return the summed loss and prior at natural coordinates."""
-    model = learner.model
+    model = learner.model.variables
     theta = coordinates[K - 1 :].reshape(K, -1)
     partitions = np.concatenate(
         [b.family.log_partition(t) for b, t in zip(model.blocks, model.split(theta), strict=True)], axis=-1
@@ -58,9 +59,9 @@ def loss_at(learner, features, coordinates):
         model.join([b.family.to_expectation(t) for b, t in zip(model.blocks, model.split(theta), strict=True)]),
         log_prior,
     )
-    total = learner.class_weights(model.scores(parameters, features), features)[1].sum()
+    total = learner.model.loss_weights(model.scores(parameters, features), features, learner.loss)[1].sum()
     nu = model.prior_weight
-    pseudo = (nu * model.centre * theta).sum() - learner.model.blocks[0].family.prior_weight * partitions.sum()
+    pseudo = (nu * model.centre * theta).sum() - model.blocks[0].family.prior_weight * partitions.sum()
     share = learner.prior_scale * features.weights.sum() / learner.n_documents
     return total - share * (pseudo + learner.class_alpha * log_prior.sum())
 
@@ -79,8 +80,8 @@ def jacobian(function, at, step=1e-6):
 @pytest.mark.parametrize("gaps", [False, True])
 def test_theorem_2(family, loss, gaps):
     learner, features, counts, mu = problem(family, loss, gaps=gaps)
-    class_step, step = learner.natural_gradient(counts, mu, learner._expected(counts, mu, features))
-    theta = to_theta(learner.model, counts, mu)
+    class_step, step = learner.natural_gradient(counts, mu, learner.expected(counts, mu, features))
+    theta = to_theta(learner.model.variables, counts, mu)
     by_theta = jacobian(lambda t: loss_at(learner, features, t), theta)[0]
     np.testing.assert_allclose(np.concatenate([class_step[1:], step.ravel()]), -by_theta, rtol=1e-4, atol=1e-5)
     # the same by the Fisher information in mu: I(mu)^-1 dL/dmu
@@ -88,7 +89,7 @@ def test_theorem_2(family, loss, gaps):
 
     def theta_of(m):
         pi = np.concatenate([[1.0 - m[: K - 1].sum()], m[: K - 1]])
-        return to_theta(learner.model, pi, m[K - 1 :].reshape(K, -1) / pi[:, None])
+        return to_theta(learner.model.variables, pi, m[K - 1 :].reshape(K, -1) / pi[:, None])
 
     at = np.concatenate([counts[1:] / mass, (counts[:, None] * mu / mass).ravel()])
     fisher = jacobian(theta_of, at)
@@ -102,11 +103,11 @@ def test_nll_steps_are_satos_online_em(family, hidden):
     learner, features, counts, mu = problem(family, Nll(), gaps=True, prior_scale=0.0)
     if hidden:
         features = features._replace(labels=np.full(len(features.labels), -1, np.int32))
-    found = learner._expected(counts, mu, features)
-    learner = FeatureSdem(learner.model, K, found.weight, Nll(), prior_scale=0.0)
+    found = learner.expected(counts, mu, features)
+    learner = FeatureSdem(learner.model, found.weight, loss=Nll(), prior_scale=0.0)
     counts = counts * found.weight / counts.sum()
     rho = 0.125
-    new_counts, new_mu, taken = learner._safe_step(counts, mu, found, rho)
+    new_counts, new_mu, taken = learner.safe_step(counts, mu, found, rho)
     assert taken == rho
     np.testing.assert_allclose(new_counts, (1 - rho) * counts + rho * found.class_sums, rtol=1e-12)
     old, new = counts[:, None] * mu, new_counts[:, None] * new_mu
@@ -147,5 +148,5 @@ def test_the_papers_own_steps_stay_inside():
     state = learner.init()
     for epoch in range(3):
         state = learner.update(state, learner.map(state, features, Lane(epoch, 0, 0, 0, 12, 12)))
-        assert learner.model.check(state.mu)[1] == 0
+        assert learner.model.variables.check(state.mu)[1] == 0
         assert (state.class_counts > 0).all()

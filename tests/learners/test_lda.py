@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from reference.random_documents import random_counts, topic_counts
-from sdem_dist.learners.lda import LdaSdem
 
 from sdem_dist import LDAClassifier, MultinomialNB
 from sdem_dist.documents import Documents
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.lda import Inference
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.lda import Inference, LdaClasses
 
 
 def documents_of(X, y):
@@ -44,8 +44,9 @@ def test_one_topic_and_nll_is_naive_bayes_by_counting():
     np.testing.assert_allclose(np.log(ours.fit(X, y).components_), theirs.feature_log_prob_, rtol=1e-10)
 
 
-def learner(**settings):
-    return LdaSdem(**{"n_features": 30, "n_classes": 3, "n_documents": 120.0, "alpha": 0.5, **settings})
+def learner(loss="ncll", merge="mean", n_documents=120.0, seed=0, **model):
+    classes = LdaClasses(**{"n_features": 30, "n_classes": 3, "alpha": 0.5, **model})
+    return Sdem(classes, n_documents, seed=seed, loss=loss, merge=merge)
 
 
 def distance(state, n_classes=2):

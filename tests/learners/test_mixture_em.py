@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sdem_dist.estimators.mixture_starts import started
-from sdem_dist.learners.mixture_features import MixtureFeatures
 
-from sdem_dist import GaussianNB, MixtureClassifier, MultinomialNB, TrainingError
+from sdem_dist import EMMixtureClassifier, GaussianNB, MultinomialNB, TrainingError
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import Exponential, Gaussian
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
+from sdem_dist.learners.features import started
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.losses import NAMED
+from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 
 LANE = Lane(0, 0, 0, 0, 1, 1)
@@ -22,7 +24,7 @@ OWNERS = (0, 0, 1, 1, 1)
 def learner_and_point(family, n, seed=0, **settings):
     rng = np.random.default_rng(seed)
     model = FeatureModel((Block(family, (0, 1)),))
-    learner = MixtureFeatures(model, len(OWNERS), float(n), None, owners=OWNERS, n_labels=2, **settings)
+    learner = FeatureEm(FeatureClasses(model, 2, OWNERS), float(n), monitored=True, **settings)
     drawn = rng.gamma(2.0, 1.0, (50, 2))
     statistics = model.features(drawn).statistics
     mu = np.stack([statistics[rng.integers(0, 50, 20)].mean(axis=0) for _ in OWNERS])
@@ -44,8 +46,8 @@ def test_one_iteration_is_that_of_a_plain_loop():
     learner, state = learner_and_point(Gaussian(), 80)
     after = learner.update(state, learner.map(state, learner.prepare(documents), LANE))
     prior = state.class_counts / state.class_counts.sum()
-    mean = learner.model.split(state.mu)[0][..., 0]
-    var = learner.model.split(state.mu)[0][..., 1] - mean**2
+    mean = learner.model.variables.split(state.mu)[0][..., 0]
+    var = learner.model.variables.split(state.mu)[0][..., 1] - mean**2
     counts, first, second, likelihood = np.zeros(5), np.zeros((5, 2)), np.zeros((5, 2)), 0.0
     for x, label, w in zip(documents.values, documents.labels, documents.weights, strict=True):
         joint = prior * norm.pdf(x, mean, np.sqrt(var)).prod(axis=1) * (np.array(OWNERS) == label)
@@ -55,7 +57,7 @@ def test_one_iteration_is_that_of_a_plain_loop():
         first += posterior[:, None] * x
         second += posterior[:, None] * x**2
     np.testing.assert_allclose(after.class_counts / 80, counts / counts.sum(), rtol=1e-10)
-    found = learner.model.split(after.mu)[0]
+    found = learner.model.variables.split(after.mu)[0]
     np.testing.assert_allclose(found[..., 0], first / counts[:, None], rtol=1e-10)
     np.testing.assert_allclose(found[..., 1], second / counts[:, None], rtol=1e-10)
     assert after.best_objective == pytest.approx(-likelihood / documents.weights.sum(), rel=1e-10)
@@ -87,18 +89,18 @@ def test_a_rise_is_an_error():
 def test_steps_with_hidden_components_follow_the_natural_gradient(loss):
     """Table 2: minus the gradient by theta of a component is the sum of its weights times (statistics - mu)."""
     learner, state = learner_and_point(Gaussian(), 80)
-    learner = MixtureFeatures(learner.model, 5, 80.0, NAMED[loss], owners=OWNERS, n_labels=2)
+    learner, model = FeatureSdem(learner.model, 80.0), learner.model
     prepared = learner.prepare(rows(gaps=True))
-    parameters = learner._natural(state.class_counts, state.mu)
-    weights, _ = learner.class_weights(learner.model.scores(parameters, prepared), prepared)
-    sums = learner.model.weighted_statistics(weights, prepared, state.mu)
+    parameters = model.parameters(state.class_counts, state.mu)
+    weights, _ = model.loss_weights(model.variables.scores(parameters, prepared), prepared, NAMED[loss])
+    sums = model.variables.weighted_statistics(weights, prepared, state.mu)
     expected = sums - weights.sum(axis=0)[:, None] * state.mu
     theta, step = parameters.theta, 1e-6
 
     def loss_at(moved):
-        partitions = learner.model.blocks[0].family.log_partition(learner.model.split(moved)[0])
-        scores = learner.model.scores(parameters._replace(theta=moved, partitions=partitions), prepared)
-        return learner.class_weights(scores, prepared)[1].sum()
+        partitions = model.variables.blocks[0].family.log_partition(learner.model.variables.split(moved)[0])
+        scores = model.variables.scores(parameters._replace(theta=moved, partitions=partitions), prepared)
+        return model.loss_weights(scores, prepared, NAMED[loss])[1].sum()
 
     for at in ((0, 0), (1, 3), (4, 2)):
         unit = np.zeros(theta.shape)
@@ -111,11 +113,11 @@ def test_one_component_is_naive_bayes():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 3)) + np.arange(200)[:, None] % 2, np.arange(200) % 2
     X[::7, 0] = np.nan
-    mixture = MixtureClassifier(1, training="em", prior=1e-12, n_epochs=3).fit(X, y)
+    mixture = EMMixtureClassifier(1, alpha=1e-12, n_epochs=3).fit(X, y)
     naive = GaussianNB(loss="nll", var_smoothing=0.0).fit(X, y)
     np.testing.assert_allclose(mixture.predict_joint_log_proba(X), naive.predict_joint_log_proba(X), rtol=1e-8)
     counts = rng.poisson(1.0 + (y[:, None] == [0, 1, 0, 1]))
-    mixture = MixtureClassifier(1, training="em", components="multinomial", n_epochs=2).fit(counts, y)
+    mixture = EMMixtureClassifier(1, components="multinomial", n_epochs=2).fit(counts, y)
     naive = MultinomialNB(loss="nll").fit(counts, y)
     np.testing.assert_allclose(mixture.predict_proba(counts), naive.predict_proba(counts), rtol=1e-8)
 
@@ -126,7 +128,7 @@ def test_em_of_counts_never_lowers_its_objective():
     X = rng.poisson(rng.gamma(0.5, 2.0, (6, 12))[2 * y + rng.integers(0, 2, 150)])
     objectives = []
     for n_epochs in range(1, 12):
-        model = MixtureClassifier(2, training="em", components="multinomial", n_epochs=n_epochs).fit(X, y)
+        model = EMMixtureClassifier(2, components="multinomial", n_epochs=n_epochs).fit(X, y)
         own = -model.evaluate(X, y)["nll"] * len(y)
         objectives.append(own + model.theta_.sum() + model.log_weights_[np.isfinite(model.log_weights_)].sum())
     assert (np.diff(objectives) >= -1e-8).all()

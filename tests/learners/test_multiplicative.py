@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdem_dist import MixtureClassifier, TrainingError
+from sdem_dist import MultiplicativeMixtureClassifier, TrainingError
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.learners.multiplicative import Multiplicative
 from sdem_dist.learners.protocol import Lane
@@ -36,7 +36,7 @@ def table(seed=0, n=300, n_features=6, n_classes=3):
 )  # fmt: skip
 def test_the_likelihood_never_falls(seed, schedule, accelerate, shared, sparse, scaling):
     X, y = table(seed, n=60)
-    model = MixtureClassifier(
+    model = MultiplicativeMixtureClassifier(
         4 if shared else 2, schedule=schedule, accelerate=accelerate, shared=shared, scaling=scaling, n_epochs=30,
         evaluate_every=0, random_state=seed,
     ).fit(sp.csr_matrix(X) if sparse else X, y)  # fmt: skip
@@ -48,7 +48,7 @@ def test_the_likelihood_never_falls(seed, schedule, accelerate, shared, sparse, 
 
 def test_what_is_returned_is_the_best_point_found():
     X, y = table()
-    model = MixtureClassifier(2, n_epochs=40).fit(X, y)
+    model = MultiplicativeMixtureClassifier(2, n_epochs=40).fit(X, y)
     assert -model.evaluate(X, y)["ncll"] == pytest.approx(model.log_likelihood_path_[-1], abs=1e-12)
     assert model.history_[-1]["ncll"] == pytest.approx(-model.log_likelihood_path_[-1], abs=1e-12)
 
@@ -57,8 +57,8 @@ def test_what_is_returned_is_the_best_point_found():
 def test_acceleration_needs_a_fifth_of_the_passes(seed):
     X, y = table(seed, n=400)
     settings = {"scaling": None, "evaluate_every": 0}
-    plain = MixtureClassifier(2, accelerate=False, n_epochs=500, **settings).fit(X, y).log_likelihood_path_
-    assert MixtureClassifier(2, n_epochs=100, **settings).fit(X, y).log_likelihood_path_[-1] >= plain[-1]
+    plain = MultiplicativeMixtureClassifier(2, accelerate=False, n_epochs=500, **settings).fit(X, y).log_likelihood_path_
+    assert MultiplicativeMixtureClassifier(2, n_epochs=100, **settings).fit(X, y).log_likelihood_path_[-1] >= plain[-1]
 
 
 def test_an_eta_too_small_is_noticed_and_the_pass_named():
@@ -128,12 +128,12 @@ def test_documents_without_labels_and_of_weight_zero_have_no_say():
 PRODUCTS = """
 import hashlib, sys
 import numpy as np
-from sdem_dist import MixtureClassifier
+from sdem_dist import MultiplicativeMixtureClassifier
 rng = np.random.default_rng(0)
 X = rng.random((9000, 120)); y = rng.integers(0, 5, 9000)
 digest = hashlib.sha256()
 for dtype in ("float64", "float32"):
-    model = MixtureClassifier(8, dtype=dtype, n_epochs=4, n_jobs=int(sys.argv[1])).fit(X, y)
+    model = MultiplicativeMixtureClassifier(8, dtype=dtype, n_epochs=4, n_jobs=int(sys.argv[1])).fit(X, y)
     for value in model.state_:
         digest.update(np.ascontiguousarray(value).tobytes())
     digest.update(repr([h.get("ncll") for h in model.history_]).encode())

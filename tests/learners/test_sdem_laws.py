@@ -13,15 +13,19 @@ from reference.random_documents import random_counts
 
 from sdem_dist import losses
 from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models import naive_bayes
+from sdem_dist.models.naive_bayes import NaiveBayes
 
 N, WORDS, CLASSES = 40, 15, 3
 X, Y = random_counts(N, WORDS, CLASSES, seed=4)
 WEIGHTS = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], N)
 CORPUS = MemoryCorpus(X, Y, tuple(range(CLASSES)), weights=WEIGHTS, shuffle=False)
-LEARNER = Sdem(WORDS, CLASSES, float(WEIGHTS.sum()), step_decay=0.01)
+MODEL = NaiveBayes(WORDS, CLASSES)
+LEARNER = Sdem(MODEL, float(WEIGHTS.sum()), schedule=PaperSchedule(0.01))
 
 
 def state_of(learner: Sdem, seed: int = 1):
@@ -103,7 +107,7 @@ def test_statistics_are_minus_the_gradient_of_the_total_loss(loss):
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
 def test_a_sum_round_is_one_step_then_the_check(loss):
-    learner = replace(LEARNER, loss=loss, merge="sum", alpha=0.7)
+    learner = replace(LEARNER, loss=loss, merge="sum", model=replace(MODEL, alpha=0.7))
     state = state_of(learner)
     sums = statistics(learner, 0, N, state)
     new = learner.update(state, sums)
@@ -132,9 +136,9 @@ def test_a_small_sum_step_lowers_the_loss():
 
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
-@given(bounds=cuts, absence=st.sampled_from([0.0, 0.4, 1.0]), batch=st.integers(1, 5))
-def test_merged_lanes_are_an_average(loss, bounds, absence, batch):
-    learner = replace(LEARNER, loss=loss, absence=absence, batch_size=batch)
+@given(bounds=cuts, absence=st.sampled_from([0.0, 0.4, 1.0]))
+def test_merged_lanes_are_an_average(loss, bounds, absence):
+    learner = replace(LEARNER, loss=loss, schedule=PaperSchedule(0.01, absence=absence))
     state = state_of(learner)
     parts = [statistics(learner, a, b, state, lane) for lane, (a, b) in enumerate(itertools.pairwise(bounds)) if b > a]
     new = learner.update(state, learner.combine(parts))
@@ -158,9 +162,14 @@ def test_merged_lanes_are_an_average(loss, bounds, absence, batch):
     assert (new.words >= np.min([*found, state.words], axis=0) - 1e-9).all()
 
 
-@pytest.mark.parametrize(("loss", "merge"), [("ncll", "mean"), ("hinge", "mean"), ("ncll", "sum"), ("nll", "mean")])
-def test_a_lane_of_weight_zero_changes_nothing(loss, merge):
-    learner = replace(LEARNER, loss=loss, merge=merge, absence=0.5)
+LEARNERS = [
+    replace(LEARNER, loss=loss, merge=merge, schedule=PaperSchedule(0.01, absence=0.5))
+    for loss, merge in (("ncll", "mean"), ("hinge", "mean"), ("ncll", "sum"))
+] + [WordEm(MODEL, float(WEIGHTS.sum()))]
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_lane_of_weight_zero_changes_nothing(learner):
     state = state_of(learner)
     whole = statistics(learner, 0, N, state)
     nobody = MemoryCorpus(X[::-1], Y[::-1], tuple(range(CLASSES)), weights=np.zeros(N), shuffle=False)
@@ -177,7 +186,7 @@ def test_a_lane_of_weight_zero_changes_nothing(loss, merge):
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 def test_class_weights_are_weights_of_documents(merge):
     by_class = (0.5, 2.0, 3.0)
-    learner = replace(LEARNER, merge=merge, class_weight=by_class, absence=0.5)
+    learner = replace(LEARNER, merge=merge, class_weight=by_class, schedule=PaperSchedule(0.01, absence=0.5))
     weighed = MemoryCorpus(X, Y, tuple(range(CLASSES)), weights=WEIGHTS * np.array(by_class)[Y], shuffle=False)
     place, state = Lane(0, 0, 0, 0, N, N), state_of(learner)
     one = learner.map(state, learner.prepare(CORPUS.read(0, N)), place)
@@ -188,8 +197,7 @@ def test_class_weights_are_weights_of_documents(merge):
 
 
 def test_map_is_pure():
-    for loss, merge in (("ncll", "mean"), ("hinge", "mean"), ("ncll", "sum"), ("nll", "mean")):
-        learner = replace(LEARNER, loss=loss, merge=merge)
+    for learner in LEARNERS:
         state = state_of(learner)
         kept = [np.copy(v) for v in state]
         first, second = statistics(learner, 3, 20, state), statistics(learner, 3, 20, state)
@@ -209,25 +217,6 @@ def test_order_within_a_lane_depends_on_its_place_and_the_seed_alone():
     np.testing.assert_array_equal(base, mu(replace(LEARNER)))
     for other in (mu(LEARNER, 1), mu(LEARNER, 0, 1), mu(LEARNER, 0, 0, 1), mu(replace(LEARNER, seed=1))):
         assert not np.array_equal(base, other)
-
-
-def test_averaging_is_the_mean_of_the_rounds_after_the_first_epoch():
-    learner = replace(LEARNER, average=True)
-    last = replace(LEARNER, average=False)
-    state, plain, seen = learner.init(), last.init(), []
-    for epoch in range(4):
-        prepared, place = learner.prepare(CORPUS.read(0, N)), Lane(epoch, 0, 0, 0, N, N)
-        state = learner.update(state, learner.map(state, prepared, place))
-        plain = last.update(plain, last.map(plain, prepared, place))
-        np.testing.assert_array_equal(state.words, plain.words)
-        if epoch >= 1:
-            seen.append((plain.words + plain.gamma, plain.class_counts + plain.class_gamma))
-    assert state.n_averaged == 3
-    np.testing.assert_allclose(state.mean_words, np.mean([w for w, _ in seen], axis=0), rtol=1e-12)
-    np.testing.assert_allclose(state.mean_class_counts, np.mean([c for _, c in seen], axis=0), rtol=1e-12)
-    theta = learner.parameters(state)
-    np.testing.assert_allclose(np.exp(theta.log_words - theta.log_totals).sum(axis=0), 1.0)
-    assert not np.allclose(theta.log_words, last.parameters(plain).log_words)
 
 
 @given(st.integers(0, 1000))

@@ -1,0 +1,71 @@
+"""States and statistics of topic models by mirror descent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.kernels.rows import mark_words, number_words
+
+
+class TopicState(NamedTuple):
+    """Parameters after some batches, and their running means."""
+
+    topics: np.ndarray
+    """Phi, shape (n_features, n_topics), float64: columns on the simplex."""
+    output: np.ndarray
+    """U, shape (n_outputs, n_topics)."""
+    squares: np.ndarray
+    """Sum over batches of the squared norm of the gradient of each column of Phi, shape (n_topics,)."""
+    t: float
+    """Batches, those of lanes side by side counted once."""
+    seen: float
+    """Documents, by weight."""
+    mean_topics: np.ndarray
+    """Running mean of Phi over batches; zeros before it begins."""
+    mean_output: np.ndarray
+    n_averaged: float
+    """Batches averaged."""
+
+
+class TopicStatistics(NamedTuple):
+    """Sums over lanes, by weight: what became of the parameters (merge "mean"), or gradients (merge "sum")."""
+
+    words: np.ndarray
+    """The words met by any lane: shape (n_words,), uint32, ascending."""
+    rows: np.ndarray
+    """Shape (n_words, n_topics). "mean": Phi less what the lane would have made of a word it did not meet. "sum": gradients."""
+    mean_rows: np.ndarray
+    """The same for the sum of Phi over batches; shape (0, 0) where it is not averaged."""
+    kept: np.ndarray
+    """What is left of a word that a lane did not meet: shape (n_topics,)."""
+    mean_kept: np.ndarray
+    output: np.ndarray
+    mean_output: np.ndarray
+    squares: np.ndarray
+    t: float
+    n_averaged: float
+    weight: float
+    """Documents."""
+
+
+def combined(parts: Sequence[TopicStatistics], n_features: int) -> TopicStatistics:
+    """Add sets of lanes, word by word, from first to last."""
+    if len(parts) == 1:
+        return parts[0]
+    number = np.zeros(n_features, np.uint32)
+    for part in parts:
+        mark_words(part.words, number)
+    words = number_words(number)
+
+    def added(tables: Sequence[np.ndarray]) -> np.ndarray:
+        columns = tables[0].shape[1]  # none where there is nothing to add up
+        total = np.zeros((len(words) if columns else 0, columns))
+        for part, table in zip(parts if columns else (), tables, strict=False):
+            total[number[part.words]] += table
+        return total
+
+    rest = (sum(column) for column in list(zip(*parts, strict=True))[3:])
+    return TopicStatistics(words, added([p.rows for p in parts]), added([p.mean_rows for p in parts]), *rest)

@@ -1,0 +1,247 @@
+"""Every learner obeys what the engine and model files rely on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.families import Gaussian, GaussianFull, Poisson
+from sdem_dist.learners.bp_slda import BpSlda
+from sdem_dist.learners.columns import Columns
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.feature_sdem import FeatureSdem
+from sdem_dist.learners.features import started
+from sdem_dist.learners.fields import restored_state
+from sdem_dist.learners.multiplicative import Multiplicative
+from sdem_dist.learners.schedule import PaperSchedule
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.survey import Survey
+from sdem_dist.learners.words import Words
+from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
+from sdem_dist.models.feature_classes import FeatureClasses
+from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.lda import Inference, LdaClasses
+from sdem_dist.models.mixture import MixtureWeights
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.regression import JointGaussian
+from sdem_dist.models.supervised_lda import MirrorDescent
+from sdem_dist.testing import check_learner
+
+N, WIDTH, K = 30, 14, 3
+OWNERS = (0, 0, 1, 1, 2)
+RNG = np.random.default_rng(0)
+LABELS = (np.arange(N) % K).astype(np.int32)
+WEIGHTS = RNG.choice([0.5, 1.0, 2.0], N)
+TARGETS = RNG.normal(size=(N, 2))
+
+
+def counted(**settings) -> Documents:
+    X = sp.csr_matrix(RNG.poisson(1.0, (N, WIDTH)).astype(np.uint8))
+    found = Documents(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), WIDTH, LABELS, WEIGHTS, TARGETS)
+    return replace(found, **settings)
+
+
+def dense(positive=False, **settings) -> DenseDocuments:
+    table = RNG.normal(size=(N, 4)) + LABELS[:, None]
+    return replace(DenseDocuments(np.abs(table) if positive else table, LABELS, WEIGHTS), **settings)
+
+
+NAIVE, MIXED = NaiveBayes(WIDTH, K, 0.5), NaiveBayes(WIDTH, K, 0.5, owners=OWNERS)
+CLUSTERS = NaiveBayes(WIDTH, 1, 0.5, owners=(0, 0, 0))
+LDA = LdaClasses(WIDTH, K, alpha=0.5)
+MEAN, PAPER = PaperSchedule(absence=0.4), PaperSchedule(exact=True, tolerance=0.0, step_decay=0.01)
+FIXED = replace(NAIVE, log_prior=tuple(np.log([0.2, 0.3, 0.5]).tolist()))
+TOTAL = float(WEIGHTS.sum())
+COUNTS = {
+    "naive Bayes, mean": Sdem(NAIVE, TOTAL, schedule=MEAN),
+    "naive Bayes, hinge": Sdem(FIXED, TOTAL, (1.0, 2.0, 0.5), loss="hinge", schedule=MEAN),
+    "naive Bayes, exact": Sdem(NAIVE, TOTAL, schedule=PAPER),
+    "components, mean": Sdem(MIXED, TOTAL, loss="hinge", schedule=MEAN),
+    "LDA, mean": Sdem(LDA, TOTAL, schedule=MEAN),
+    "LDA by EM, mean": Sdem(replace(LDA, inference=Inference("map")), TOTAL, loss="hinge"),
+}
+SUMS_OF_COUNTS = {
+    "naive Bayes, sum": Sdem(NAIVE, TOTAL, merge="sum"),
+    "naive Bayes, NLL": Sdem(NAIVE, TOTAL, loss="nll", merge="sum"),
+    "components, sum": Sdem(MIXED, TOTAL, merge="sum"),
+    "LDA, sum": Sdem(LDA, TOTAL, merge="sum"),
+    "LDA, NLL, occurrences": Sdem(
+        replace(LDA, inference=Inference(occurrences="each")), TOTAL, loss="nll", merge="sum"
+    ),
+    "counting": WordEm(NAIVE, TOTAL, (1.0, 2.0, 0.5)),
+    "EM": WordEm(MIXED, TOTAL, rule="maximise"),
+    "clusters, online": WordEm(CLUSTERS, TOTAL, rule="online"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_means_of_lanes_of_counts(name):
+    check_learner(COUNTS[name], counted())
+
+
+@pytest.mark.parametrize("name", SUMS_OF_COUNTS)
+def test_sums_of_counts(name):
+    check_learner(SUMS_OF_COUNTS[name], counted(), additive=True)
+
+
+def test_hidden_classes():
+    hidden = np.where(np.arange(N) % 4 == 1, -1, LABELS).astype(np.int32)
+    learner, documents = WordEm(NAIVE, TOTAL, rule="maximise", unlabelled_weight=0.5), counted(labels=hidden)
+    check_learner(learner, documents, additive=True)
+    words = RNG.gamma(2.0, 1.0, (WIDTH, K))
+    check_learner(learner, documents, state=learner.start_at(words, np.ones(K))._replace(t=30.0), additive=True)
+
+
+MODEL = FeatureModel((Block(Gaussian(alpha=1.0), (0, 1, 2), (0.0, 1.0, 2.0), (1.0, 2.0, 3.0)), Block(Gaussian(), (3,))))
+CLASSES, COMPONENTS = FeatureClasses(MODEL, K), FeatureClasses(MODEL, K, OWNERS)
+COSTS = CostSensitiveHinge(((0.0, 1.0, 2.0), (0.5, 0.0, 1.0), (1.0, 3.0, 0.0)))
+SUMS_OF_FEATURES = {
+    "naive Bayes": FeatureSdem(CLASSES, TOTAL),
+    "naive Bayes, fixed prior": FeatureSdem(
+        replace(CLASSES, log_prior=FIXED.log_prior), TOTAL, loss=COSTS, judged=False
+    ),
+    "components": FeatureSdem(COMPONENTS, TOTAL, (1.0, 2.0, 0.5), loss=Blend(Hinge(), 0.3)),
+    "generative": FeatureEm(CLASSES, TOTAL, complete=True),
+    "EM": FeatureEm(COMPONENTS, TOTAL, monitored=True),
+    "hard EM": FeatureEm(COMPONENTS, TOTAL, hard=True, em_step=0.5),
+}
+
+
+def start_of(learner):
+    n = learner.model.n_components
+    statistics = MODEL.features(np.random.default_rng(1).normal(size=(n, 10, 4)).reshape(-1, 4)).statistics
+    return started(np.full(n, TOTAL / n), statistics.reshape(n, 10, -1).mean(axis=1))
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("name", SUMS_OF_FEATURES)
+def test_sums_of_features(name, gaps):
+    documents = dense()
+    if gaps:
+        documents.values[::5, 1] = np.nan
+        documents = replace(documents, labels=np.where(np.arange(N) % 7 == 3, -1, LABELS).astype(np.int32))
+    learner = SUMS_OF_FEATURES[name]
+    check_learner(learner, documents, state=start_of(learner), additive=True)
+
+
+@pytest.mark.parametrize("settings", [{"step": "paper", "judged": False}, {"batch_size": 4}, {"loss": Hinge()}])
+def test_means_of_lanes_of_features(settings):
+    learner = FeatureSdem(CLASSES, TOTAL, merge="mean", **settings)
+    check_learner(learner, dense(), state=start_of(learner))
+
+
+@pytest.mark.parametrize("kind", [FeatureEm, FeatureSdem])
+def test_regression(kind):
+    settings = {"loss": Ncll()} if kind is FeatureSdem else {}
+    learner = kind(JointGaussian(FeatureModel((Block(GaussianFull(4, 1.0), (0, 1, 2, 3)),))), TOTAL, **settings)
+    documents = dense()
+    documents.values[::5, 1] = np.nan
+    check_learner(learner, documents, additive=True)
+
+
+@pytest.mark.parametrize("schedule", ["joint", "alternate"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_multiplicative_updates(schedule, sparse):
+    documents = counted() if sparse else dense(positive=True)
+    width = WIDTH if sparse else 4
+    learner = Multiplicative(K, 5, width, 60.0, OWNERS, schedule=schedule)
+    weights = MixtureWeights(learner.init().log_weights, RNG.random((5, width)))
+    check_learner(learner, documents, state=learner.start(weights), additive=True)
+
+
+@pytest.mark.parametrize(("kind", "n_outputs"), [("classes", K), ("targets", 2), ("words", 0)])
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+@pytest.mark.parametrize("beta", [1.0, 1.01])
+def test_topics(kind, n_outputs, merge, beta):
+    scales = {"location": (0.0, 1.0), "scale": (1.0, 2.0)} if kind == "targets" else {}
+    for average_from in (0, 1):
+        learner = BpSlda(
+            WIDTH, 4, n_outputs, kind, TOTAL, MirrorDescent(n_layers=3), beta, merge=merge, batch_size=4,
+            average_from=average_from, **scales,
+        )  # fmt: skip
+        check_learner(learner, counted(), additive=merge == "sum")
+
+
+def test_passes_that_train_nothing():
+    check_learner(Words(WIDTH, 2, log_counts=True), counted(), additive=True)
+    check_learner(Columns(4, weighted=True), dense(), additive=True, weighted=False)  # extremes are of all documents
+    check_learner(Survey(4, K, 2), dense(positive=True), weighted=False)
+
+
+@dataclass(frozen=True)
+class Wrong(Columns):
+    """A learner whose combination forgets a part."""
+
+    def combine(self, parts):
+        return super().combine(parts[:2])
+
+
+@dataclass(frozen=True)
+class Greedy(WordEm):
+    """A learner that changes what it is given."""
+
+    def update(self, state, statistics):
+        statistics.rows[:] += 1.0
+        return super().update(state, statistics)
+
+
+def test_what_breaks_a_law_is_found():
+    with pytest.raises(AssertionError, match="combine is not associative"):
+        check_learner(Wrong(4), dense(), weighted=False)
+    with pytest.raises(AssertionError, match="update"):
+        check_learner(Greedy(NAIVE, TOTAL), counted())
+
+
+GOOD = COUNTS["naive Bayes, mean"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("words", np.ones((WIDTH, K + 1))),
+        ("words", np.ones((WIDTH, K), np.float32)),
+        ("totals", np.array([1.0, np.nan, 1.0])),
+        ("class_counts", np.array([1.0, -1.0, 1.0])),
+        ("gamma", np.array([0.0])),
+    ],
+)
+def test_arrays_that_no_state_has_are_named(name, value):
+    arrays = {key: np.asarray(array) for key, array in GOOD.init()._asdict().items()}
+    restored_state(GOOD, arrays)
+    with pytest.raises(ValueError, match=f"array '{name}'"):
+        restored_state(GOOD, arrays | {name: value})
+    del arrays[name]
+    with pytest.raises(ValueError, match=f"array '{name}' is missing"):
+        restored_state(GOOD, arrays)
+
+
+@pytest.mark.parametrize(
+    ("learner", "match"),
+    [
+        (replace(GOOD, model=replace(NAIVE, log_prior=(0.0, 0.0))), "log_prior has 2 numbers for 3 classes"),
+        (replace(GOOD, class_weight=(1.0,)), "class_weight has 1 numbers for 3 classes"),
+        (replace(GOOD, loss="other"), "unknown"),
+        (Sdem(NaiveBayes(WIDTH, K, owners=(0, 2, 1)), TOTAL), "ascending"),
+        (FeatureEm(FeatureClasses(FeatureModel((Block(Poisson(), (0,)),)), K, (0, 0, 1)), TOTAL), "every class"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused(learner, match):
+    with pytest.raises(ValueError, match=match):
+        learner.check_state(learner.init())
+
+
+def test_points_outside_are_refused():
+    learner = FeatureEm(CLASSES, TOTAL)
+    state = start_of(learner)
+    mu = state.mu.copy()
+    mu[0, 1] = -9.0  # a second moment
+    with pytest.raises(ValueError, match="inside S"):
+        learner.check_state(state._replace(mu=mu))
+    topics = BpSlda(WIDTH, 4, K, "classes", TOTAL)
+    with pytest.raises(ValueError, match="simplex"):
+        topics.check_state(topics.init()._replace(topics=np.ones((WIDTH, 4))))
