@@ -26,6 +26,11 @@ class BernoulliNB(FeatureNB):
     Parameters
     ----------
     {parameters}
+
+    Attributes
+    ----------
+    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
+        As of `GaussianNB`.
     """
 
     alpha: float = param(1.0, real(), "Pseudo-count of each of the two values.")
@@ -53,6 +58,11 @@ class CategoricalNB(FeatureNB):
     Parameters
     ----------
     {parameters}
+
+    Attributes
+    ----------
+    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
+        As of `GaussianNB`.
     """
 
     alpha: float = param(1.0, real(), "Pseudo-count of each category.")
@@ -84,6 +94,11 @@ class PoissonNB(FeatureNB):
     Parameters
     ----------
     {parameters}
+
+    Attributes
+    ----------
+    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
+        As of `GaussianNB`.
     """
 
     alpha: float = param(1.0, real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class.")

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
 from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real
@@ -26,7 +26,7 @@ from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.losses import NAMED, Loss, Nll
 from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.features import Block, FeatureModel, Features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,14 +129,12 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted), once))
         generative = self._generative(source, summary)
         if self.loss == "nll" and not summary.n_unlabelled:
-            fit = yield from trained(Stage("train", generative, once, monitored=True))
-            return Trained(generative, fit.state, fit.history)
+            return (yield from final_stage(generative, once))
         initial = None
         if self.step == "safe":
             initial = generative.inside((yield from state_of(Stage("generative fit", generative, once))))
         learner = self._learner(source, plan, summary)
-        found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
-        return Trained(learner, found.state, found.history)
+        return (yield from final_stage(learner, plan, initial))
 
     def _doubts(self) -> list[str]:
         held_back = isinstance(self.learner_, FeatureSdem) and self.learner_.held_back(self.state_)
@@ -151,13 +149,13 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         lanes = self.n_lanes or plans.lanes_of(n_documents, MEAN_LANE_DOCUMENTS)
         return Plan(n_documents, self.n_epochs, 1, lanes, seed)
 
-    def _generative(self, source: Source, summary: ColumnSummary) -> FeatureEm[FeatureClasses]:
+    def _generative(self, source: Source, summary: ColumnSummary) -> FeatureEm[Features]:
         """Return the learner of the generative fit."""
         model = self._model(source, FeatureModel(self._blocks(summary, True)))
         weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
         return FeatureEm(model, source.weight, weights, unlabelled_weight=share, complete=True)
 
-    def _learner(self, source: Source, plan: Plan, summary: ColumnSummary) -> FeatureSdem[FeatureClasses]:
+    def _learner(self, source: Source, plan: Plan, summary: ColumnSummary) -> FeatureSdem[Features]:
         return FeatureSdem(
             self._model(source, FeatureModel(self._blocks(summary, False))),
             source.weight,

@@ -10,9 +10,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained
+from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import Running
 from sdem_dist.estimators.feature_naive_bayes import SUM_LANE_DOCUMENTS
 from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
@@ -125,13 +125,11 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         joint = _learner(source, summary, scale, float(alpha))
         plan = epochs if gaps else once
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
-            done = yield from trained(Stage("train", joint, plan, monitored=True))
-            return Trained(joint, done.state, done.history)
+            return (yield from final_stage(joint, plan))
         state = yield from state_of(Stage("EM", joint, plan))
         learner = FeatureSdem(joint.model, source.weight, loss=Ncll())
         start = started(np.array([source.weight]), state.mu, state.t)
-        done = yield from trained(Stage("train", learner, epochs, start, monitored=True))
-        return Trained(learner, done.state, done.history)
+        return (yield from final_stage(learner, epochs, start))
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)

@@ -10,9 +10,9 @@ from scipy.special import softmax
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded
 from sdem_dist.estimators.naive_bayes import check_priors_positive, plan_of, schedule_of
@@ -122,8 +122,7 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
         learner = self._learner(source)
         n_blocks = plans.blocks_of(source.n_features, learner.model.n_columns)
         plan = replace(self._plan(source, learner.seed), n_blocks=n_blocks)
-        found = yield from trained(Stage("train", learner, plan, monitored=True))
-        return Trained(learner, found.state, found.history)
+        return (yield from final_stage(learner, plan))
 
     def _plan(self, source: Source, seed: int) -> Plan:
         if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents

@@ -35,6 +35,8 @@ class MixedNB(FeatureNB):
 
     Attributes
     ----------
+    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
+        As of `GaussianNB`.
     categories_ : dict of int to ndarray
         The categories of those columns that hold other things than numbers, in the order of the numbers that stand for them in
         `sample`. Others met in prediction are missing values.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,7 @@ from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.components import by_class
 from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.features import Block, FeatureModel, Features
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
@@ -38,12 +38,16 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
 
 
+EM = TypeVar("EM", FeatureEm[Features], WordEm)
+_State = TypeVar("_State", FeatureState, SdemState)
+
+
 @dataclass(frozen=True)
-class Start:
+class Start(Generic[EM, _State]):
     """EM's learner, where it starts, and the plan of one pass."""
 
-    learner: FeatureEm[FeatureClasses] | WordEm
-    state: FeatureState | SdemState
+    learner: EM
+    state: _State
     once: Plan
 
 
@@ -97,15 +101,21 @@ class JointMixture(Components, JointClassifier):
         if self.offset != 0 and self.components != "exponential":
             raise ValueError(f"offset means nothing with components={self.components!r}: leave it at 0")
 
-    def _started(self, source: Source) -> Stages[Start]:
-        """Yield the stages that find where EM starts."""
-        numbers = components_of(self.n_components, source.classes)
-        weights = weights_of_classes(self.class_weight, source)
-        seed = plans.seed_of(self.random_state)
-        if self.components == "multinomial":
-            return (yield from start_of_counts(source, numbers, float(self.alpha), weights, seed))
-        how = Kind(self.components, float(self.alpha), float(self.offset))
-        return (yield from start_of_features(source, numbers, how, weights, seed))
+    def _start_of_counts(self, source: Source) -> Stages[Start[WordEm, SdemState]]:
+        """Yield the stages that find where EM of multinomials starts."""
+        numbers, weights = self._numbers(source)
+        return (
+            yield from start_of_counts(source, numbers, float(self.alpha), weights, plans.seed_of(self.random_state))
+        )
+
+    def _start_of_features(self, source: Source) -> Stages[Start[FeatureEm[Features], FeatureState]]:
+        """Yield the stages that find where EM over columns of a table starts."""
+        numbers, weights = self._numbers(source)
+        kind = Kind(self.components, float(self.alpha), float(self.offset))
+        return (yield from start_of_features(source, numbers, kind, weights, plans.seed_of(self.random_state)))
+
+    def _numbers(self, source: Source) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
+        return components_of(self.n_components, source.classes), weights_of_classes(self.class_weight, source)
 
     @property
     def log_weights_(self) -> np.ndarray:
@@ -201,7 +211,7 @@ def start_of_features(
     weights: tuple[float, ...] | None,
     seed: int,
     corpus: Any = None,
-) -> Stages[Start]:
+) -> Stages[Start[FeatureEm[Features], FeatureState]]:
     """Yield the stages that find where EM starts: half way between each class and random rows of it."""
     once = plans.full_passes(source.n_documents, 1, seed)
     columns = Columns(source.n_features, weighted=True)
@@ -217,7 +227,7 @@ def start_of_features(
 
 def start_of_counts(
     source: Source, numbers: tuple[int, ...], alpha: float, weights: tuple[float, ...] | None, seed: int
-) -> Stages[Start]:
+) -> Stages[Start[WordEm, SdemState]]:
     """Yield the stages that find where EM of counts starts."""
     once = plans.full_passes(source.n_documents, 1, seed)
     model = NaiveBayes(source.n_features, len(source.classes), alpha)

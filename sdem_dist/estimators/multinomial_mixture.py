@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of, trained
+from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained
+from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.mixture import positions_of, sample_counts, surveyed
@@ -139,9 +139,9 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
         if self.training == "online":
             learner = replace(learner, rule="online")
             plan = replace(plan, n_rounds=max(1, -(-source.n_documents // (self.batch_size or BATCH))), n_lanes=1)
-        found = yield from trained(Stage("train", learner, plan, best, monitored=True))
-        self.lower_bound_ = yield from self._objective("objective", learner, found.state, source)
-        return Trained(learner, found.state, found.history)
+        end = yield from final_stage(learner, plan, best)
+        self.lower_bound_ = yield from self._objective("objective", learner, end.state, source)
+        return end
 
     def _short_run(self, learner: WordEm, plan: Plan, source: Source, number: int, which: str) -> Stages[SdemState]:
         """Yield the stages of one of the starts: each has its own random numbers."""
@@ -172,7 +172,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
         The priors are ``alpha ln p(word | cluster)`` and ``ln p(cluster)``.
         """
         nll = (yield from metrics_of(Scoring(name, learner, state)))["nll"]
-        parameters = learner.parameters(state)
+        parameters = learner.model.parameters(state)
         prior = learner.model.alpha * float((parameters.log_words - parameters.log_totals).sum())
         prior += learner.model.class_alpha * float(parameters.log_prior.sum())
         return prior / source.weight - nll

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
-from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded, Unlabelled
 from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
@@ -101,8 +101,7 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
         """Yield the one stage of a fit."""
         learner = self._learner(source)
         plan = replace(self._plan(source), n_blocks=plans.blocks_of(source.n_features, len(source.classes)))
-        found = yield from trained(Stage("train", learner, plan, monitored=True))
-        return Trained(learner, found.state, found.history)
+        return (yield from final_stage(learner, plan))
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, plans.seed_of(self.random_state)
@@ -202,7 +201,7 @@ def check_priors_positive(e: Any, *names: str) -> None:
         raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
 
-def plan_of(e: PaperSteps | Any, n_documents: int, seed: int) -> Plan:
+def plan_of(e: Any, n_documents: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if e.merge == "sum":
         return plans.batches(n_documents, e.n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)

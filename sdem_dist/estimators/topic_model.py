@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained
+from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.scoring import over_documents
@@ -42,7 +42,7 @@ MANY_DOCUMENTS = 25_000
 class Output:
     """What a topic model learns to predict, as `BpSlda` takes it."""
 
-    kind: str
+    response: str
     n_outputs: int
     gamma: float = 1.0
     rate: float = 3.0
@@ -122,10 +122,7 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
         counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
         summary = yield from state_of(Stage("words", counting, once))
         learner = self._learner(source, plan, self._output(source, summary))
-        found = yield from trained(
-            Stage("train", learner, plan, lambda: learner.start(summary.frequencies), monitored=True)
-        )
-        return Trained(learner, found.state, found.history)
+        return (yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies)))
 
     def _plan(self, n_documents: int) -> Plan:
         seed = plans.seed_of(self.random_state)
@@ -154,7 +151,7 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
             n_features=source.n_features,
             n_topics=int(self.n_components),
             n_outputs=output.n_outputs,
-            response=output.kind,
+            response=output.response,
             n_documents=float(weight),
             inference=MirrorDescent(
                 float(self.alpha), int(self.n_layers), float(self.inference_step), bool(self.line_search)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from reprlib import repr as brief
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,7 +43,7 @@ def gathered(X: object, sparse: bool) -> object:
 
 def validated(
     estimator: EngineEstimator, X: object, y: object = "no_validation", *, reset: bool, **accepted: object
-) -> tuple[object, np.ndarray | None]:
+) -> tuple[Any, np.ndarray | None]:
     """Return what scikit-learn's `validate_data` makes of `X` and `y`: numbers, of as many features as the estimator has.
 
     Raises
