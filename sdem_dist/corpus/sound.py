@@ -61,7 +61,7 @@ class SoundShards(Corpus):
         super().__init__(path)
         self._kept, self._class_counts = tuple(shards), tuple(class_counts)
 
-    def __reduce__(self) -> tuple[type, tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return SoundShards, (self.path, self._kept, self._class_counts)
 
     @cached_property

@@ -90,6 +90,13 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     )
     n_epochs: int = param(15, integer(), "Passes over the documents. With documents without a label: iterations of EM.")
 
+    n_blocks: int | None = param(
+        None,
+        integer(optional=True),
+        "Parts of the vocabulary that are merged and updated apart, for tables too wide for one worker. Their number decides\n"
+        "the order of a few additions, and so the last bits. None: one for each 256 MiB of the table.",
+    )
+
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
     def _check(self) -> None:
@@ -100,7 +107,9 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the one stage of a fit."""
         learner = self._learner(source)
-        plan = replace(self._plan(source), n_blocks=plans.blocks_of(source.n_features, len(source.classes)))
+        plan = replace(
+            self._plan(source), n_blocks=plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
+        )
         return (yield from final_stage(learner, plan))
 
     def _plan(self, source: Source) -> Plan:

@@ -22,7 +22,7 @@ from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators import fitting
+from sdem_dist.estimators import running
 from sdem_dist.models.word_counts import SdemState
 
 N_WORDS, N_BLOCKS = 64, 8
@@ -62,7 +62,7 @@ def fitted(n_blocks=N_BLOCKS, **more) -> MultinomialNB:
 @pytest.fixture
 def elsewhere(monkeypatch) -> Elsewhere:
     executor = Elsewhere()
-    monkeypatch.setattr(fitting, "InProcess", lambda *_: executor)
+    monkeypatch.setattr(running, "InProcess", lambda *_: executor)
     return executor
 
 
