@@ -35,7 +35,7 @@ class BernoulliNB(FeatureNB):
 
     alpha: float = param(1.0, real(), "Pseudo-count of each of the two values.")
     binarize: float | None = param(
-        0.0, or_none(real(-np.inf)), "Values above it count as 1, others as 0; None: the values are 0 and 1."
+        0.0, or_none(real(-np.inf)), "Values above it count as 1, others as 0; None: values are 0 and 1."
     )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
@@ -69,7 +69,7 @@ class CategoricalNB(FeatureNB):
     min_categories: object = param(
         None,
         checked_later("int or array-like of shape (n_features,)"),
-        "Categories that a column has at least; None: as many as the training documents show.",
+        "Least categories of a column; None: as many as training shows.",
     )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:

@@ -41,12 +41,10 @@ class EMMixtureClassifier(JointMixture):
 
     n_epochs: int = param(64, integer(), "Iterations of EM.")
     assignment: str = param(
-        "soft", one_of("soft", "hard"), '"hard" EM gives a document wholly to its most probable component.'
+        "soft", one_of("soft", "hard"), '"hard": a document belongs wholly to its most probable component.'
     )
     em_step: float = param(
-        1.0,
-        real(0, 1, above=True),
-        "Under 1 generalised EM: how far each iteration goes towards the maximum of its bound.",
+        1.0, real(0, 1, above=True), "Under 1: how far an iteration goes towards its bound's maximum (generalised EM)."
     )
 
     @property

@@ -63,27 +63,21 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
     merge: str = param(
         "sum",
         one_of("sum", "mean"),
-        '"sum": one step a round, with the statistics of all lanes at one theta. "mean": each lane runs sdEM over its\n'
-        "documents and the lanes' expectation parameters are averaged.",
+        '"sum": one step a round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
     )
-    n_lanes: int | None = param(
-        None, integer(optional=True), "Lanes of a round. None: a function of the number of documents."
-    )
+    n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of documents.")
     batch_size: int | None = param(
         None,
         integer(optional=True),
-        'Documents of a step: of a round for "sum" (None: all of them), inside a lane for "mean" (None: 32).',
+        'Documents of a step: of a round for "sum" (None: all), inside a lane for "mean" (None: 32).',
     )
     step: str = param(
         "safe",
         one_of("safe", "paper"),
-        '"safe" starts at the generative fit, halves steps until they stay inside S and within a KL divergence of 1, and\n'
-        "keeps only rounds of all documents that lower the objective: the training loss ends no higher than that of the\n"
-        'generative fit. "paper" starts at the prior, and steps by ``1 / (1 + step_decay * t)`` a document.',
+        '"safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1, and\n'
+        'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` a document.',
     )
-    step_decay: float = param(
-        1e-5, real(), "lambda of the paper's steps, and of safe ones with fewer documents than all."
-    )
+    step_decay: float = param(1e-5, real(), "lambda of the paper's steps, and of safe ones with batches.")
     prior_scale: float = param(1.0, real(), "Multiplies the conjugate prior of the discriminative losses.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)

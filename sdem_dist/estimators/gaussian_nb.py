@@ -37,13 +37,10 @@ class GaussianNB(FeatureNB):
     """
 
     var_smoothing: float = param(
-        1e-9, real(), "Share of the largest variance of a column that is added to all variances of the generative fit."
+        1e-9, real(), "Share of the largest variance that the generative fit adds to all variances."
     )
     prior: float = param(
-        1.0,
-        real(),
-        "For the other losses: observations with the column's mean and variance over all classes, that the conjugate\n"
-        "prior adds to each class.",
+        1.0, real(), 'Observations of the column\'s mean and variance that the prior adds to each class, but for "nll".'
     )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:

@@ -56,16 +56,11 @@ class Components(Seeded):
     """How many components each class has."""
 
     n_components: Any = param(
-        4,
-        checked_later("int, sequence of int or dict of class to int"),
-        "Components of each class.",
-        positional=True,
+        4, checked_later("int, sequence of int or dict of class to int"), "Components of each class.", positional=True
     )
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
     evaluate_every: int = param(
-        50,
-        integer(0),
-        "Record the losses after every so many epochs and after the last; 0 never. It costs another pass.",
+        50, integer(0), "Record metrics after every so many epochs and after the last; 0 never."
     )
 
 
@@ -76,19 +71,13 @@ class JointMixture(Components, JointClassifier):
     components: str = param(
         "gaussian",
         one_of("gaussian", "exponential", "multinomial"),
-        "What components are. Gaussians have diagonal covariances; multinomials take counts. Missing values (NaN) of the\n"
-        "first two are summed out.",
+        "Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.",
     )
     alpha: float = param(
-        1.0,
-        real(above=True),
-        "Observations that the conjugate prior adds to every component: of the column's mean (and variance), or a\n"
-        "pseudo-count of each word.",
+        1.0, real(above=True), "Observations of the column's mean, or pseudo-counts of a word, that the prior adds."
     )
     offset: float = param(
-        0.0,
-        real(),
-        "Added to every value for exponential components, in means of all values: exact zeros have an unbounded likelihood.",
+        0.0, real(), "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
     )
 
     spec = Spec("dense", "labels", "class")

@@ -68,26 +68,21 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
 
     n_components: int = param(8, integer(), "Clusters.", positional=True)
     training: str = param(
-        "em",
-        one_of("em", "online"),
-        '"online": stochastic EM, a step for every `batch_size` documents: sdEM with NLL and the class hidden.',
+        "em", one_of("em", "online"), '"online": stochastic EM, a step for every `batch_size` documents.'
     )
     alpha: float = param(0.1, real(above=True), "Pseudo-count of each word in each cluster.")
     init: str = param(
         "k-means",
         one_of("k-means", "examples"),
-        "Start at clusters that scikit-learn's MiniBatchKMeans finds in tf-idf rows of unit length of `init_documents`\n"
-        "random documents, or half way between the whole corpus and random documents.",
+        "Start at clusters of k-means in tf-idf of `init_documents` documents, or at random documents.",
     )
-    n_init: int = param(
-        10, integer(), "Starts. Each is run for `n_init_epochs`, and the one with the best objective goes on."
-    )
+    n_init: int = param(10, integer(), "Starts of `n_init_epochs` each; that of the best objective goes on.")
     n_init_epochs: int = param(5, integer(), "Passes over the documents for each start.")
     init_documents: int = param(20_000, integer(), "Documents that k-means sees.")
     n_epochs: int = param(50, integer(), "Passes over the documents after that.")
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a step of "online". None: 1,024.')
     evaluate_every: int = param(
-        10, integer(0), "Record ``nll`` and ``perplexity`` after every so many epochs and after the last; 0 never."
+        10, integer(0), "Record metrics after every so many epochs and after the last; 0 never."
     )
 
     spec = Spec(

@@ -80,33 +80,26 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
     init: str = param(
         "examples",
         one_of("examples", "em"),
-        "Start at random examples with W = 1, or at the mixture of exponentials (with `expand`: of Gaussians) that EM\n"
-        "finds in 10 iterations.",
+        "Start at random examples with W = 1, or at the mixture that EM finds in 10 iterations.",
     )
     scaling: str | None = param(
         "rows",
         one_of("rows", None),
-        '"rows" divides every row by its sum and multiplies all by the number that makes the mean product of two rows 2:\n'
-        "eta, which slows the updates, is then no more than the mean sum.",
+        '"rows": every row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.',
     )
     expand: bool = param(False, truth(), "Expand a table quadratically.")
     schedule: str = param(
         "joint",
         one_of("joint", "alternate"),
-        '"alternate": W and theta in turn, a pass each, as in the paper. "joint": both in every pass, with exponents 1 / 11\n'
-        "and 10 / (11 eta), for which the guarantee holds too.",
+        '"alternate": W and theta in turn, as the paper. "joint": both, with exponents 1 / 11 and 10 / (11 eta).',
     )
     accelerate: bool = param(
         True,
         truth(),
-        "Over-relaxation: exponents grow by a fifth a pass while the likelihood does not fall. On a fall the pass counts\n"
-        "for nothing, and the plain update of the best point is taken.",
+        "Exponents grow by a fifth a pass while the likelihood does not fall; on a fall the plain update is taken.",
     )
     dtype: str = param(
-        "float64",
-        one_of("float64", "float32"),
-        "Of products and posteriors. float32 is about twice as fast and bounds a fall by its own, coarser rounding; it is\n"
-        "for tables.",
+        "float64", one_of("float64", "float32"), "Of products and posteriors. float32 is twice as fast, for tables."
     )
 
     spec = Spec("dense", "labels", "class")

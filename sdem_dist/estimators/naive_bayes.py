@@ -79,22 +79,18 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     loss: str = param(
         "ncll",
         one_of("ncll", "hinge", "nll"),
-        "Negative conditional log-likelihood ``-ln p(y | d)``, hinge loss (Masegosa 2014, equation 17), or the negative\n"
-        "log-likelihood ``-ln p(y, d)``: then the result is exactly scikit-learn's ``MultinomialNB``, in one pass.",
+        "``-ln p(y | d)``, the hinge loss (Masegosa 2014, equation 17), or ``-ln p(y, d)``: scikit-learn's\n"
+        "``MultinomialNB``, exactly, in one pass.",
     )
     alpha: str | float = param(
         "laplace",
         either(one_of("laplace", "log"), real(0, LARGEST)),
-        "Pseudo-count of each word in the Dirichlet prior: 1 (the paper's P1), ln of the size of the vocabulary (P2),\n"
-        "or a number.",
+        "Pseudo-count of each word: 1 (the paper's P1), ln of the vocabulary's size (P2), or a number.",
     )
-    n_epochs: int = param(15, integer(), "Passes over the documents. With documents without a label: iterations of EM.")
+    n_epochs: int = param(15, integer(), "Passes over the documents; with hidden classes, iterations of EM.")
 
     n_blocks: int | None = param(
-        None,
-        integer(optional=True),
-        "Parts of the vocabulary that are merged and updated apart, for tables too wide for one worker. Their number decides\n"
-        "the order of a few additions, and so the last bits. None: one for each 256 MiB of the table.",
+        None, integer(optional=True), "Parts of the vocabulary that are merged apart. None: one for each 256 MiB."
     )
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
