@@ -17,7 +17,6 @@ from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.dask import TRIES, DaskExecutor
 from sdem_dist.engine.events import TaskRetried
 from sdem_dist.errors import DocumentError, UnreadableError
-from sdem_dist.estimators.base import final_stage
 from sdem_dist.learners.protocol import Lane
 
 
@@ -88,13 +87,8 @@ def documents_with_a_bad_one() -> tuple[sp.csr_matrix, np.ndarray]:
 
 def picky(folder):
     """Make every estimator's learner refuse words that occur 100 times."""
-    make = MultinomialNB.stages
-
-    def stages(self, source):
-        stage = next(make(self, source))
-        return final_stage(work.Picky(stage.learner, 99, str(folder)), stage.plan)
-
-    return mock.patch.object(MultinomialNB, "stages", stages)
+    make = MultinomialNB._learner
+    return mock.patch.object(MultinomialNB, "_learner", lambda *a, **k: work.Picky(make(*a, **k), 99, str(folder)))
 
 
 def test_a_document_that_always_fails_is_named(tmp_path):
