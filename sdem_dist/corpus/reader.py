@@ -117,7 +117,10 @@ class Corpus:
                 made = f"a process died while it replaced it, and what was there is now {kept}: rename that"
             raise CorpusError(f"{path}: there is no such corpus; {made}")
         if not path.is_dir():
-            raise CorpusError(f"{path} is a file, perhaps a model or a source; {made}")
+            raise CorpusError(
+                f"{path} is a file, perhaps a model or a source; {made}: ingest a source first (sdem ingest; test documents with "
+                "--vocabulary-from and the corpus of the training)"
+            )
         if not (path / "zarr.json").exists():
             raise CorpusError(f"{path} is a folder, but no corpus; {made}")
 

@@ -273,6 +273,8 @@ def _check_arguments(
 ) -> None:
     if not files:
         raise ValueError("there are no sources to ingest")
+    for file in files:
+        refuse_url(file, "sources are files and folders", IngestError)
     if not 0 <= held_out < 1:
         raise ValueError(f"held_out is a fraction from 0 and below 1, not {held_out!r}")
     if (held_out > 0) != (held_out_path is not None):

@@ -179,7 +179,7 @@ def test_things_that_are_not_there(made, tmp_path):
         ("train", absent, str(tmp_path / "m")),
         ("evaluate", absent, str(made / "docs.zarr")),
         ("evaluate", str(made / "docs.model"), absent),
-        ("predict", absent, str(made / "docs.tsv")),
+        ("predict", absent, str(made / "docs.tsv"), "--text-column", "1"),
         ("predict", str(made / "docs.model"), absent),
     ):
         assert "absent" in refused(*arguments)
@@ -316,8 +316,10 @@ def test_wrong_kinds_of_path_are_named(made, tmp_path):
         assert message in refused("evaluate", model, path)
     assert "no such corpus" in refused("inspect", absent) and "is a folder, but no" in refused("inspect", empty)
     for path, message in {corpus: "is a folder", source: "not a sdem-model", absent: "no such file"}.items():
-        assert message in refused("evaluate", path, corpus) and message in refused("predict", path, source)
-    assert "is a folder" in refused("predict", model, corpus) and "not a sdem-model" in refused("inspect", source)
+        assert message in refused("evaluate", path, corpus) and message in refused(
+            "predict", path, source, "--text-column", "1"
+        )
+    assert "is a folder" in refused("predict", model, corpus) and "is a source, neither" in refused("inspect", source)
     content = Path(source).read_bytes()
     for path, message in {source: "is not a model", corpus: "is a folder"}.items():
         assert message in refused("train", corpus, path)
