@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+import signal
+import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Any
 
 import click
+
+from sdem_dist.cli.shown import nearest, visible
+from sdem_dist.errors import SdemError
 
 _COMMANDS = {
     "demo": ("sdem_dist.cli.demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
@@ -47,24 +55,57 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, short) for name, (_, _, short) in _COMMANDS.items()])
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; errors and warnings of the package are messages for the person at the terminal, not code."""
-        from sdem_dist.errors import SdemError
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one is meant."""
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}. {nearest(args[0], _COMMANDS)}".rstrip())
+        return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; errors and warnings of the package are messages for the person at the terminal, not code."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # of what a terminal's encoding has no letter for
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show, warnings.showwarning)
             try:
-                return super().invoke(ctx)
+                result = super().invoke(ctx)
+                sys.stdout.flush()
+                return result
             except SdemError as error:
-                raise click.ClickException(str(error)) from error
+                raise click.ClickException(visible(error)) from error
+            except click.ClickException as error:
+                error.message = visible(error.message)  # type: ignore[misc]
+                raise
+            except MemoryError as error:
+                raise click.ClickException(f"there is not enough memory for that ({error or 'MemoryError'})") from error
+            except OSError as error:
+                if error.filename is not None:
+                    raise
+                _leave_output()
+                if error.errno == errno.EPIPE:  # whoever read it has enough
+                    raise SystemExit(128 + signal.SIGPIPE) from None
+                raise click.ClickException(f"the output cannot be written: {error.strerror or error}") from error
 
 
-def _show(usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
+def _leave_output() -> None:
+    """Let what is left of the output go nowhere: Python would try to write it once more in the end, and complain."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _show(
+    usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: object, **more: object
+) -> None:
     """Show a warning as words where it is for users, as usual where it is for developers."""
     if category is UserWarning:
-        click.echo(f"Warning: {message}", err=True)
+        click.echo(f"Warning: {visible(message)}", err=True)
     else:
-        usual(message, category, *where)
+        usual(message, category, *where, **more)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

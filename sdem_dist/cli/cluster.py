@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from sdem_dist.cli.parameters import LocalPath
+
 
 @click.group()
 def cluster() -> None:
@@ -13,7 +15,7 @@ def cluster() -> None:
 
 
 @cluster.command(no_args_is_help=True, short_help="Make certificates and keys in a folder.")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=LocalPath())
 @click.option("--days", type=click.IntRange(1), default=365, show_default=True, help="How long they are valid.")
 def certificates(folder: Path, days: int) -> None:
     """Make certificates and keys in FOLDER, so that a cluster's connections are encrypted and strangers refused.

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.cli.parameters import LocalPath
+
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ HELD_OUT = 0.2
 @click.command()
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=LocalPath(file_okay=False),
     default=Path("sdem-demo"),
     show_default=True,
     help="Where the corpus, the models and the picture go.",
@@ -42,6 +44,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     from sdem_dist.cluster import connected
     from sdem_dist.storage.publish import check_writable
     from sdem_dist.text import VectorizerSettings, collect_docstrings
+    from sdem_dist.text.docstrings import PACKAGES
 
     console = Console(highlight=False, soft_wrap=True)  # a command that is copied has no line ends in it
     try:
@@ -54,12 +57,14 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     def say(what: str) -> None:
         console.print(f"[dim]{time.perf_counter() - started:5.1f} s[/dim]  {what}")
 
+    say(f"collecting the docstrings of {', '.join(PACKAGES)}; takes some seconds")
     texts, labels = collect_docstrings()
     source = folder / "docstrings.jsonl"
     lines = (json.dumps({"label": label, "text": text}) for label, text in zip(labels, texts, strict=True))
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
     say(f"collected {len(texts):,} docstrings of {len(set(labels))} packages: {source}")
 
+    say("ingesting them: counting words, holding a fifth out")
     corpus_path, test_path = folder / "docstrings.zarr", folder / "docstrings-held-out.zarr"
     report = ingest(
         [source], corpus_path, VectorizerSettings(min_df=2), held_out=HELD_OUT, held_out_path=test_path, overwrite=True
@@ -70,6 +75,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
         f"{len(corpus.header.shards)} shards: {corpus_path}; held out {report.n_held_out:,}: {test_path}"
     )
     models: dict[str, MultinomialNB] = {}
+    say("starting a Dask cluster on this machine")
     with connected(n_workers=workers) as client:
         say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")
         for loss in LOSSES:

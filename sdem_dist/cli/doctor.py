@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from sdem_dist.cli.parameters import LocalPath
+
 from sdem_dist.cli.where import client_of
 from sdem_dist.counted import counted
 
@@ -15,7 +17,7 @@ from sdem_dist.counted import counted
 @click.option("--cluster", metavar="FILE.yaml", help="Submit the batch jobs of this file, and look at them.")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    type=LocalPath(file_okay=False, exists=True),
     default=Path(),
     show_default=True,
     help="Folder of corpora, which workers have to see.",

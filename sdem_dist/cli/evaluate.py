@@ -7,12 +7,15 @@ from pathlib import Path
 
 import click
 
+from sdem_dist.cli.parameters import LocalPath
+
+from sdem_dist.cli.shown import say
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=LocalPath())
 @click.argument("corpus")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @where_options
@@ -38,7 +41,7 @@ def evaluate(
     if as_json:
         click.echo(json.dumps(metrics))
         return
-    click.echo(f"{counted(documents.n_documents, 'document')} of {corpus}")
+    say(f"{counted(documents.n_documents, 'document')} of {corpus}")
     for name, value in metrics.items():
         of_weights = documents.header.weighted and documents.header.layout == "sparse"
         weighted = " (weighted)" if name == "perplexity" and of_weights else ""

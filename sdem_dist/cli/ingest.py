@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.ingest_report import show_report, shown_progress
-from sdem_dist.cli.parameters import Lengths, Share
+from sdem_dist.cli.parameters import Lengths, LocalPath, Share
 from sdem_dist.errors import SdemError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SectionedCommand(click.Command):
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path))
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=LocalPath())
 @click.argument("corpus", metavar="CORPUS")
 @click.option(
     "--format",
@@ -65,7 +65,7 @@ class SectionedCommand(click.Command):
 )
 @click.option("--label", metavar="COLUMN", help="Column of the label: a name, or a number from 0 in a .tsv or .txt.")
 @click.option("--text", metavar="COLUMN", help="Column of the text, likewise.  [default: label and text, or 0 and 1]")
-@click.option("--labels-file", type=click.Path(path_type=Path), help="Labels of an .npz matrix, one a line, or .npy.")
+@click.option("--labels-file", type=LocalPath(), help="Labels of an .npz matrix, one a line, or .npy.")
 @click.option(
     "--first-column",
     type=click.Choice(["auto", "0", "1"]),

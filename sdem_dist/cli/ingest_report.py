@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.cli.shown import say, visible
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
@@ -47,11 +48,9 @@ def show_report(report: IngestReport) -> None:
     """Say in a few lines what an ingest did."""
     labelled = counted(len(report.classes), "class", "classes") if report.classes else "targets"
     words = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
-    click.echo(
-        f"{report.path}: {counted(report.n_documents, 'document')}, {labelled}, {words} ({report.seconds:.1f} s)"
-    )
+    say(f"{report.path}: {counted(report.n_documents, 'document')}, {labelled}, {words} ({report.seconds:.1f} s)")
     if report.held_out_path is not None:
-        click.echo(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
+        say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
     if report.n_empty == report.n_documents:
         click.echo(
             "Warning: no document has a known word, so nothing can be learned or predicted from this corpus; "
@@ -70,4 +69,4 @@ def show_report(report: IngestReport) -> None:
     if report.n_skipped:
         click.echo(f"{counted(report.n_skipped, 'bad line')} left out, such as", err=True)
         for example in report.skipped_examples:
-            click.echo(f"  {example}", err=True)
+            click.echo(f"  {visible(example)}", err=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.cli.shown import table, visible
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from collections.abc import Mapping
 
     from sdem_dist.corpus import Corpus, Description
 
@@ -26,24 +27,29 @@ def inspect_command(corpus: str, no_check: bool) -> None:
 
     Exits with 1 if a shard or the model is damaged, and names it.
     """
-    from rich.console import Console
-
     from sdem_dist.corpus import check_corpus, describe, open_corpus
+    from sdem_dist.text.sources import SUFFIXES, plain_suffix
 
-    console = Console(highlight=False, soft_wrap=True)
     if Path(corpus).is_file():
-        from sdem_dist.cli.inspect_model import show_model
+        from sdem_dist.cli.inspect_model import model_shown
+        from sdem_dist.estimators.persistence import KIND
+        from sdem_dist.storage.archive import is_archive
 
-        show_model(console, Path(corpus))
+        if plain_suffix(Path(corpus)) in SUFFIXES and not is_archive(corpus, KIND):
+            raise click.ClickException(
+                f"{corpus} is a source, neither a corpus nor a model: make a corpus of it first "
+                f"(sdem ingest {corpus} NAME.zarr), and inspect that"
+            )
+        click.echo(model_shown(Path(corpus)))
         return
     opened = open_corpus(corpus)
     description = describe(opened)
-    console.print(facts(opened, description, values=not no_check))
+    click.echo(facts(opened, description, values=not no_check))
     if description.class_shares:
-        console.print(classes(opened))
+        click.echo(classes(opened))
     problems = [] if no_check else list(check_corpus(opened))
     for problem in problems:
-        click.echo(f"damaged: {problem.message}", err=True)
+        click.echo(f"damaged: {visible(problem.message)}", err=True)
     if problems:
         raise click.ClickException(
             f"{corpus} is damaged ({counted(len(problems), 'problem')}); make it again from its sources"
@@ -54,7 +60,7 @@ def inspect_command(corpus: str, no_check: bool) -> None:
         )
 
 
-def facts(corpus: Corpus, description: Description, *, values: bool) -> Table:
+def facts(corpus: Corpus, description: Description, *, values: bool) -> str:
     """Return a table of what a corpus is and how it was made; with `values` of what its tables miss, which reads them."""
     header = corpus.header
     sizes = sorted({s.n_documents for s in header.shards})
@@ -75,7 +81,7 @@ def facts(corpus: Corpus, description: Description, *, values: bool) -> Table:
         ("made by", _listed(header.made_by)),
         ("uid", description.uid),
     ]
-    return _table(rows, title=str(corpus.path))
+    return table(str(corpus.path), rows)
 
 
 def _missing(corpus: Corpus) -> str:
@@ -113,12 +119,12 @@ def _origin(corpus: Corpus, *, dense: bool) -> list[tuple[str, str]]:
     return [] if dense else [("text to words", _listed(_without_defaults(corpus.header.vectorizer)))]
 
 
-def _some(categories: list[Any]) -> str:
+def _some(categories: list[object]) -> str:
     more = len(categories) - COLUMNS_SHOWN
     return ", ".join(map(str, categories[:COLUMNS_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
-def classes(corpus: Corpus) -> Table:
+def classes(corpus: Corpus) -> str:
     """Return a table of the classes with their numbers and shares, the largest first."""
     header = corpus.header
     sizes = sorted(zip(header.class_counts, header.classes, strict=True), key=lambda pair: -pair[0])
@@ -126,25 +132,10 @@ def classes(corpus: Corpus) -> Table:
     if len(sizes) > CLASSES_SHOWN:
         rest = sum(n for n, _ in sizes[CLASSES_SHOWN:])
         rows.append((f"{len(sizes) - CLASSES_SHOWN} more", f"{rest:,}", f"{rest / header.n_documents:.1%}"))
-    return _table(rows, title=counted(len(sizes), "class", "classes"))
+    return table(counted(len(sizes), "class", "classes"), rows)
 
 
-def _table(rows: Iterable[tuple[str, ...]], title: str) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), box=box.SIMPLE, show_header=False, title_justify="left")
-    rows = list(rows)
-    for _ in rows[0]:
-        table.add_column(overflow="fold")
-    for row in rows:
-        # names come from data: shown as they are, not as markup
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _without_defaults(vectorizer: dict[str, Any] | None) -> dict[str, Any]:
+def _without_defaults(vectorizer: Mapping[str, object] | None) -> Mapping[str, object]:
     """Return the settings that say something: those unlike the defaults, and the kind."""
     from sdem_dist.text import VectorizerSettings
 
@@ -154,6 +145,6 @@ def _without_defaults(vectorizer: dict[str, Any] | None) -> dict[str, Any]:
     return {k: v for k, v in vectorizer.items() if k == "kind" or v != usual.get(k)}
 
 
-def _listed(values: dict[str, Any]) -> str:
+def _listed(values: Mapping[str, object]) -> str:
     said = (f"{key}: {value}" for key, value in values.items() if value not in (None, [], 0.0, False, ""))
     return ", ".join(said) or "not recorded"

@@ -5,24 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from sdem_dist.cli.shown import table
 
+if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
 
-def show_model(console: Console, path: Path) -> None:
-    """Print what a model is, how its training went, and the words that speak most for each class.
+def model_shown(path: Path) -> str:
+    """Return what a model is, how its training went, and the words that speak most for each class.
 
     Raises
     ------
     ModelError
         The file is damaged or no model.
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     from sdem_dist.estimators.persistence import load_model
     from sdem_dist.inspection.words import speaking_words
 
@@ -43,21 +39,14 @@ def show_model(console: Console, path: Path) -> None:
         "left out": "; ".join(model.damaged_shards_) or "nothing",
         "on disk": f"{path.stat().st_size / 1e6:,.1f} MB",
     }
-    table = Table(title=Text(str(path)), box=box.SIMPLE, show_header=False, title_justify="left")
-    for name, value in facts.items():
-        table.add_row(name, Text(value))
-    console.print(table)
     what, said = model.spec.predicts, speaking_words(model)
     if model.spec.topics:
         what, said = "topic", _topics(model)
+    shown = table(str(path), facts.items())
     if not said:
-        return
-    words = Table(
-        title=f"The words that speak most for each {what}", box=box.SIMPLE, show_header=False, title_justify="left"
-    )
-    for name, spoken in said.items():
-        words.add_row(Text(str(name)), Text(" ".join(spoken)))
-    console.print(words)
+        return shown
+    words = [(str(name), " ".join(spoken)) for name, spoken in said.items()]
+    return f"{shown}\n{table(f'The words that speak most for each {what}', words)}"
 
 
 def _topics(model: EngineEstimator) -> dict[str, list[str]]:

@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+from sdem_dist.cli.parameters import LocalPath
+
+from sdem_dist.cli.shown import visible
 from sdem_dist.counted import counted
 
 PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
@@ -18,7 +21,7 @@ BEGINNING = '{"event": "'
 
 
 @click.command(no_args_is_help=True)
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log", type=LocalPath())
 def log(log: Path) -> None:
     """Say where the time of a run went, from the LOG that `sdem train --log` wrote.
 
@@ -30,6 +33,7 @@ def log(log: Path) -> None:
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
@@ -38,7 +42,8 @@ def log(log: Path) -> None:
     total: dict[str, float] = defaultdict(float)
     for row in epochs(events):
         table.add_row(
-            f"{row['stage']} {row['first']}" + (f" to {row['epoch']}" if row["epoch"] > row["first"] else ""),
+            f"{escape(visible(row['stage']))} {row['first']}"
+            + (f" to {row['epoch']}" if row["epoch"] > row["first"] else ""),
             f"{row['wall']:.2f}",
             f"{row['documents'] / max(row['wall'], 1e-9):,.0f}",
             *(f"{row[part]:.2f}" for part in PARTS),

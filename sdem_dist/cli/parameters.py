@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.errors import SdemError
+from sdem_dist.storage.places import refuse_url
 
-class Share(click.ParamType):  # type: ignore[type-arg]
+if TYPE_CHECKING:
+    ParamType = click.ParamType[object]
+else:
+    ParamType = click.ParamType
+
+
+class LocalPath(click.Path):
+    """A path of this machine: of a URL, `Path` would make a local folder."""
+
+    def __init__(self, *, allow_dash: bool = False, file_okay: bool = True, exists: bool = False) -> None:
+        super().__init__(path_type=Path, allow_dash=allow_dash, file_okay=file_okay, exists=exists)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path."""
+        try:
+            refuse_url(str(value), f"{param.human_readable_name if param else 'this'} is a path")
+        except SdemError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Share(ParamType):
     """A whole number of documents, or a fraction of them if written with a point."""
 
     name = "number"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
         """Return an int for "2" and a float for "0.01"."""
         if isinstance(value, int | float):
             return value
@@ -22,12 +49,14 @@ class Share(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{value!r} is neither a whole number of documents nor a fraction such as 0.01", param, ctx)
 
 
-class Lengths(click.ParamType):  # type: ignore[type-arg]
+class Lengths(ParamType):
     """The shortest and the longest n-gram: "1,2"."""
 
     name = "min,max"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+    def convert(
+        self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
         """Return the two lengths; one number stands for both."""
         if isinstance(value, tuple):
             return value
@@ -38,15 +67,15 @@ class Lengths(click.ParamType):  # type: ignore[type-arg]
         return first, last
 
 
-class Alpha(click.ParamType):  # type: ignore[type-arg]
+class Alpha(ParamType):
     """A word prior: laplace, log, or a number."""
 
     name = "laplace|log|number"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
         """Return the name or the number."""
         if value in ("laplace", "log") or isinstance(value, float):
-            return value  # type: ignore[no-any-return]
+            return value
         try:
             return float(value)
         except ValueError:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import click
 
+from sdem_dist.cli.parameters import LocalPath
+
 BLOCK = 2_000
 """Documents of one task."""
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("texts", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("model", type=LocalPath())
+@click.argument("texts", type=LocalPath(allow_dash=True))
 @click.option(
     "--text-column", type=click.IntRange(0), metavar="N", help="Take column N (from 0) of TAB-separated lines."
 )
@@ -32,9 +34,30 @@ def predict(model: Path, texts: Path, text_column: int | None, no_proba: bool, e
     """
     from sdem_dist.cli.streaming import predict_lines
 
+    _refuse_tables(texts, text_column)
     lines = _lines(texts, encoding, text_column)
     for block in predict_lines(model, lines, probabilities=not no_proba, n_jobs=jobs, block=BLOCK):
         sys.stdout.write(block)
+
+
+def _refuse_tables(path: Path, column: int | None) -> None:
+    """Refuse files whose lines are no documents: their header and their labels would be classified, too."""
+    from sdem_dist.text.compressed import plain_suffix
+    from sdem_dist.text.sources import SUFFIXES
+
+    suffix = plain_suffix(path)
+    form = "json" if suffix == ".json" else SUFFIXES.get(suffix)
+    if suffix == ".tsv" and column is None:
+        raise click.ClickException(
+            f"{path} is a table of columns: name the one that holds the texts with --text-column N, from 0; its first line "
+            "must be no header"
+        )
+    if form not in (None, "tsv"):
+        raise click.ClickException(
+            f"{path} is {form}, and predict reads text, one document a line: write the texts alone into a .txt file; or "
+            f"make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the training) and "
+            "predict it in Python: load_model(MODEL).predict(corpus.read(0, n).to_csr())"
+        )
 
 
 def _lines(path: Path, encoding: str, column: int | None) -> Iterator[str]:

@@ -10,13 +10,17 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.cli.shown import visible
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.persistence import load_model
 from sdem_dist.text.analysis import n_cores
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
 
 
 def predict_lines(
@@ -76,7 +80,7 @@ def _blocks(texts: Iterator[str], size: int) -> Iterator[list[str]]:
 
 
 @lru_cache(maxsize=1)
-def _model(path: str) -> Any:
+def _model(path: str) -> EngineEstimator:
     model = load_model(path)
     if model.spec.predicts is None:
         raise ModelError(
@@ -93,7 +97,7 @@ def _predict_block(model: str, texts: list[str], probabilities: bool) -> str:
         return "".join("\t".join(f"{value:.6g}" for value in row) + "\n" for row in found.tolist())
     rows = estimator.predict_proba(documents)
     classes = estimator.classes_ if estimator.spec.predicts == "class" else range(rows.shape[1])
-    names = [str(c).replace("\t", " ").replace("\n", " ") for c in classes]
+    names = [visible(str(c).replace("\t", " ").replace("\n", " ")) for c in classes]
     best = rows.argmax(axis=1)
     if not probabilities:
         return "".join(f"{names[k]}\n" for k in best)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.parameters import Alpha
+from sdem_dist.cli.parameters import Alpha, LocalPath
+from sdem_dist.cli.shown import nearest, say
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 from sdem_dist.counted import counted
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
 
 EPILOG = """\b
 Examples:
@@ -37,11 +40,13 @@ PARAMETERS = {
     "seed": "random_state",
 }
 """Options, and what estimators call them."""
+MOST_LANES = 1 << 16
+"""So many lanes fit into memory, whatever the documents."""
 
 
 @click.command(epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpus")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=LocalPath())
 @click.option(
     "--loss",
     type=click.Choice(["ncll", "hinge", "nll"]),
@@ -75,7 +80,7 @@ PARAMETERS = {
     metavar="N",
     help="Stop when the validation loss has not fallen for N epochs; keep the best. (It may rise in the first few.)",
 )
-@click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep checkpoints here.")
+@click.option("--checkpoint", type=LocalPath(), metavar="FOLDER", help="Keep checkpoints here.")
 @click.option(
     "--checkpoint-rounds", type=click.IntRange(1), metavar="N", help="One after every N rounds.  [default: every epoch]"
 )
@@ -86,6 +91,7 @@ PARAMETERS = {
     help="One every S seconds, instead.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
+@click.option("--overwrite", is_flag=True, help="Replace a MODEL that exists, as --resume does.")
 @click.option("--skip-damaged", is_flag=True, help="Leave out damaged shards of CORPUS, and say which.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Decides every random choice.  [default: 0]")
 @click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="What to train.")
@@ -96,12 +102,10 @@ PARAMETERS = {
     metavar="NAME=VALUE",
     help="Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
 )
-@click.option(
-    "--log", type=click.Path(path_type=Path), metavar="FILE", help="Append events as JSON Lines; read by sdem log."
-)
+@click.option("--log", type=LocalPath(), metavar="FILE", help="Append events as JSON Lines; read by sdem log.")
 @click.option(
     "--performance-report",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     metavar="FILE.html",
     help="Write Dask's own report of tasks and workers.",
 )
@@ -136,6 +140,8 @@ def train(
         click.echo(job_script(cluster, options["lifetime"]), nl=False)
         return
     check_destination(model)  # not after hours of training
+    if model.exists() and model.stat().st_size and not (options["overwrite"] or options["resume"]):
+        raise click.ClickException(f"{model} exists already: a model; choose another name, or replace it (--overwrite)")
     try:
         callbacks = [JsonLines(options["log"])] if options["log"] else []
     except OSError as error:
@@ -144,6 +150,9 @@ def train(
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
     documents = open_corpus(corpus)
+    lanes = estimator.get_params().get("n_lanes")
+    if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
+        raise click.UsageError(f"n_lanes is {lanes:,}, more than {corpus} has documents ({documents.n_documents:,})")
     try:
         with (
             client_of(scheduler, workers, cluster, options["lifetime"]) as client,
@@ -161,6 +170,14 @@ def train(
                 callbacks=callbacks,
             )
             estimator.save(model)  # before whatever may go wrong when the cluster ends and Dask's report is written
+    except KeyboardInterrupt:
+        folder = options["checkpoint"]
+        hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
+        click.echo(
+            f"Interrupted; {hint if folder else 'nothing of the run was kept: --checkpoint FOLDER would have'}.",
+            err=True,
+        )
+        raise SystemExit(130) from None
     except ClusterError as error:
         if options["checkpoint"] is None:
             raise
@@ -178,14 +195,14 @@ def train(
         if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name == held_out)
     )
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)
-    click.echo(f"{model}: {options['estimator']}, {epochs}; training {shown}")
+    say(f"{model}: {options['estimator']}, {epochs}; training {shown}")
 
 
 def _unless_last(kept: Mapping[str, float], n_epochs: int) -> str:
     return "" if kept["epoch"] == n_epochs else f", epoch {kept['epoch']} kept"
 
 
-def estimator_of(options: Mapping[str, Any]) -> Any:
+def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
     """Return the estimator that options describe.
 
     Raises
@@ -195,12 +212,12 @@ def estimator_of(options: Mapping[str, Any]) -> Any:
     """
     from sdem_dist.catalogue import ESTIMATORS, estimator_class
 
-    if options["estimator"] not in ESTIMATORS:
+    estimator = options["estimator"]
+    if estimator not in ESTIMATORS:
         raise click.UsageError(
-            f"--estimator {options['estimator']}: {_nearest(options['estimator'], ESTIMATORS)}"
-            f"choose one of {', '.join(ESTIMATORS)}"
+            f"--estimator {estimator}: {nearest(estimator, ESTIMATORS)}choose one of {', '.join(ESTIMATORS)}"
         )
-    made = estimator_class(options["estimator"])()
+    made = estimator_class(estimator)()
     chosen = {PARAMETERS[name]: value for name, value in options.items() if name in PARAMETERS and value is not None}
     for setting in options["settings"]:
         name, equals, value = setting.partition("=")
@@ -208,27 +225,25 @@ def estimator_of(options: Mapping[str, Any]) -> Any:
             raise click.UsageError(f"--set {setting}: write NAME=VALUE")
         if name in chosen:
             raise click.UsageError(f"--set {setting}: {name} is given twice")
-        chosen[name] = _value(value)
+        chosen[name] = _value(name, value)
     known = made.get_params(deep=False)
     for name in chosen:
         if name not in known:
-            raise click.UsageError(
-                f"{options['estimator']} has no {name}; {_nearest(name, known)}it has {', '.join(known)}"
+            others = [other for other in ESTIMATORS if name in estimator_class(other)().get_params(deep=False)]
+            hint = (
+                f"{', '.join(others)} do{'es' * (len(others) == 1)} (--estimator); " if others else nearest(name, known)
             )
+            raise click.UsageError(f"{estimator} has no {name}; {hint}it has {', '.join(known)}")
     return made.set_params(**{"verbose": not options["quiet"], **chosen})
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return a question after the known name that is most like `name`, or nothing where none is."""
-    names = {k.lower(): k for k in known}
-    return "".join(f"did you mean {names[k]}? " for k in get_close_matches(name.lower(), names, n=1))
-
-
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> object:
     """Return what a text stands for in JSON or in Python, or itself."""
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)
         except (ValueError, SyntaxError):
             continue
+        except (RecursionError, MemoryError):
+            raise click.UsageError(f"--set {name}={text[:20]}...: a value of so many brackets within others") from None
     return text

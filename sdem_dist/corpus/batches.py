@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sdem_dist.corpus.entries import FIT, unfit_row
+from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
 from sdem_dist.errors import CorpusError
 
 _BATCH_ENTRIES = 1 << 20
@@ -56,6 +56,8 @@ def _of_iterable(X: Iterable[Any]) -> Iterator[Batch]:
         if not isinstance(batch, tuple | list) or len(batch) not in (2, 3, 4):
             raise CorpusError(f"batch {number} of X is not a pair (X, y), a triple (X, y, ids) or (X, y, ids, targets)")
         X_, y, ids, targets = (*batch, None, None)[:4]
+        if sp.issparse(X_):
+            check_structure(X_, f"batch {number} of X")
         yield X_, y, ids, targets
 
 
@@ -84,6 +86,8 @@ def _row_blocks(X: Any) -> Iterator[Any]:
         for block in range(X.numblocks[0]):
             yield from _row_blocks(X.blocks[block].compute())
         return
+    if sp.issparse(X):
+        check_structure(X, "X")
     rows = X.tocsr() if sp.issparse(X) else X
     n_documents = rows.shape[0]
     entries = rows.nnz if sp.issparse(rows) else rows.size

@@ -1,20 +1,93 @@
-"""Which numbers documents may be made of."""
+"""Which numbers documents may be made of, and which arrays make a sparse matrix."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from sdem_dist.errors import CorpusError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 LARGEST = float(np.finfo(np.float32).max)
 FIT = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}"
 """The rule, for messages."""
 
 
-def unfit_row(data: np.ndarray, indptr: np.ndarray) -> tuple[int, Any] | None:
+def unfit_row(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | None:
     """Return the first row of CSR arrays with an entry that no corpus may hold, and that entry; None if all are fit."""
     # max() carries NaN along, so two reductions see every unfit entry
     if len(data) == 0 or (data.min() >= 0 and data.max() <= LARGEST):
         return None
     entry = int(np.argmax(~((data >= 0) & (data <= LARGEST))))
     return int(np.searchsorted(indptr, entry, side="right")) - 1, data[entry]
+
+
+def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
+    """Raise CorpusError, a ValueError, unless the arrays of a sparse matrix fit together.
+
+    SciPy trusts them: with others it may end the process, or read entries of other columns. To be called before anything
+    is sorted, cut, cast or converted. Takes no copies.
+
+    Parameters
+    ----------
+    X : sparse matrix or array
+        Of any format; those of which nothing can be broken pass.
+    what : str
+        What the message calls it.
+    """
+    if X.format in ("csr", "csc", "bsr") and X.ndim == 2:
+        _check_compressed(X, what)
+    elif X.format == "coo":
+        for name, places, bound in zip(("row", "column"), X.coords, X.shape, strict=True):
+            _check_bounds(places, bound, len(X.data), what, name)
+    elif X.format == "lil":
+        for row, places in enumerate(X.rows):
+            _check_bounds(np.asarray(places, np.int64), X.shape[1], len(X.data[row]), f"{what}, row {row}", "column")
+
+
+def _check_compressed(X: sp.sparray | sp.spmatrix, what: str) -> None:
+    block = X.data.shape[1:] if X.format == "bsr" else (1, 1)
+    n, bound = (X.shape[::-1] if X.format == "csc" else X.shape)[:2]
+    n, bound = n // block[0], bound // block[1]
+    major, minor = ("column", "row") if X.format == "csc" else ("row", "column")
+    indptr = X.indptr
+    if indptr.shape != (n + 1,) or not {indptr.dtype.kind, X.indices.dtype.kind} <= {"i", "u"}:
+        raise CorpusError(
+            f"{what}: indptr is {indptr.dtype} of shape {indptr.shape} and indices are {X.indices.dtype}, where {n + 1} and "
+            f"as many integers as entries belong{_BROKEN}"
+        )
+    if indptr[0] != 0:
+        raise CorpusError(f"{what}: indptr begins with {indptr[0]}, not with 0{_BROKEN}")
+    if (falls := indptr[1:] < indptr[:-1]).any():
+        raise CorpusError(f"{what}: indptr falls at {major} {int(falls.argmax())} (from 0){_BROKEN}")
+    held = min(len(X.indices), len(X.data))
+    if indptr[-1] > held:
+        raise CorpusError(
+            f"{what}: indptr ends with {indptr[-1]}, and there are {held} entries, too few from {major} "
+            f"{int(np.searchsorted(indptr, held, side='right')) - 1} (from 0) on{_BROKEN}"
+        )
+    places = X.indices[: indptr[-1]]
+    if (entry := _out_of_bounds(places, bound)) is not None:
+        row = int(np.searchsorted(indptr, entry, side="right")) - 1
+        raise CorpusError(
+            f"{what}: {major} {row} (from 0) has an entry in {minor} {places[entry]} of {bound} (from 0){_BROKEN}"
+        )
+
+
+def _check_bounds(places: np.ndarray, bound: int, length: int, what: str, name: str) -> None:
+    if places.shape != (length,):
+        raise CorpusError(f"{what}: {length} entries have {name} numbers of shape {places.shape}{_BROKEN}")
+    if (entry := _out_of_bounds(places, bound)) is not None:
+        raise CorpusError(f"{what}: entry {entry} lies in {name} {places[entry]} of {bound} (from 0){_BROKEN}")
+
+
+def _out_of_bounds(places: np.ndarray, bound: int) -> int | None:
+    if len(places) == 0 or (places.min() >= 0 and places.max() < bound):
+        return None
+    return int(np.argmax((places < 0) | (places >= bound)))
+
+
+_BROKEN = ": the matrix is broken; make it again from its documents"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sdem_dist.corpus.entries import FIT, LARGEST, unfit_row
+from sdem_dist.corpus.entries import FIT, LARGEST, check_structure, unfit_row
 from sdem_dist.corpus.layout import ClassLabel, Header, ShardInfo, vocabulary_hash
 from sdem_dist.corpus.targets import checked_targets
 from sdem_dist.documents import Documents
@@ -63,6 +63,8 @@ class MemoryCorpus:
     ) -> None:
         import scipy.sparse as sp
 
+        if sp.issparse(X):
+            check_structure(X, "the matrix")
         rows = sp.csr_array(X)
         n_documents, n_features = rows.shape
         if n_documents == 0 or n_features == 0:

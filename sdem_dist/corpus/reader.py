@@ -16,6 +16,8 @@ from sdem_dist.corpus.layout import DENSE, IDF, MANIFEST, VOCABULARY, Header, vo
 from sdem_dist.corpus.shards import read_ids, read_shard
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.places import is_url
+from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
@@ -65,8 +67,6 @@ class Corpus:
     """
 
     def __init__(self, path: str | Path) -> None:
-        from sdem_dist.storage.arrays import is_url
-
         self.path: str = str(path) if is_url(path) else os.path.abspath(path)
 
     def __reduce__(self) -> tuple[Callable[[str], Corpus], tuple[str]]:
@@ -98,7 +98,7 @@ class Corpus:
         return known[1:]
 
     def _open(self) -> tuple[Group, Header]:
-        from sdem_dist.storage.arrays import get_attributes, is_url, open_group
+        from sdem_dist.storage.arrays import get_attributes, open_group
 
         if not is_url(self.path):
             self._check_folder()
@@ -113,9 +113,14 @@ class Corpus:
         made = "a corpus is a folder that sdem ingest or write_corpus made"
         path = Path(self.path)
         if not path.exists():
+            for kept in set_aside(path)[-1:]:
+                made = f"a process died while it replaced it, and what was there is now {kept}: rename that"
             raise CorpusError(f"{path}: there is no such corpus; {made}")
         if not path.is_dir():
-            raise CorpusError(f"{path} is a file, perhaps a model or a source; {made}")
+            raise CorpusError(
+                f"{path} is a file, perhaps a model or a source; {made}: ingest a source first (sdem ingest; test documents with "
+                "--vocabulary-from and the corpus of the training)"
+            )
         if not (path / "zarr.json").exists():
             raise CorpusError(f"{path} is a folder, but no corpus; {made}")
 

@@ -28,6 +28,7 @@ from sdem_dist.corpus.layout import (
 from sdem_dist.corpus.reader import Corpus, open_corpus
 from sdem_dist.corpus.tables import corpus_of_table, is_table
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.collect import Collected
@@ -140,7 +141,7 @@ def write_corpus(
         n_features = collected.n_features
         words = _encoded_vocabulary(vocabulary, n_features)
         factors = _checked_idf(idf, n_features)
-        group = arrays.create_group(place, overwrite=overwrite and arrays.is_url(path))
+        group = arrays.create_group(place, overwrite=overwrite and is_url(path))
         sizes = shard_sizes(collected.n_documents, collected.n_nonzeros, shard_documents)
         shards = _write_shards(arrays.add_group(group, SHARDS), collected, sizes)
         header = Header(
@@ -169,7 +170,12 @@ def write_corpus(
         arrays.set_attributes(group, {MANIFEST: header.to_json()})
         if before_publishing is not None:
             before_publishing()
-    return open_corpus(path)
+    corpus = open_corpus(path)
+    if corpus.header.uid != header.uid:
+        raise CorpusError(
+            f"{path}: another process has put a corpus of its own in the place of the one that was just written"
+        )
+    return corpus
 
 
 def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) -> list[int]:
@@ -202,7 +208,6 @@ def _write_shards(parent: Group, collected: Collected, sizes: list[int]) -> tupl
 @contextmanager
 def _destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path, Path]]:
     """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds."""
-    from sdem_dist.storage.arrays import is_url
     from sdem_dist.storage.publish import publish_directory
 
     refuse_taken(path, overwrite)
@@ -222,7 +227,7 @@ def refuse_taken(path: str | Path, overwrite: bool) -> None:
     """Raise CorpusError if a corpus at `path` must be kept, or if what is there is no corpus."""
     from sdem_dist.storage import arrays
 
-    local = None if arrays.is_url(path) else Path(path)
+    local = None if is_url(path) else Path(path)
     if local is not None and not local.exists():
         return
     try:

@@ -22,6 +22,7 @@ from sdem_dist.learners.protocol import State
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.numbers import from_json, to_json
+from sdem_dist.storage.places import refuse_url
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
 _RESULT = re.compile(r"stage-(\d+)\.sdem")
@@ -72,6 +73,7 @@ class Checkpoints:
     keep: int = 2
 
     def __post_init__(self) -> None:
+        refuse_url(self.folder, "checkpoints are kept in a folder", ModelError)
         self.folder = Path(self.folder)
         self._last = time.monotonic()
         if self.every_rounds is not None and self.every_seconds is not None:

@@ -96,7 +96,7 @@ def restored(path: str | Path, state_type: type[State], arrays: Mapping[str, np.
 
 def unfit(path: str | Path, error: Exception) -> ModelError:
     """Return the error of a file without one of its parts."""
-    return ModelError(f"{path}: the parts of this checkpoint do not fit together ({error})")
+    return ModelError(f"{path}: the parts of this checkpoint do not fit together ({error}): {_REMEDY[CHECKPOINT]}")
 
 
 def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> None:

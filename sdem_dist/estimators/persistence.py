@@ -14,6 +14,7 @@ from sdem_dist.learners.fields import restored_state
 from sdem_dist.records import plain, restored
 from sdem_dist.storage.archive import is_archive, read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
+from sdem_dist.storage.places import refuse_url
 from sdem_dist.storage.publish import check_writable
 from sdem_dist.storage.strings import decode_strings, encode_strings
 
@@ -26,6 +27,7 @@ KIND = "sdem-model"
 
 def check_destination(path: str | Path) -> None:
     """Raise ModelError if no model can be written to `path`, or something else than a model would be lost."""
+    refuse_url(path, "a model is a file", ModelError)
     path = Path(path)
     if not path.absolute().parent.is_dir():
         raise ModelError(f"{path}: the folder {path.absolute().parent} does not exist: make it first")

@@ -83,5 +83,5 @@ def plot_histories(histories: Mapping[str, Sequence[Mapping[str, float]]], path:
         axes.set_xlabel("epoch")
         axes.grid(alpha=0.3)
     figure.axes[0].legend()
-    figure.suptitle("On the validation documents" if prefix else "On the training documents")
+    figure.suptitle("On the held-out documents" if prefix else "On the training documents")
     figure.savefig(path, dpi=110)

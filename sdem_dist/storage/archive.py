@@ -6,6 +6,7 @@ have been seen to exist.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import zipfile
@@ -20,6 +21,7 @@ from zarr.storage import MemoryStore, ZipStore
 
 from sdem_dist.errors import ModelError
 from sdem_dist.storage.checksum import crc32c
+from sdem_dist.storage.places import refuse_url
 from sdem_dist.storage.publish import publish_file
 
 FORMAT_VERSION = 1
@@ -136,6 +138,7 @@ def read_archive(
         The file is missing, is not a `kind`, was made by a newer format, is cut short or altered, or declares more
         data than it holds.
     """
+    refuse_url(path, "models and checkpoints are files", ModelError)
     path = Path(path)
     try:
         return _read(path, kind, names)
@@ -143,14 +146,13 @@ def read_archive(
         raise
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file") from error
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except zipfile.BadZipFile as error:
-        raise ModelError(f"{path}: not a {kind} file, or one cut short or altered ({error})") from error
-    except Exception as error:  # whatever JSON and zarr have to say about a damaged file
-        raise ModelError(
-            f"{path}: cut short, altered, or not a {kind} file ({type(error).__name__}: {error})"
-        ) from error
+    except Exception as error:  # whatever zipfile, JSON and zarr have to say about a damaged file
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # of seeking where no file can be
+            raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+        told = str(error) if isinstance(error, zipfile.BadZipFile) else f"{type(error).__name__}: {error}"
+        # Not `from` an OSError, which says to readers that the storage failed.
+        cause = None if isinstance(error, OSError) else error
+        raise ModelError(f"{path}: damaged (cut short or altered), or not a {kind} file ({told})") from cause
 
 
 def contents_checksum(path: str | Path) -> int | None:

@@ -11,16 +11,12 @@ import zarr
 from zarr.codecs import BloscCodec
 
 from sdem_dist.errors import CorpusError, UnreadableError
+from sdem_dist.storage.places import is_url
 
 Group = zarr.Group
 
 # Nearly as small as zstd, and decoded several times as fast: tests/benchmarks/codecs.py, and a table in DESIGN.md.
 _COMPRESSOR = BloscCodec(cname="lz4hc", clevel=5, shuffle="shuffle")
-
-
-def is_url(location: str | Path) -> bool:
-    """Whether `location` is a URL such as ``s3://bucket/name``, rather than a path of this machine."""
-    return isinstance(location, str) and "://" in location
 
 
 def create_group(location: str | Path, *, overwrite: bool = False) -> zarr.Group:

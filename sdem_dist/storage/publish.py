@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sdem_dist.errors import CorpusError, SdemError
+from sdem_dist.storage.exchange import exchange
 from sdem_dist.storage.hidden import hidden_folder
 
 # What the device says, whatever the file; other OSErrors are ours only if they name one of our paths.
@@ -62,8 +64,8 @@ def publish_directory(
     path : str or Path
         Name of the finished directory.
     overwrite : bool, default False
-        Replace what is at `path`: it is moved aside just before the rename, moved back if the rename fails, and
-        removed last.
+        Replace what is at `path`: in one step where the system can; elsewhere it is moved aside, and if the process dies
+        in that moment, moved back by the next to write here.
     error : class of SdemError, default CorpusError
         Raised when `path` is taken, or the device is full, read-only or failing.
 
@@ -74,33 +76,76 @@ def publish_directory(
         untouched and the temporary directory is gone.
     """
     path = _resolved(path)
+    with _explained(path, error):
+        _recover(path)
     _refuse_existing(path, overwrite, error)
     with _explained(path, error), hidden_folder(path, "partial") as partial:
         yield partial
         _fsync_tree(partial)
         _refuse_existing(path, overwrite, error)
-        _swap(partial, path)
+        _put(partial, path, overwrite)
         _fsync(path.parent)
 
 
-def _swap(partial: Path, path: Path) -> None:
+def _put(partial: Path, path: Path, overwrite: bool) -> None:
+    """Give `partial` the name `path`; what had it is then under the name of `partial`, or gone."""
+    while True:
+        try:
+            if not (overwrite and path.exists()):
+                partial.rename(path)
+            elif exchange(partial, path):
+                _remove(partial)
+            else:
+                _put_in_two_steps(partial, path)
+            return
+        except OSError as cause:
+            # Another process wrote, or moved aside, the same in this moment.
+            if (
+                not overwrite
+                or cause.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
+                or not partial.exists()
+            ):
+                raise
+
+
+def _put_in_two_steps(partial: Path, path: Path) -> None:
     # Not in a folder that is cleared if this process dies: until the new one is in place, it is all there is.
-    old = path.with_name(f".{path.name}.old-{secrets.token_hex(8)}") if path.exists() else None
-    if old is not None:
-        path.rename(old)
+    old = path.with_name(f".{path.name}.old-{secrets.token_hex(8)}")
+    path.rename(old)
     try:
         partial.rename(path)
     except BaseException:
-        if old is not None:
+        if not path.exists():
             old.rename(path)
         raise
-    if old is not None:
-        # The new directory is in place: a failure to clear the old one must not undo that.
-        if old.is_dir():
-            shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(old: Path) -> None:
+    """Clear what was replaced: the new one is in place, and a failure here must not undo that."""
+    if old.is_dir():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            old.unlink()
+
+
+def set_aside(path: str | Path) -> list[Path]:
+    """Return what processes moved aside that died while they replaced `path`, the newest last."""
+    path = _resolved(path)
+    ours = re.compile(re.escape(f".{path.name}.old-") + "[0-9a-f]{16}")
+    with suppress(OSError):
+        return sorted((p for p in path.parent.iterdir() if ours.fullmatch(p.name)), key=lambda p: p.stat().st_mtime_ns)
+    return []
+
+
+def _recover(path: Path) -> None:
+    """Undo what a process left that died while it replaced `path`."""
+    for old in reversed(set_aside(path)):
+        if path.exists():
+            _remove(old)
         else:
-            with suppress(OSError):
-                old.unlink()
+            old.rename(path)
 
 
 def _refuse_existing(path: Path, overwrite: bool, error: type[SdemError]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError, SdemError
+from sdem_dist.storage.places import is_url, refuse_url
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
 from sdem_dist.text.counting import count_matrices, count_text
@@ -244,7 +245,7 @@ def _temporary_folder(path: str | Path) -> Iterator[Path]:
     from sdem_dist.storage.publish import free_space
 
     name = str(path).rstrip("/").rsplit("/", 1)[-1]
-    beside = Path(tempfile.gettempdir(), name) if "://" in str(path) else Path(path).absolute()
+    beside = Path(tempfile.gettempdir(), name) if is_url(str(path)) else Path(path).absolute()
     try:
         with hidden_folder(beside, "ingest") as folder:
             folder.chmod(0o700)  # it may lie where everybody's files do
@@ -272,6 +273,8 @@ def _check_arguments(
 ) -> None:
     if not files:
         raise ValueError("there are no sources to ingest")
+    for file in files:
+        refuse_url(file, "sources are files and folders", IngestError)
     if not 0 <= held_out < 1:
         raise ValueError(f"held_out is a fraction from 0 and below 1, not {held_out!r}")
     if (held_out > 0) != (held_out_path is not None):
@@ -289,7 +292,7 @@ def _check_destinations(destinations: list[str], overwrite: bool) -> None:
     if len({str(Path(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
     for target in destinations:
-        if "://" in target:
+        if is_url(target):
             continue
         refuse_taken(target, overwrite)
         if not Path(target).absolute().parent.is_dir():

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from sdem_dist import MixtureClassifier, MultinomialMixture, write_corpus
+from sdem_dist import MultinomialMixture, MultiplicativeMixtureClassifier, SdemMixtureClassifier, write_corpus
 from sdem_dist.cli import main
 
 
 @pytest.mark.parametrize(
     ("model", "said", "metric"),
     [
-        (MultinomialMixture(2, n_init=2, n_epochs=2), ("MultinomialMixture, training em", "clusters"), "perplexity"),
-        (MixtureClassifier(2, n_epochs=3), ("MixtureClassifier, training multiplicative", "classes"), "accuracy"),
+        (MultinomialMixture(2, n_init=2, n_epochs=2), ("MultinomialMixture", "clusters"), "perplexity"),
+        (MultiplicativeMixtureClassifier(2, n_epochs=3), ("MultiplicativeMixtureClassifier", "classes"), "accuracy"),
         (
-            MixtureClassifier(2, training="sdem", components="multinomial", n_epochs=2),
-            ("MixtureClassifier, loss ncll", "classes"),
+            SdemMixtureClassifier(2, components="multinomial", n_epochs=2),
+            ("SdemMixtureClassifier, loss ncll", "classes"),
             "accuracy",
         ),
     ],

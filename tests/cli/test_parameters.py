@@ -20,4 +20,4 @@ from sdem_dist.cli.train import _value
     ],
 )
 def test_values_of_parameters_are_read_as_json_or_python(text, value):
-    assert _value(text) == value
+    assert _value("name", text) == value

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sdem_dist.errors import CorpusError, ModelError
+from sdem_dist.storage import publish
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.publish import publish_directory, publish_file
 
@@ -102,6 +103,7 @@ def test_failed_rename_restores_the_old(tmp_path, monkeypatch):
         return rename(self, to)
 
     monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(publish, "exchange", lambda a, b: False)
     with pytest.raises(CorpusError, match="Input/output error"), publish_directory(target, overwrite=True):
         pass
     assert os.listdir(target) == ["old"]

@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.entries import FIT, unfit_row
-from sdem_dist.errors import IngestError
+from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
+from sdem_dist.errors import CorpusError, IngestError
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.decoded import numbered_lines
 
@@ -44,6 +44,8 @@ def read_npz(
             yield from _blocks(path, archive, labels, labels_file, block_documents)
     except FileNotFoundError as error:
         raise IngestError(f"{path}: there is no such file") from error
+    except CorpusError as error:
+        raise IngestError(f"{path}: {error}") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError) as error:
         raise IngestError(f"{path} cannot be read as an .npz matrix: {error}") from error
 
@@ -76,16 +78,11 @@ def _blocks(
         for first in range(0, n_documents, block_documents):
             bounds = indptr[first : first + block_documents + 1]
             size = int(bounds[-1] - bounds[0])
-            words, values = indices.take(size).astype(np.int64), data.take(size)
-            if size and not (words.min() >= 0 and words.max() < n_features):
-                last = first + len(bounds) - 1
-                raise IngestError(
-                    f"{path}, among rows {first + 1} to {last}: a column lies outside the {n_features} of the matrix; "
-                    "the file is damaged"
-                )
+            values, words = data.take(size), indices.take(size)
+            matrix = sp.csr_matrix((values, words, bounds - bounds[0]), shape=(len(bounds) - 1, n_features))
+            check_structure(matrix, f"rows from {first + 1} (from 1) on")
             if (unfit := unfit_row(values, bounds - bounds[0])) is not None:
                 raise IngestError(f"{path}, row {first + unfit[0] + 1} (from 1): the value {unfit[1]}: {FIT}")
-            matrix = sp.csr_matrix((values, words, bounds - bounds[0]), shape=(len(bounds) - 1, n_features))
             yield matrix, labels[first : first + len(bounds) - 1]
 
 

@@ -1,0 +1,23 @@
+"""Where things are: paths of this machine, and URLs, which corpora alone may have."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sdem_dist.errors import SdemError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one slash is what a Path leaves of two
+
+
+def is_url(location: str | Path) -> bool:
+    """Whether `location` is a URL such as ``s3://bucket/name``, rather than a path of this machine."""
+    return isinstance(location, str) and "://" in location
+
+
+def refuse_url(path: str | Path, what: str, error: type[SdemError] = SdemError) -> None:
+    """Raise `error` if `path` is a URL, also one that was made a Path: as a path it would name a local folder."""
+    if _URL.match(str(path)):
+        raise error(
+            f"{path} is a URL, and {what} of this machine or a mounted file system: only a corpus may be at a URL"
+        )

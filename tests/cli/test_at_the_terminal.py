@@ -1,0 +1,224 @@
+"""What people see: of files that are no texts, of odd letters, of a pipe that ends, of Ctrl-C, of what they mistype."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli.commands import ok, refused, run
+
+from sdem_dist import MultinomialNB, load_model, open_corpus, write_corpus
+from sdem_dist.cli.shown import nearest, table, visible
+
+COMMAND = "import sys; from sdem_dist.cli import main; sys.argv[0] = 'sdem'; main()"
+ODD = "\x1b]0;owned\x07\x1b[31mred\x9b2J\u202e"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("terminal")
+    lines = "".join(f"{'ab'[i % 2]}\t{('good fine', 'bad sad')[i % 2]} word{i % 7}\n" for i in range(80))
+    (folder / "docs.tsv").write_text(lines)
+    ok("ingest", str(folder / "docs.tsv"), str(folder / "docs.zarr"), "--jobs", "1")
+    ok("train", str(folder / "docs.zarr"), str(folder / "docs.model"), "--epochs", "2", "--quiet")
+    return folder
+
+
+def shell(folder: Path, arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run ``sdem ARGUMENTS`` in a shell, where the arguments may go on with a pipe."""
+    return subprocess.run(
+        ["bash", "-c", f'set -o pipefail; "$0" -c "$1" {arguments}', sys.executable, COMMAND],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["t.csv", "t.jsonl", "t.json", "t.parquet", "t.npz", "t.svmlight", "t.csv.gz", "T.CSV"]
+)
+def test_predict_refuses_tables_and_says_what_to_do(made, name, tmp_path):
+    (tmp_path / name).write_text('label,text\na,"good\nfine"\n')
+    for more in ((), ("--text-column", "1")):
+        said = refused("predict", str(made / "docs.model"), str(tmp_path / name), *more)
+        assert f"{name} is " in said and "one document a line" in said and "sdem ingest" in said
+
+
+def test_predict_asks_for_the_column_of_a_table_of_columns(made):
+    said = refused("predict", str(made / "docs.model"), str(made / "docs.tsv"))
+    assert "--text-column N" in said
+    arguments = ("predict", str(made / "docs.model"), str(made / "docs.tsv"), "--text-column", "1", "--no-proba")
+    assert ok(*arguments) == "a\nb\n" * 40
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "docs.zarr", "s3://bucket/m"),
+        ("train", "docs.zarr", "m", "--checkpoint", "s3://bucket/run"),
+        ("train", "docs.zarr", "m", "--log", "gs://bucket/log"),
+        ("predict", "s3://bucket/m", "docs.tsv"),
+        ("predict", "docs.model", "https://example.org/texts.txt"),
+        ("evaluate", "s3://bucket/m", "docs.zarr"),
+        ("ingest", "s3://bucket/docs.tsv", "c"),
+        ("demo", "--folder", "s3://bucket/demo"),
+    ],
+)
+def test_urls_where_paths_belong(made, arguments, monkeypatch):
+    monkeypatch.chdir(made)
+    before = sorted(os.listdir())
+    assert "is a URL" in refused(*arguments, code=2)
+    assert sorted(os.listdir()) == before
+
+
+def test_urls_in_python(made, tmp_path, monkeypatch):
+    from sdem_dist import IngestError, ModelError, ingest
+
+    monkeypatch.chdir(tmp_path)
+    corpus = open_corpus(made / "docs.zarr")
+    with pytest.raises(ModelError, match="s3:/+b/run is a URL, and checkpoints"):
+        MultinomialNB(n_epochs=1).fit(corpus, checkpoint="s3://b/run")
+    with pytest.raises(ModelError, match="s3://b/m is a URL, and a model"):
+        load_model(made / "docs.model").save("s3://b/m")
+    with pytest.raises(ModelError, match="is a URL"):
+        load_model("s3://b/m")
+    with pytest.raises(IngestError, match=r"https:/+x/a\.csv is a URL, and sources"):
+        ingest(["https://x/a.csv"], "c")
+    assert os.listdir() == []
+
+
+def test_control_characters_are_made_visible():
+    assert visible(ODD) == r"\x1b]0;owned\x07\x1b[31mred\x9b2J\u202e"
+    assert visible("a\tb\nc\r\ud800é😀") == "a\tb\nc\\r\\ud800é😀"
+    assert "\x1b" not in table(ODD, [(ODD, "a\nb")])
+
+
+def test_no_control_character_of_data_reaches_a_terminal(tmp_path):
+    y = np.array([ODD, "b"] * 10, object)
+    words = ["w0", ODD, "w2", "w3"]
+    corpus = write_corpus(
+        tmp_path / "c", np.eye(4)[np.arange(20) % 4], y, vocabulary=words, vectorizer={"kind": "count", "stem": ODD}
+    )
+    model = MultinomialNB(n_epochs=1).fit(corpus)
+    model.vectorizer_ = {"kind": "count"}
+    model.save(tmp_path / "m")
+    (tmp_path / "t.txt").write_text("w0\n")
+    (tmp_path / "bad.tsv").write_text(f"{ODD}\n")
+    events = '{"event": "StageStarted", "monitored": true}\n{"event": "EpochEnded", "transfer": 0, "epoch": 0, "stage": "%s"}'
+    (tmp_path / "log").write_text(events % r"\u001b[31m[red]")
+    for arguments in (
+        ["inspect", "c"], ["inspect", "m"], ["predict", "m", "t.txt"], ["evaluate", "m", "c"],
+        ["ingest", "bad.tsv", "d"], ["ingest", "bad.tsv", "d", "--label", ODD], ["inspect", ODD], ["log", "log"],
+        ["train", "c", "n", "--set", f"{ODD}=1"], [ODD],
+    ):  # fmt: skip
+        result = run(
+            *(
+                str(tmp_path / a)
+                if a in ("c", "m", "t.txt", "bad.tsv", "d", "n") or a == "log" and a != arguments[0]
+                else a
+                for a in arguments
+            )
+        )
+        assert not isinstance(result.exception, Exception) or isinstance(result.exception, SystemExit), result.exception
+        shown = result.stdout + result.stderr
+        assert shown and not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown), arguments
+
+
+def test_a_pipe_that_ends(made):
+    (made / "many.txt").write_text("good word1\nbad word2\n" * 20_000)
+    done = shell(made, "predict docs.model many.txt --jobs 1 | head -n 1")
+    assert done.stdout.startswith("a\t") and done.stderr == ""
+    assert done.returncode in (0, 141)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("arguments", ["predict docs.model docs.tsv --text-column 1 --jobs 1", "inspect docs.zarr"])
+def test_a_full_device(made, arguments):
+    done = shell(made, f"{arguments} >/dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "Error: the output cannot be written: No space left on device\n"
+
+
+def test_letters_that_the_terminal_does_not_have(made, tmp_path):
+    (tmp_path / "docs.tsv").write_text("😀\tgood fine\nb\tbad sad\n" * 20, encoding="utf-8")
+    ok("ingest", str(tmp_path / "docs.tsv"), str(tmp_path / "c"), "--jobs", "1")
+    ok("train", str(tmp_path / "c"), str(tmp_path / "m"), "--epochs", "1", "--quiet")
+    (tmp_path / "t.txt").write_text("good\n")
+    for arguments in ("predict m t.txt", "inspect c", "inspect m"):
+        done = shell(tmp_path, arguments, PYTHONIOENCODING="ascii")
+        assert done.returncode == 0, done.stderr
+        assert r"\U0001f600" in done.stdout or "😀" in done.stdout
+
+
+def test_what_is_too_large_is_said(made, tmp_path):
+    train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"))
+    assert "n_lanes is 1,000,000,000, more than" in refused(*train, "--set", "n_lanes=1000000000", code=2)
+    assert "so many brackets" in refused(*train, "--set", f"alpha={'[' * 50_000}", code=2)
+
+
+def test_no_memory(made, tmp_path, monkeypatch):
+    def fit(*args, **more):
+        raise MemoryError("Unable to allocate 59.6 GiB")
+
+    monkeypatch.setattr(MultinomialNB, "fit", fit)
+    said = refused("train", str(made / "docs.zarr"), str(tmp_path / "m"))
+    assert "not enough memory" in said and "59.6 GiB" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("trian", "did you mean train? "), ("LDA", "did you mean LDAClassifier or LatentDirichletAllocation? "),
+        ("xyz", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_nearest(name, said):
+    known = ["train", "evaluate"] if name == "trian" else ["NB", "LDAClassifier", "LatentDirichletAllocation"]
+    assert nearest(name, known) == (said if name != "LDA" else "did you mean LDAClassifier? ")
+
+
+def test_hints(made, tmp_path):
+    train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"))
+    assert "did you mean train?" in refused("trian", code=2)
+    assert "LDAClassifier does (--estimator)" in refused(*train, "--loss", "nll", "--set", "n_topics=3", code=2)
+    assert "did you mean LDAClassifier" in refused(*train, "--estimator", "LDA", code=2)
+    (tmp_path / "x.csv").write_text("label,text\na,b\n")
+    said = refused("evaluate", str(made / "docs.model"), str(tmp_path / "x.csv"))
+    assert "sdem ingest" in said and "--vocabulary-from" in said
+    assert f"(sdem ingest {tmp_path / 'x.csv'} NAME.zarr)" in refused("inspect", str(tmp_path / "x.csv"))
+
+
+def test_train_replaces_a_model_only_when_asked(made, tmp_path):
+    train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "1", "--quiet")
+    ok(*train)
+    before = (tmp_path / "m").read_bytes()
+    assert "exists already: a model" in refused(*train) and "--overwrite" in refused(*train)
+    assert (tmp_path / "m").read_bytes() == before
+    ok(*train, "--overwrite", "--loss", "hinge")
+    assert load_model(tmp_path / "m").loss == "hinge"
+    ok(*train, "--checkpoint", str(tmp_path / "run"), "--resume")
+    load_model(tmp_path / "m").save(tmp_path / "m")
+
+
+@pytest.mark.parametrize("folder", [None, "run"])
+def test_an_interrupt_says_how_to_go_on(made, tmp_path, monkeypatch, folder):
+    def fit(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MultinomialNB, "fit", fit)
+    more = () if folder is None else ("--checkpoint", str(tmp_path / folder))
+    said = refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), *more, code=130)
+    assert "Aborted" not in said
+    assert ("--resume goes on from" in said and str(tmp_path / "run") in said) == (folder is not None)
+    assert ("nothing of the run was kept" in said) == (folder is None)
+
+
+def test_paths_stay_in_one_piece(tmp_path):
+    deep = tmp_path / ("a" * 60) / ("b" * 60)
+    deep.mkdir(parents=True)
+    corpus = write_corpus(deep / "c", np.eye(4), [0, 1, 0, 1], made_by={"sources": [str(deep / "docs.tsv")]})
+    shown = ok("inspect", corpus.path)
+    assert corpus.path in shown.splitlines() and str(deep / "docs.tsv") in shown

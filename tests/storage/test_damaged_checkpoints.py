@@ -1,0 +1,64 @@
+"""A checkpoint damaged in any of hundreds of ways is called damaged, or reads as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sdem_dist.engine.checkpoint import Checkpoints, Progress
+from sdem_dist.errors import ModelError
+from sdem_dist.models.word_counts import SdemState
+
+STATE = SdemState(**{name: np.arange(12.0).reshape(4, 3) for name in SdemState._fields})
+RUN = {"seed": 0}
+PLACES = b"PK\x01\x02", b"PK\x05\x06", b"PK\x03\x04"
+"""What entries of a zip's directory, its end, and its members begin with: the numbers after them say where to read."""
+
+
+def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
+    content = bytearray(whole)
+    match rng.integers(6):
+        case 0:  # a bit
+            content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        case 1:  # an end, or a beginning, that is lost
+            cut = int(rng.integers(len(content)))
+            content = content[:cut] if rng.random() < 0.5 else content[cut:]
+        case 2:  # a page of zeros
+            start = int(rng.integers(len(content)))
+            content[start : start + 64] = bytes(len(content[start : start + 64]))
+        case 3:  # numbers of the directory
+            start = whole.rfind(PLACES[rng.integers(2)]) + int(rng.integers(4, 46))
+            content[start : start + 4] = rng.bytes(4) if rng.random() < 0.5 else b"\xff" * 4
+        case 4:  # numbers of some member
+            found = [i for i in range(len(whole)) if whole.startswith(PLACES, i)]
+            start = int(rng.choice(found)) + int(rng.integers(4, 46))
+            content[start : start + 4] = rng.bytes(4) if rng.random() < 0.5 else b"\xff" * 4
+        case _:  # a piece that is missing, or there twice
+            start, size = int(rng.integers(len(content))), int(rng.integers(1, 100))
+            content[start:start] = content[start : start + size]
+            if rng.random() < 0.5:
+                del content[start : start + 2 * size]
+    return bytes(content)
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    made = Checkpoints(tmp_path)
+    made.write(RUN, Progress(0, 3, 0, [], 2, 0.0), SdemState, 1, lambda _: STATE, STATE)
+    return made
+
+
+def test_three_hundred_ways(checkpoints):
+    (path,) = checkpoints.folder.iterdir()
+    whole, rng, unnoticed = path.read_bytes(), np.random.default_rng(0), 0
+    for _ in range(300):
+        path.write_bytes(content := damaged(whole, rng))
+        try:
+            progress, saved, best = checkpoints.latest(RUN, 0, SdemState, 1)
+            for state in (saved.block(0), best):
+                assert all(np.array_equal(a, b) for a, b in zip(state, STATE, strict=True))
+            assert progress.epoch == 3
+            unnoticed += content != whole
+        except ModelError as error:
+            assert "damaged" in str(error) and "remove" in str(error)
+    assert unnoticed < 100, "what is not noticed is in bytes that mean nothing"
