@@ -123,6 +123,8 @@ def run_fit(estimator: EngineEstimator, source: Source, executor: Executor, opti
 
 def validation_source(estimator: EngineEstimator, validation: object, client: Client | None) -> Source:
     """Return validation documents, a corpus or (X, y), checked as those that are scored."""
+    if not isinstance(validation, tuple | Corpus):
+        raise ValueError(f"validation must be a corpus or a tuple (X, y), got {validation!r}")
     X, y = validation if isinstance(validation, tuple) else (validation, None)
     return source_of(estimator, X, y, client=client, use="score")
 
