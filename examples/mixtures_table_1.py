@@ -49,19 +49,19 @@ def figure_1(basis: np.ndarray, digits: mnist_digits.Digits, path: Path) -> None
     two = digits.X[np.flatnonzero(digits.y == 2)[0]]
     order = np.argsort(-two, kind="stable")
     columns = 16
-    sheet = np.zeros((-(-n // columns) * (side + 1), columns * (side + 1)))
+    sheet = np.full((-(-n // columns) * (side + 1) + 1, columns * (side + 1) + 1), 0.4)  # grey lines between the images
     for place, k in enumerate(order):
         row, column = divmod(place, columns)
-        at = np.s_[row * (side + 1) : row * (side + 1) + side, column * (side + 1) : column * (side + 1) + side]
-        sheet[at] = basis[k].reshape(side, side) / max(basis[k].max(), 1e-12)
+        top, left = 1 + row * (side + 1), 1 + column * (side + 1)
+        sheet[top : top + side, left : left + side] = basis[k].reshape(side, side) / max(basis[k].max(), 1e-12)
     figure = Figure(figsize=(12, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    left.imshow(1.0 - sheet, cmap="gray")
-    left.set_axis_off()
-    left.set_title("basis images by NMF, by contribution to the digit")
-    right.bar(np.arange(n), two[order], color="#0072b2")
-    right.set_title('features of a handwritten "2"')
+    images, bars = figure.subplots(1, 2, width_ratios=(3, 2))
+    images.imshow(1.0 - sheet, cmap="gray", vmin=0, vmax=1)
+    images.set_axis_off()
+    images.set_title("basis images by NMF, by contribution to the digit")
+    bars.bar(np.arange(n), two[order], color="#0072b2")
+    bars.set_title('features of a handwritten "2"')
     figure.savefig(path, dpi=110)
 
 

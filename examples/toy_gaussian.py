@@ -23,18 +23,33 @@ def draw(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plot(models: dict[str, GaussianNB], X: np.ndarray, y: np.ndarray, path: Path) -> None:
-    """Draw histograms and, for every model, the density of each class times its share."""
+    """Draw each class's histogram, its density times its share (both of area .5), and where the decision changes."""
     x = np.linspace(-10, 10, 1001)
-    figure = Figure(figsize=(11, 4), layout="constrained")
+    edges = np.linspace(-10, 10, 201)
+    shares = np.full(len(X), 1 / (len(X) * (edges[1] - edges[0])))
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, loss in zip(figure.subplots(1, 2, sharey=True), ("ncll", "hinge"), strict=True):
         for k, label in enumerate((-1, 1)):
-            axes.hist(X[y == label, 0], bins=200, range=(-10, 10), density=True, color=COLORS[label], alpha=0.2)
+            of_class = y == label
+            color = COLORS[label]
+            axes.hist(
+                X[of_class, 0], edges, weights=shares[of_class], color=color, alpha=0.2, label=f"class {label}, data"
+            )
             for name, line in (("nll", "--"), (loss, "-")):
                 density = np.exp(models[name].predict_joint_log_proba(x[:, None])[:, k])
-                axes.plot(x, density, line, color=COLORS[label], label=f"class {label}, {name}")
-        axes.set(title=loss, xlabel="x", ylim=(0, 0.6))
-        axes.legend()
+                axes.plot(x, density, line, color=color, label=f"class {label}, {name}")
+        for name, line in (("nll", "--"), (loss, "-")):
+            decided = models[name].predict(x[:, None])
+            for i, place in enumerate(x[1:][decided[1:] != decided[:-1]]):
+                axes.axvline(
+                    place, color="0.4", linestyle=line, linewidth=0.8, label=None if i else f"boundary, {name}"
+                )
+        scores = ", ".join(f"{name} {models[name].score(X, y):.3f}" for name in ("nll", loss))
+        axes.set(
+            title=f"training accuracy: {scores}", xlabel="x", ylabel="density times share of the class", ylim=(0, 0.6)
+        )
+        axes.legend(fontsize="small")
     figure.savefig(path, dpi=110)
 
 

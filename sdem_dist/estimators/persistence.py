@@ -17,6 +17,7 @@ from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.places import refuse_url
 from sdem_dist.storage.publish import check_writable
 from sdem_dist.storage.strings import decode_strings, encode_strings
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
@@ -122,7 +123,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
         raise ValueError("the number of features does not match the arrays")
     if metadata["feature_names"]:
         estimator.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
-    estimator.vectorizer_ = metadata["vectorizer"]
+    estimator.vectorizer_ = _checked(metadata["vectorizer"])
     estimator.vocabulary_ = None
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
@@ -136,3 +137,12 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
     estimator._take(learner, state)
     estimator.take_extra(cast("Mapping[str, Any]", restored(metadata["extra"], own)))
     return estimator
+
+
+def _checked(settings: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the settings of text that a model brings; ValueError if no corpus could have them."""
+    if settings is not None:
+        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs a package only where text is read
+        if not isinstance(settings.get("stem"), str | None):
+            raise ValueError(f"stem is a language, not {settings['stem']!r}")
+    return settings

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
+
+from sdem_dist.counted import is_count
+from sdem_dist.text.patterns import check_pattern
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
@@ -56,9 +59,11 @@ class VectorizerSettings:
     norm: float | None = None
 
     def __post_init__(self) -> None:
-        if self.stop_words is not None and not isinstance(self.stop_words, str):
+        if isinstance(self.stop_words, Collection) and not isinstance(self.stop_words, str):
             object.__setattr__(self, "stop_words", tuple(self.stop_words))
-        object.__setattr__(self, "ngram_range", tuple(self.ngram_range))
+        if isinstance(self.ngram_range, Sequence):
+            object.__setattr__(self, "ngram_range", tuple(self.ngram_range))
+        _check_types(self)
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} is one of {allowed}, not {getattr(self, name)!r}")
@@ -107,6 +112,26 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
 }
 
 
+def _check_types(settings: VectorizerSettings) -> None:
+    """Raise ValueError for values of a wrong kind, which files of settings may hold."""
+    stop_words, lengths = settings.stop_words, settings.ngram_range
+    fine = {
+        "token_pattern": isinstance(settings.token_pattern, str),
+        "lowercase": isinstance(settings.lowercase, bool),
+        "binary": isinstance(settings.binary, bool),
+        "stem": settings.stem is None or isinstance(settings.stem, str),
+        "norm": settings.norm is None
+        or (isinstance(settings.norm, int | float) and not isinstance(settings.norm, bool)),
+        "stop_words": stop_words is None
+        or isinstance(stop_words, str)
+        or (isinstance(stop_words, tuple) and all(isinstance(word, str) for word in stop_words)),
+        "ngram_range": isinstance(lengths, tuple) and all(is_count(n) for n in lengths),
+    }
+    for name, right in fine.items():
+        if not right:
+            raise ValueError(f"{name} cannot be {getattr(settings, name)!r}")
+
+
 def _check_numbers(settings: VectorizerSettings) -> None:
     if len(settings.ngram_range) != 2 or not 1 <= settings.ngram_range[0] <= settings.ngram_range[1]:
         raise ValueError(f"ngram_range is two lengths, 1 or more, the shorter first, not {settings.ngram_range}")
@@ -119,7 +144,7 @@ def _check_numbers(settings: VectorizerSettings) -> None:
             )
     for name in ("max_features", "n_features"):
         value = getattr(settings, name)
-        if value is not None and (not isinstance(value, int) or value < 1):
+        if value is not None and (not is_count(value)):
             raise ValueError(f"{name} is a whole number from 1 or None, not {value!r}")
     if settings.norm is not None and not 0 < settings.norm < float("inf"):
         raise ValueError(f"norm is a length above 0 or None, not {settings.norm!r}")
@@ -128,12 +153,7 @@ def _check_numbers(settings: VectorizerSettings) -> None:
 def _check_tokens(settings: VectorizerSettings) -> None:
     if isinstance(settings.stop_words, str) and settings.stop_words != "english":
         raise ValueError(f"stop_words is 'english', a list of words or None, not {settings.stop_words!r}")
-    try:
-        groups = re.compile(settings.token_pattern).groups
-    except re.error as error:
-        raise ValueError(f"token_pattern {settings.token_pattern!r} is no regular expression: {error}") from error
-    if groups > 1:
-        raise ValueError(f"token_pattern {settings.token_pattern!r} has {groups} groups; at most one is captured")
+    check_pattern(settings.token_pattern)
     if settings.stem is not None:
         _stemmer(settings.stem)
 

@@ -215,6 +215,11 @@ EDITS = {
         vocabulary_bytes=np.frombuffer(b"ab", np.uint8), vocabulary_offsets=np.arange(21) * 7
     ),
     "half a vocabulary": lambda a, m: a.update(vocabulary_bytes=np.frombuffer(b"ab", np.uint8)),
+    "unknown settings of text": lambda a, m: m.update(vectorizer={"kind": "count", "bogus": 1}),
+    "settings of text that are none": lambda a, m: m.update(vectorizer=[1]),
+    "settings of text of a wrong kind": lambda a, m: m.update(vectorizer={"kind": "count", "ngram_range": 3}),
+    "a stem that is no language": lambda a, m: m.update(vectorizer={"kind": "count", "stem": 3}),
+    "a pattern that can take for ever": lambda a, m: m.update(vectorizer={"token_pattern": "(a+)+$"}),
     "no type of classes": lambda a, m: m.pop("classes_dtype"),
 }
 
