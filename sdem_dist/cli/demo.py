@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from sdem_dist.cli.parameters import LocalPath
-
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:

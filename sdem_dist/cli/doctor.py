@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.parameters import LocalPath
-
 from sdem_dist.cli.where import client_of
 from sdem_dist.counted import counted
 

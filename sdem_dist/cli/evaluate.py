@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.parameters import LocalPath
-
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted

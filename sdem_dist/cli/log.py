@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from sdem_dist.cli.parameters import LocalPath
-
 from sdem_dist.cli.shown import visible
 from sdem_dist.counted import counted
 

@@ -117,7 +117,7 @@ def test_no_control_character_of_data_reaches_a_terminal(tmp_path):
         result = run(
             *(
                 str(tmp_path / a)
-                if a in ("c", "m", "t.txt", "bad.tsv", "d", "n") or a == "log" and a != arguments[0]
+                if a in ("c", "m", "t.txt", "bad.tsv", "d", "n") or (a == "log" and a != arguments[0])
                 else a
                 for a in arguments
             )
