@@ -152,7 +152,6 @@ def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
                 settings,
                 reading=reading,
                 held_out=fraction,
-                held_out_path=beside if fraction else None,
                 vocabulary_from=reference,
                 targets=options["targets"],
                 on_error=options["on_error"],

@@ -12,7 +12,7 @@ import numpy as np
 from sdem_dist.corpus.batches import Batch, canonical_csr, dense_rows
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.layout import ClassLabel, index_dtype
-from sdem_dist.corpus.rows import Rows
+from sdem_dist.corpus.rows import KeyedRows
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
 from sdem_dist.corpus.targets import checked_targets
 from sdem_dist.errors import CorpusError
@@ -33,7 +33,7 @@ class Collected:
     positions: np.ndarray
     spill: Spill
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[KeyedRows]:
         """Yield the documents in stored order, once, labels and dtypes final."""
         for rows in self.spill.drain():
             data = rows.data.astype(np.float32, copy=False) if self.weighted and not self.dense else rows.data
@@ -103,7 +103,7 @@ def collect(
                     f"the batch from document {n_documents} on has {table.shape[1]} targets, not {n_targets}"
                 )
             indices = indices.astype(index_dtype(width))
-            spill.add(Rows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
+            spill.add(KeyedRows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
         n_documents, n_nonzeros = stop, n_nonzeros + len(data)
     if n_features is None or n_documents == 0:
         raise CorpusError("there are no documents; a corpus has one or more")

@@ -12,11 +12,11 @@ from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.rows import Rows
+    from sdem_dist.corpus.rows import KeyedRows
     from sdem_dist.storage.arrays import Group
 
 
-def write_dense_shard(parent: Group, shard: int, rows: Rows, n_features: int, labelled: bool) -> ShardInfo:
+def write_dense_shard(parent: Group, shard: int, rows: KeyedRows, n_features: int, labelled: bool) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest."""
     data = rows.data
     if data.dtype == np.float64:  # chosen from the shard's own values: those it arrived with must not matter

@@ -57,11 +57,13 @@ class LabelEncoder:
                 raise CorpusError("classes are given but no labels")
             return np.zeros(n_documents, np.int32)
         labels = np.asarray(y)
+        if labels.dtype.kind in "Mm":
+            raise CorpusError(f"the labels from document {first} on are {labels.dtype}: {_DATES}")
         if labels.shape != (n_documents,):
             raise CorpusError(
                 f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
             )
-        if labels.dtype.kind == "O":  # may hold None or mixed kinds, which np.unique cannot sort
+        if labels.dtype.kind in "OT":  # may hold None or mixed kinds, which np.unique cannot sort
             return np.fromiter((self._code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
         found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
         codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]
@@ -94,11 +96,21 @@ class LabelEncoder:
         return tuple(found[code] for code in order), positions
 
 
-def plain_label(label: Any) -> ClassLabel:
+_DATES = "dates and times are no labels; make texts of them (y.astype(str))"
+
+
+def plain_label(label: object) -> ClassLabel:
     """Return a label as a Python string, integer, float or boolean; raise CorpusError for anything else."""
+    if isinstance(label, np.datetime64 | np.timedelta64):
+        raise CorpusError(f"{label!r} cannot be a class label: {_DATES}")
     plain = label.item() if isinstance(label, np.generic) else label
     if isinstance(plain, float) and not math.isfinite(plain):
         raise CorpusError(f"{plain} cannot be a class label")
+    if isinstance(plain, str):
+        try:
+            plain.encode()
+        except UnicodeEncodeError as error:
+            raise CorpusError(f"{plain!r} cannot be a class label: it holds half of a surrogate pair") from error
     if isinstance(plain, str | int | float):
         return plain
     raise CorpusError(f"{plain!r} cannot be a class label: strings, integers, floats and booleans can")

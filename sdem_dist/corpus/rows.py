@@ -10,7 +10,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class KeyedRows:
     """Documents in compressed sparse row form, before they have a shard.
 
     Attributes
@@ -52,7 +52,7 @@ class Rows:
         arrays = [self.keys, self.data, self.indices, self.indptr, self.labels, self.targets, self.ids]
         return arrays if self.id_bytes is None else [*arrays, self.id_bytes]
 
-    def take(self, order: np.ndarray) -> Rows:
+    def take(self, order: np.ndarray) -> KeyedRows:
         """Return the documents at the positions `order`, in that order."""
         entries, indptr = _gathered(self.indptr, order)
         ids, id_bytes = self.ids, self.id_bytes
@@ -62,9 +62,11 @@ class Rows:
             letters, ids = _gathered(ids, order)
             id_bytes = id_bytes[letters]
         data, indices = self.data[entries], self.indices[entries]
-        return Rows(self.keys[order], data, indices, indptr, self.labels[order], self.targets[order], ids, id_bytes)
+        return KeyedRows(
+            self.keys[order], data, indices, indptr, self.labels[order], self.targets[order], ids, id_bytes
+        )
 
-    def slice(self, start: int, stop: int) -> Rows:
+    def slice(self, start: int, stop: int) -> KeyedRows:
         """Return the documents from `start` up to `stop`, as views where possible."""
         first, last = int(self.indptr[start]), int(self.indptr[stop])
         if self.id_bytes is None:
@@ -74,7 +76,7 @@ class Rows:
         indptr = _sliced(self.indptr, start, stop)
         data, indices = self.data[first:last], self.indices[first:last]
         labels, targets = self.labels[start:stop], self.targets[start:stop]
-        return Rows(self.keys[start:stop], data, indices, indptr, labels, targets, ids, id_bytes)
+        return KeyedRows(self.keys[start:stop], data, indices, indptr, labels, targets, ids, id_bytes)
 
     def write(self, file: BinaryIO) -> Layout:
         """Append the arrays' raw bytes to `file`; return what `read` needs to find them again."""
@@ -83,14 +85,14 @@ class Rows:
         return tuple((str(a.dtype), a.size) for a in arrays)
 
     @classmethod
-    def read(cls, file: BinaryIO, layout: Layout) -> Rows:
+    def read(cls, file: BinaryIO, layout: Layout) -> KeyedRows:
         """Read what `write` wrote, from where `file` stands."""
         arrays = [np.frombuffer(file.read(np.dtype(kind).itemsize * n), kind) for kind, n in layout]
         arrays[_TARGETS] = arrays[_TARGETS].reshape(len(arrays[0]), -1)
         return cls(*arrays)
 
     @classmethod
-    def concatenate(cls, parts: list[Rows]) -> Rows:
+    def concatenate(cls, parts: list[KeyedRows]) -> KeyedRows:
         """Join `parts`, one at least, in the given order; ``data`` takes the widest of their dtypes."""
         if len(parts) == 1:
             return parts[0]
@@ -116,17 +118,17 @@ _TARGETS = 5  # the place of the one table among the arrays
 Layout = tuple[tuple[str, int], ...]
 
 
-def cut(stream: Iterable[Rows], sizes: Iterable[int]) -> Iterator[Rows]:
+def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows]:
     """Cut a stream of documents, however it comes, into pieces of `sizes` documents, which sum to the stream's."""
     source = iter(stream)
-    held: list[Rows] = []
+    held: list[KeyedRows] = []
     n_held = 0
     for size in sizes:
         while n_held < size:
             rows = next(source)
             held.append(rows)
             n_held += rows.n_documents
-        whole = Rows.concatenate(held)
+        whole = KeyedRows.concatenate(held)
         yield whole.slice(0, size)
         n_held -= size
         held = [whole.slice(size, whole.n_documents)] if n_held else []

@@ -11,11 +11,11 @@ from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.rows import Rows
+    from sdem_dist.corpus.rows import KeyedRows
     from sdem_dist.storage.arrays import Group
 
 
-def write_shard(parent: Group, shard: int, rows: Rows, n_features: int, labelled: bool) -> ShardInfo:
+def write_shard(parent: Group, shard: int, rows: KeyedRows, n_features: int, labelled: bool) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest."""
     data = rows.data
     if data.dtype.kind == "u":  # chosen from the shard's own entries: those it arrived with must not matter
@@ -30,7 +30,7 @@ def write_shard(parent: Group, shard: int, rows: Rows, n_features: int, labelled
     return ShardInfo(rows.n_documents, len(data), str(data.dtype), checksums)
 
 
-def columns_of(rows: Rows, labelled: bool) -> dict[str, np.ndarray]:
+def columns_of(rows: KeyedRows, labelled: bool) -> dict[str, np.ndarray]:
     """Return the labels, targets and ids of a shard's documents as the arrays to store."""
     contents = {}
     if labelled:

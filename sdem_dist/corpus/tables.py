@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from sdem_dist.errors import CorpusError
 
 TABLE = "table"
 """The kind of a manifest's `vectorizer` that holds the numbering of a table."""
+MANY_CATEGORIES, MOSTLY = 20, 0.9
+"""From so many on, and so large a share of the rows, different texts are no categories."""
 
 
 class EncodedTable(NamedTuple):
@@ -48,6 +51,13 @@ def encoded_table(frame: Any, categories: Mapping[int, np.ndarray] | None = None
     if categories is None:
         columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
         categories = {i: _categories(column) for i, column in enumerate(columns) if not _is_number(column)}
+        for i, found in categories.items():
+            if found.dtype.kind == "U" and len(found) >= max(MANY_CATEGORIES, MOSTLY * len(frame)):
+                warnings.warn(
+                    f"column {frame.columns[i]!r} has {len(found):,} different texts in {len(frame):,} rows, each a category of "
+                    "its own: raw text becomes counts of words by sdem ingest; leave out what only names a row",
+                    stacklevel=3,
+                )
     values = np.empty(frame.shape)
     for i in range(frame.shape[1]):
         values[:, i] = _numbered(frame.iloc[:, i], categories[i]) if i in categories else _number(frame.iloc[:, i])

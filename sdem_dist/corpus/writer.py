@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from sdem_dist.corpus.layout import (
 )
 from sdem_dist.corpus.reader import Corpus, open_corpus
 from sdem_dist.corpus.tables import corpus_of_table, is_table
+from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import is_url
 
@@ -118,8 +120,10 @@ def write_corpus(
     from sdem_dist.corpus.collect import collect
     from sdem_dist.storage import arrays
 
-    if shard_documents is not None and shard_documents < 1:
-        raise CorpusError(f"shard_documents is {shard_documents}; a shard holds one document or more")
+    if shard_documents is not None and not is_count(shard_documents):
+        raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
+    if not isinstance(random_state, Integral) or isinstance(random_state, bool):
+        raise CorpusError(f"random_state is {random_state!r}, not an integer")
     if unlabelled is not None and not dense:
         raise CorpusError("documents without labels beside others are for dense corpora: dense=True")
     if dense and targets is not None:

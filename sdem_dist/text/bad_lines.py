@@ -40,6 +40,7 @@ class LineGate:
     numeric: bool = False
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
+    _texts: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "skip"):
@@ -64,7 +65,7 @@ class LineGate:
         """Return the label as a class name without surrounding blanks, or None if the line is refused."""
         name = label_name(raw)
         if name is None:
-            self.refuse(path, line, f"the label is {raw!r}, neither a text nor a number", unit)
+            self.refuse(path, line, f"the label is {raw!r}, neither a text nor a finite number", unit)
         elif not name:
             self.refuse(path, line, "the label is empty", unit)
         elif (problem := not_unicode(name)) is not None:
@@ -78,6 +79,15 @@ class LineGate:
             more = ", ..." if len(self.known_classes) > 10 else ""
             self.refuse(path, line, f"label {name!r} is not among the corpus's classes ({known}{more})", unit)
             return None
+        elif self._texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
+            kinds = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
+            self.refuse(
+                path,
+                line,
+                f"the label {raw!r} is {kinds[0]}, and an earlier {name} is {kinds[1]}: write both alike",
+                unit,
+            )
+            return None
         return name or None
 
 
@@ -87,11 +97,9 @@ def label_name(raw: object) -> str | None:
         return raw.strip()
     if isinstance(raw, bool):
         return str(raw).lower()
-    if isinstance(raw, float) and raw.is_integer():
-        return str(int(raw))
-    if isinstance(raw, int | float) and not math.isnan(raw):
-        return str(raw)
-    return None
+    if isinstance(raw, float):
+        return None if not math.isfinite(raw) else str(int(raw)) if raw.is_integer() else str(raw)
+    return str(raw) if isinstance(raw, int) else None
 
 
 def is_number(text: str) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from sdem_dist.counted import is_count
+
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
@@ -119,7 +121,7 @@ def _check_numbers(settings: VectorizerSettings) -> None:
             )
     for name in ("max_features", "n_features"):
         value = getattr(settings, name)
-        if value is not None and (not isinstance(value, int) or value < 1):
+        if value is not None and (not is_count(value)):
             raise ValueError(f"{name} is a whole number from 1 or None, not {value!r}")
     if settings.norm is not None and not 0 < settings.norm < float("inf"):
         raise ValueError(f"norm is a length above 0 or None, not {settings.norm!r}")
