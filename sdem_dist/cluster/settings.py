@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sdem_dist.counted import is_count
 from sdem_dist.errors import ClusterError
 
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
 """Batch systems and what dask-jobqueue calls their clusters."""
 OURS = ("jobs", "wait-for-workers", "silence", "lifetime", "certificates")
 WAIT = 600.0
+SHELL = ("job-script-prologue", "job-script-epilogue")
+"""Options that are lines of a script."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,13 @@ def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
         raise ClusterError(f"{path}: the section jobqueue needs one of {', '.join(SYSTEMS)} below it, and nothing else")
     options = _section(path, sections, system)
     _refuse_unknown(path, f"jobqueue: {system}", options, known_options(system))
+    _refuse_line_ends(path, f"jobqueue: {system}", options)
     if isinstance(options.get("walltime"), int):
         raise ClusterError(
             f'{path}: walltime {options["walltime"]}: put it in quotes, such as "12:00:00"; without, YAML makes seconds of it'
         )
     jobs = ours.get("jobs", 1)
-    if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1:
+    if not is_count(jobs):
         raise ClusterError(f"{path}: jobs: {jobs!r} is not a number of jobs")
     config = dict(_flat(content))
     if "certificates" in ours:
@@ -146,6 +150,18 @@ def _refuse_unknown(path: Path, where: str, section: Mapping[str, Any], known: A
     for name in section:
         if str(name).replace("_", "-") not in names:
             raise ClusterError(f"{path}: {where}: there is no option {name}; there are {', '.join(sorted(names))}")
+
+
+def _refuse_line_ends(path: Path, where: str, section: Mapping[str, object]) -> None:
+    """Refuse values that would be several lines of a job's script: each could be an order to the batch system."""
+    for name, value in section.items():
+        if str(name).replace("_", "-") in SHELL:
+            continue
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and not text.isprintable():
+                raise ClusterError(
+                    f"{path}: {where}: {name}: {text!r} has line ends or control characters: write it as one line"
+                )
 
 
 def _seconds(path: Path, name: str, value: Any) -> float:

@@ -61,7 +61,7 @@ class SoundShards(Corpus):
         super().__init__(path)
         self._kept, self._class_counts = tuple(shards), tuple(class_counts)
 
-    def __reduce__(self) -> tuple[type, tuple]:
+    def __reduce__(self) -> tuple[type[Corpus], tuple[str, tuple[int, ...], tuple[int, ...]]]:
         return SoundShards, (self.path, self._kept, self._class_counts)
 
     @cached_property
