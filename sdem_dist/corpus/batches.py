@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
+from sdem_dist.corpus.shards import narrowed
 from sdem_dist.errors import CorpusError
 
 _BATCH_ENTRIES = 1 << 20
@@ -154,10 +155,7 @@ def dense_rows(X: Any, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     n, width = table.shape
     if np.isinf(table).any():
         raise CorpusError(f"document {first + int(np.isinf(table).any(axis=1).argmax())} holds an infinity")
-    wide = table.astype(np.float64).ravel()
-    with np.errstate(over="ignore"):
-        narrow = wide.astype(np.float32)
-    data = narrow if np.array_equal(narrow, wide, equal_nan=True) else wide
+    data = narrowed(table.astype(np.float64).ravel())
     return data, np.tile(np.arange(width, dtype=np.uint32), n), np.arange(n + 1, dtype=np.int64) * width, width
 
 

@@ -140,6 +140,16 @@ class Header:
         """Position of each shard's first document, then n_documents: int64 of shape (n_shards + 1,)."""
         return np.cumsum([0] + [s.n_documents for s in self.shards], dtype=np.int64)
 
+    @property
+    def data_dtypes(self) -> tuple[str, ...]:
+        """The dtypes of entries that occur, narrow to wide."""
+        return tuple(d for d in _DATA_DTYPES[self.layout] if d in {s.data_dtype for s in self.shards})
+
+    @property
+    def has_vocabulary(self) -> bool:
+        """Whether there are words, or names of columns."""
+        return self.vocabulary_hash != vocabulary_hash(self.n_features, None)
+
     @cached_property
     def uid(self) -> str:
         """SHA-256 (hex) of the corpus's content: equal for equal documents, order, classes and vocabulary."""

@@ -12,9 +12,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.layout import DENSE, IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
+from sdem_dist.corpus.layout import IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import read_ids, read_shard
-from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import is_url
 from sdem_dist.storage.publish import set_aside
@@ -69,7 +68,7 @@ class Corpus:
     def __init__(self, path: str | Path) -> None:
         self.path: str = str(path) if is_url(path) else os.path.abspath(path)
 
-    def __reduce__(self) -> tuple[Callable[[str], Corpus], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[..., Corpus], tuple[object, ...]]:
         return _received, (self.path,)
 
     def __repr__(self) -> str:
@@ -179,7 +178,7 @@ class Corpus:
 
     def read_shard(self, shard: int, *, verify: bool = True) -> Any:
         """Read the documents of one shard; see `read`."""
-        return shard_reader(self.header)(self._group, self.header, self._checked(shard), self.path, verify)
+        return read_shard(self._group, self.header, self._checked(shard), self.path, verify)
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
@@ -201,7 +200,7 @@ class Corpus:
         from sdem_dist.storage.strings import decode_strings
 
         header = self.header
-        if header.vocabulary_hash == vocabulary_hash(header.n_features, None):
+        if not header.has_vocabulary:
             return None
         try:
             offsets = arrays.read_array(self._group, f"{VOCABULARY}/offsets", shape=(header.n_features + 1,))
@@ -211,6 +210,12 @@ class Corpus:
             return decode_strings(*encoded)
         except ValueError as error:
             raise CorpusError(f"{self.path}: the vocabulary cannot be read: {error}") from error
+
+    def bytes_on_disk(self) -> int:
+        """Return the bytes of all files or objects."""
+        from sdem_dist.storage.arrays import stored_bytes
+
+        return stored_bytes(self.path)
 
     def idf(self) -> np.ndarray | None:
         """Read the inverse document frequencies, float64 of shape (n_features,), or return None if there are none."""
@@ -236,15 +241,6 @@ def _received(path: str) -> Corpus:
         if _identity(path) is None:
             _received_urls[path] = corpus
     return corpus
-
-
-def shard_reader(header: Header) -> Callable[..., Documents | DenseDocuments]:
-    """Return what reads a shard of a corpus of this layout."""
-    if header.layout == DENSE:
-        from sdem_dist.corpus.dense_shards import read_dense_shard
-
-        return read_dense_shard
-    return read_shard
 
 
 def _identity(path: str) -> tuple[int, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdem_dist.corpus.layout import Header
-from sdem_dist.corpus.reader import Corpus, shard_reader
-from sdem_dist.corpus.shards import read_ids
+from sdem_dist.corpus.reader import Corpus
+from sdem_dist.corpus.shards import read_ids, read_shard
 from sdem_dist.errors import CorpusError, UnreadableError
 
 
@@ -61,7 +61,7 @@ class SoundShards(Corpus):
         super().__init__(path)
         self._kept, self._class_counts = tuple(shards), tuple(class_counts)
 
-    def __reduce__(self) -> tuple[type[Corpus], tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    def __reduce__(self) -> tuple[Callable[..., Corpus], tuple[object, ...]]:
         return SoundShards, (self.path, self._kept, self._class_counts)
 
     @cached_property
@@ -87,7 +87,7 @@ class SoundShards(Corpus):
 
     def read_shard(self, shard: int, *, verify: bool = True) -> Any:
         """Read the documents of one of the kept shards."""
-        return shard_reader(self._whole)(self._group, self._whole, self._kept[self._checked(shard)], self.path, verify)
+        return read_shard(self._group, self._whole, self._kept[self._checked(shard)], self.path, verify)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of the documents of one of the kept shards."""

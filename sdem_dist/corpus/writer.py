@@ -199,14 +199,12 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 
 
 def _write_shards(parent: Group, collected: Collected, sizes: list[int]) -> tuple[ShardInfo, ...]:
-    from sdem_dist.corpus.dense_shards import write_dense_shard
     from sdem_dist.corpus.rows import cut
     from sdem_dist.corpus.shards import write_shard
 
-    labelled = bool(collected.classes)
-    pieces = cut(collected.rows(), sizes)
-    write = write_dense_shard if collected.dense else write_shard
-    return tuple(write(parent, shard, rows, collected.n_features, labelled) for shard, rows in enumerate(pieces))
+    kind = {"dense": collected.dense, "labelled": bool(collected.classes)}
+    pieces = enumerate(cut(collected.rows(), sizes))
+    return tuple(write_shard(parent, shard, rows, collected.n_features, **kind) for shard, rows in pieces)
 
 
 @contextmanager
