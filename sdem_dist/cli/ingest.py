@@ -11,6 +11,7 @@ import click
 from sdem_dist.cli.ingest_report import show_report, shown_progress
 from sdem_dist.cli.parameters import Lengths, LocalPath, Share
 from sdem_dist.errors import SdemError
+from sdem_dist.storage.numbers import JsonObject
 
 if TYPE_CHECKING:
     from sdem_dist.text import VectorizerSettings
@@ -180,10 +181,10 @@ def _by_options(message: str) -> str:
     return message
 
 
-def _settings(options: dict[str, Any]) -> VectorizerSettings:
+def _settings(options: JsonObject) -> VectorizerSettings:
     from sdem_dist.text import VectorizerSettings
 
-    given: dict[str, Any] = {
+    given: JsonObject = {
         name: options[name]
         for name in (
             "analyzer",

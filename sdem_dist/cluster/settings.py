@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import cast
 
 from sdem_dist.counted import is_count
 from sdem_dist.errors import ClusterError
@@ -44,8 +45,8 @@ class JobSettings:
     jobs: int
     wait: float
     lifetime: float | None
-    options: Mapping[str, Any]
-    config: Mapping[str, Any]
+    options: Mapping[str, object]
+    config: Mapping[str, object]
 
 
 def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
@@ -78,7 +79,7 @@ def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
             f'{path}: walltime {options["walltime"]}: put it in quotes, such as "12:00:00"; without, YAML makes seconds of it'
         )
     jobs = ours.get("jobs", 1)
-    if not is_count(jobs):
+    if not isinstance(jobs, int) or not is_count(jobs):
         raise ClusterError(f"{path}: jobs: {jobs!r} is not a number of jobs")
     config = dict(_flat(content))
     if "certificates" in ours:
@@ -107,7 +108,7 @@ def known_options(system: str) -> list[str]:
     return list(dask.config.get(f"jobqueue.{system}"))
 
 
-def jobqueue() -> Any:
+def jobqueue() -> ModuleType:
     """Import dask-jobqueue, which is an extra and leaves SIGINT to a handler of its own."""
     import signal
     import threading
@@ -124,7 +125,7 @@ def jobqueue() -> Any:
     return dask_jobqueue
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> dict[str, object]:
     import yaml
 
     try:
@@ -138,14 +139,14 @@ def _load(path: Path) -> dict[str, Any]:
     return content
 
 
-def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _section(path: Path, content: Mapping[str, object], name: str) -> dict[str, object]:
     section = content.get(name)
     if section is not None and not isinstance(section, dict):
         raise ClusterError(f"{path}: {name} is not a section of names and values")
     return section or {}
 
 
-def _refuse_unknown(path: Path, where: str, section: Mapping[str, Any], known: Any) -> None:
+def _refuse_unknown(path: Path, where: str, section: Mapping[str, object], known: Iterable[str]) -> None:
     names = {name.replace("_", "-") for name in known}
     for name in section:
         if str(name).replace("_", "-") not in names:
@@ -164,11 +165,11 @@ def _refuse_line_ends(path: Path, where: str, section: Mapping[str, object]) -> 
                 )
 
 
-def _seconds(path: Path, name: str, value: Any) -> float:
+def _seconds(path: Path, name: str, value: object) -> float:
     from dask.utils import parse_timedelta
 
     try:
-        seconds = float(parse_timedelta(value, default="seconds"))
+        seconds = float(parse_timedelta(cast(str, value), default="seconds"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"') from error
     if seconds <= 0:
@@ -176,7 +177,7 @@ def _seconds(path: Path, name: str, value: Any) -> float:
     return seconds
 
 
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(content: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in content.items():
         if isinstance(value, dict) and value:
             yield from _flat(value, f"{prefix}{name}.")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from sdem_dist.corpus.reader import Corpus
+from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
 
 
@@ -56,5 +58,5 @@ def missing_values(corpus: Corpus) -> np.ndarray:
     missing = np.zeros(corpus.header.n_features, np.int64)
     for shard in range(len(corpus.header.shards)):
         with suppress(CorpusError):  # `check_corpus` names it
-            missing += np.isnan(corpus.read_shard(shard).values).sum(axis=0)
+            missing += np.isnan(cast(DenseDocuments, corpus.read_shard(shard)).values).sum(axis=0)
     return missing

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.errors import CorpusError
@@ -23,7 +23,7 @@ class LabelEncoder:
         What stands for no label, and gets the code -1.
     """
 
-    def __init__(self, classes: Sequence[Any] | None, unlabelled: Any = None) -> None:
+    def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:
         self._unlabelled = unlabelled
         self._fixed = classes is not None
         self._codes: dict[ClassLabel, int] = {}
@@ -41,7 +41,7 @@ class LabelEncoder:
         """Whether the batches seen had labels."""
         return bool(self._labelled)
 
-    def encode(self, y: Any, n_documents: int, first: int) -> np.ndarray:
+    def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
         """Return the codes, int32, of a batch's labels; zeros without labels.
 
         Raises
@@ -69,7 +69,7 @@ class LabelEncoder:
         codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]
         return np.array(codes, np.int32)[inverse]
 
-    def _code(self, label: Any, document: int) -> int:
+    def _code(self, label: object, document: int) -> int:
         if self._unlabelled is not None and label == self._unlabelled:
             return -1
         try:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -19,6 +19,7 @@ from sdem_dist.storage.places import is_url
 from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
+    from sdem_dist.documents import DenseDocuments, Documents
     from sdem_dist.storage.arrays import Group
 
 # Manifests of large corpora are megabytes, and tasks that open a corpus many: each is parsed and kept once in a process.
@@ -133,7 +134,7 @@ class Corpus:
         """Number of documents."""
         return self.header.n_documents
 
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Any:
+    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents | DenseDocuments:
         """Read the documents `start` up to `stop`, in stored order.
 
         Parameters
@@ -174,9 +175,9 @@ class Corpus:
                 read = partial(self.read_shard, shard, verify=verify)
                 whole = shard_cache.get((header.uid, shard, verify), read)
                 parts.append(whole[rows])
-        return type(parts[0]).concatenate(parts)
+        return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
-    def read_shard(self, shard: int, *, verify: bool = True) -> Any:
+    def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:
         """Read the documents of one shard; see `read`."""
         return read_shard(self._group, self.header, self._checked(shard), self.path, verify)
 

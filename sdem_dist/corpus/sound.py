@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.reader import Corpus
 from sdem_dist.corpus.shards import read_ids, read_shard
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError, UnreadableError
 
 
@@ -85,7 +86,7 @@ class SoundShards(Corpus):
         shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
         return f"{self.path}: shard {self._kept[shard]}, its document {document - int(self.header.shard_starts[shard])}"
 
-    def read_shard(self, shard: int, *, verify: bool = True) -> Any:
+    def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:
         """Read the documents of one of the kept shards."""
         return read_shard(self._group, self._whole, self._kept[self._checked(shard)], self.path, verify)
 

@@ -11,9 +11,10 @@ from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.layout import (
     DENSE,
@@ -30,6 +31,7 @@ from sdem_dist.corpus.reader import Corpus, open_corpus
 from sdem_dist.corpus.tables import corpus_of_table, is_table
 from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
@@ -44,19 +46,19 @@ MEMORY_LIMIT = 256 * 2**20
 
 def write_corpus(
     path: str | Path,
-    X: Any,
-    y: Any = None,
+    X: object,
+    y: ArrayLike | None = None,
     *,
-    classes: Sequence[Any] | None = None,
+    classes: Sequence[object] | None = None,
     vocabulary: Sequence[str] | None = None,
-    ids: Sequence[Any] | None = None,
-    targets: Any = None,
-    idf: Any = None,
-    vectorizer: Mapping[str, Any] | None = None,
-    made_by: dict[str, Any] | None = None,
+    ids: Sequence[int | str] | np.ndarray | None = None,
+    targets: ArrayLike | None = None,
+    idf: ArrayLike | None = None,
+    vectorizer: Mapping[str, object] | None = None,
+    made_by: JsonObject | None = None,
     weighted: bool | None = None,
     dense: bool = False,
-    unlabelled: Any = None,
+    unlabelled: object = None,
     shuffle: bool = True,
     random_state: int = 0,
     shard_documents: int | None = None,
@@ -244,12 +246,12 @@ def refuse_taken(path: str | Path, overwrite: bool) -> None:
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
 
 
-def _plain_json(document: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
+def _plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject | None:
     """Return a document as reading it back will give it; raise CorpusError if it is not JSON."""
     if document is None:
         return None
     try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(document), allow_nan=False))
+        plain: JsonObject = json.loads(json.dumps(dict(document), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise CorpusError(f"{name} is not JSON: {error}") from error
     return plain
@@ -268,7 +270,7 @@ def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tu
         raise CorpusError(f"the vocabulary cannot be stored: {error}") from error
 
 
-def _checked_idf(idf: Any, n_features: int) -> np.ndarray | None:
+def _checked_idf(idf: ArrayLike | None, n_features: int) -> np.ndarray | None:
     if idf is None:
         return None
     factors = np.asarray(idf, np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from sdem_dist.text.weighting import weigh
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Batch = tuple["sp.csr_matrix", Any, np.ndarray, Any]
+Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray, np.ndarray | None]
 
 
 @dataclass(frozen=True)

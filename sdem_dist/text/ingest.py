@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError, SdemError
+from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, refuse_url
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
@@ -54,7 +56,7 @@ class IngestReport:
     n_features: int = 0
     n_nonzeros: int = 0
     n_empty: int = 0
-    classes: list[Any] = field(default_factory=list)
+    classes: list[ClassLabel] = field(default_factory=list)
     held_out_path: str | None = None
     n_held_out: int = 0
     n_skipped: int = 0
@@ -193,7 +195,7 @@ def ingest(
             "zero_based": corpus_plan.zero_based,
             "random_state": random_state,
         }
-        common: dict[str, Any] = {
+        common: JsonObject = {
             "classes": None if targets else corpus_plan.classes,
             "vocabulary": corpus_plan.vocabulary,
             "idf": corpus_plan.idf,
@@ -217,8 +219,8 @@ def _write_all(
     destinations: list[str],
     second: SecondPass,
     report: IngestReport,
-    made_by: dict[str, Any],
-    common: dict[str, Any],
+    made_by: JsonObject,
+    common: JsonObject,
     shuffle: bool,
     tally: Tally,
     progress: Progress,

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import label_name
 from sdem_dist.text.batches import ColumnMap
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.text.counting import Tally
     from sdem_dist.text.sources import Reading
+
+
+ZeroBased = bool | Literal["auto"] | None
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class CorpusPlan:
     columns: ColumnMap
     vocabulary: list[str] | None
     idf: np.ndarray | None
-    classes: Sequence[Any]
+    classes: Sequence[ClassLabel]
     zero_based: bool | None
 
     def classes_of_codes(self, codes: dict[str, int]) -> np.ndarray:
@@ -69,7 +73,7 @@ class IngestPlan:
 
     settings: VectorizerSettings
     terms: TermTotals | FixedTerms
-    zero_based: Any
+    zero_based: ZeroBased
     reference: Corpus | None = None
     vocabulary: list[str] | None = None
 
@@ -158,7 +162,7 @@ def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> In
     if (settings.kind == "matrix") != numeric:
         here, there = ("numbers", "text") if numeric else ("text", "numbers")
         raise IngestError(f"the sources hold {here}, but {path} was made from {there}")
-    zero_based: Any = None
+    zero_based: ZeroBased = None
     if form == "svmlight":
         # a small test set may happen not to use the first column: the corpus knows better
         recorded = header.made_by.get("zero_based")
@@ -168,7 +172,7 @@ def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> In
     return IngestPlan(settings, terms, zero_based, corpus, vocabulary)
 
 
-def _first_column(zero_based: Any, tally: Tally) -> tuple[int, bool | None]:
+def _first_column(zero_based: ZeroBased, tally: Tally) -> tuple[int, bool | None]:
     """Return the column that becomes 0, and whether columns count from 0."""
     if zero_based is None:
         return 0, None
