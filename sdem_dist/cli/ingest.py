@@ -184,20 +184,8 @@ def _by_options(message: str) -> str:
 def _settings(options: JsonObject) -> VectorizerSettings:
     from sdem_dist.text import VectorizerSettings
 
-    given: JsonObject = {
-        name: options[name]
-        for name in (
-            "analyzer",
-            "stem",
-            "strip_accents",
-            "min_df",
-            "max_df",
-            "max_features",
-            "binary",
-            "weighting",
-            "norm",
-        )
-    }
+    alike = ["analyzer", "stem", "strip_accents", "min_df", "max_df", "max_features", "binary", "weighting", "norm"]
+    given: JsonObject = {name: options[name] for name in alike}
     if options["token_pattern"] is not None:
         given["token_pattern"] = options["token_pattern"]
     if options["hashing"] is not None:
@@ -218,8 +206,8 @@ def _settings(options: JsonObject) -> VectorizerSettings:
 def _refuse_settings() -> None:
     """Refuse options that --vocabulary-from decides."""
     context = click.get_current_context()
-    decided = {"held_out", "token_pattern", "ngrams", "keep_case", "hashing", "stop_words", "analyzer", "stem"}
-    decided |= {"strip_accents", "min_df", "max_df", "max_features", "binary", "weighting", "norm"}
+    of_words = (*SECTIONS["From text to words"], *SECTIONS["Which words"], *SECTIONS["Weights"])
+    decided = {"held_out", *of_words} - {"vocabulary_from"}
     given = [
         p.opts[0]
         for p in context.command.params

@@ -179,18 +179,21 @@ class Corpus:
 
     def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:
         """Read the documents of one shard; see `read`."""
-        return read_shard(self._group, self.header, self._checked(shard), self.path, verify)
+        return read_shard(*self._parts, self._stored(shard), self.path, verify)
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
         shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
-        return f"{self.path}: shard {shard}, its document {document - int(self.header.shard_starts[shard])}"
+        return (
+            f"{self.path}: shard {self._stored(shard)}, its document {document - int(self.header.shard_starts[shard])}"
+        )
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
-        return read_ids(self._group, self.header, self._checked(shard), self.path)
+        return read_ids(*self._parts, self._stored(shard), self.path)
 
-    def _checked(self, shard: int) -> int:
+    def _stored(self, shard: int) -> int:
+        """Return the number of a shard on disk."""
         if not 0 <= shard < len(self.header.shards):
             raise IndexError(f"shard {shard} is not among the {len(self.header.shards)} of {self.path}")
         return shard

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
@@ -54,29 +55,23 @@ class KeyedRows:
 
     def take(self, order: np.ndarray) -> KeyedRows:
         """Return the documents at the positions `order`, in that order."""
-        entries, indptr = _gathered(self.indptr, order)
-        ids, id_bytes = self.ids, self.id_bytes
-        if id_bytes is None:
-            ids = ids[order]
-        else:
-            letters, ids = _gathered(ids, order)
-            id_bytes = id_bytes[letters]
-        data, indices = self.data[entries], self.indices[entries]
-        return KeyedRows(
-            self.keys[order], data, indices, indptr, self.labels[order], self.targets[order], ids, id_bytes
-        )
+        return self._picked(order, partial(_gathered, order=order))
 
     def slice(self, start: int, stop: int) -> KeyedRows:
         """Return the documents from `start` up to `stop`, as views where possible."""
-        first, last = int(self.indptr[start]), int(self.indptr[stop])
-        if self.id_bytes is None:
-            ids, id_bytes = self.ids[start:stop], None
+        return self._picked(slice(start, stop), partial(_sliced, start=start, stop=stop))
+
+    def _picked(self, rows: Where, ragged: Callable[[np.ndarray], tuple[Where, np.ndarray]]) -> KeyedRows:
+        """Return `rows`; `ragged` gives the entries of such rows from their offsets, and the offsets of those."""
+        entries, indptr = ragged(self.indptr)
+        ids, id_bytes = self.ids, self.id_bytes
+        if id_bytes is None:
+            ids = ids[rows]
         else:
-            ids, id_bytes = _sliced(self.ids, start, stop), self.id_bytes[self.ids[start] : self.ids[stop]]
-        indptr = _sliced(self.indptr, start, stop)
-        data, indices = self.data[first:last], self.indices[first:last]
-        labels, targets = self.labels[start:stop], self.targets[start:stop]
-        return KeyedRows(self.keys[start:stop], data, indices, indptr, labels, targets, ids, id_bytes)
+            letters, ids = ragged(ids)
+            id_bytes = id_bytes[letters]
+        data, indices = self.data[entries], self.indices[entries]
+        return KeyedRows(self.keys[rows], data, indices, indptr, self.labels[rows], self.targets[rows], ids, id_bytes)
 
     def write(self, file: BinaryIO) -> Layout:
         """Append the arrays' raw bytes to `file`; return what `read` needs to find them again."""
@@ -96,26 +91,23 @@ class KeyedRows:
         """Join `parts`, one at least, in the given order; ``data`` takes the widest of their dtypes."""
         if len(parts) == 1:
             return parts[0]
-        joined = {
-            name: np.concatenate([getattr(p, name) for p in parts])
+        keys, data, indices, labels, targets = (
+            np.concatenate([getattr(p, name) for p in parts])
             for name in ("keys", "data", "indices", "labels", "targets")
-        }
-        if joined["data"].dtype == np.float64 and all(
-            p.data.dtype != np.float64 for p in parts
-        ):  # of uint32 and float32
-            joined["data"] = joined["data"].astype(np.float32)
+        )
+        if data.dtype == np.float64 and all(p.data.dtype != np.float64 for p in parts):  # of uint32 and float32
+            data = data.astype(np.float32)
         indptr = _joined_offsets([p.indptr for p in parts])
         letters = [p.id_bytes for p in parts if p.id_bytes is not None]
-        if letters:
-            ids, id_bytes = _joined_offsets([p.ids for p in parts]), np.concatenate(letters)
-        else:
-            ids, id_bytes = np.concatenate([p.ids for p in parts]), None
-        labels, targets = joined["labels"], joined["targets"]
-        return cls(joined["keys"], joined["data"], joined["indices"], indptr, labels, targets, ids, id_bytes)
+        if not letters:
+            return cls(keys, data, indices, indptr, labels, targets, np.concatenate([p.ids for p in parts]))
+        ids, id_bytes = _joined_offsets([p.ids for p in parts]), np.concatenate(letters)
+        return cls(keys, data, indices, indptr, labels, targets, ids, id_bytes)
 
 
 _TARGETS = 5  # the place of the one table among the arrays
 Layout = tuple[tuple[str, int], ...]
+Where = np.ndarray | slice
 
 
 def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows]:
@@ -143,9 +135,9 @@ def _gathered(offsets: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.nd
     return entries, moved
 
 
-def _sliced(offsets: np.ndarray, start: int, stop: int) -> np.ndarray:
-    piece: np.ndarray = offsets[start : stop + 1] - offsets[start]
-    return piece
+def _sliced(offsets: np.ndarray, start: int, stop: int) -> tuple[slice, np.ndarray]:
+    """The entries of the ranges from `start` up to `stop`, and the offsets of those ranges."""
+    return slice(int(offsets[start]), int(offsets[stop])), offsets[start : stop + 1] - offsets[start]
 
 
 def _joined_offsets(parts: list[np.ndarray]) -> np.ndarray:
