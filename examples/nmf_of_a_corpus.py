@@ -2,7 +2,7 @@
 
 MiniBatchNMF keeps the basis and two sums of its size, whatever the number of documents, and a block of documents is
 solved on its own: so passes over blocks of a corpus are all that it needs, and the features are written as a dense
-corpus, block by block, for `MixtureClassifier` to train on, on a Dask cluster or not.
+corpus, block by block, for `MultiplicativeMixtureClassifier` to train on, on a Dask cluster or not.
 
     python examples/nmf_of_a_corpus.py --quick
 """
@@ -71,7 +71,7 @@ def main() -> None:
     features = write_features(model, corpus, out / "nmf-features")
     test_features = write_features(model, test, out / "nmf-features-test")
     for m in (1, 4):
-        classifier = sd.MixtureClassifier(m, n_epochs=100, evaluate_every=0).fit(features)
+        classifier = sd.MultiplicativeMixtureClassifier(m, n_epochs=100, evaluate_every=0).fit(features)
         print(f"{m} components a class: accuracy {classifier.score(test_features):.3f} on held-out documents")
 
 

@@ -8,26 +8,39 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
     from distributed import Client
 
 
+def _scheduler(client: Client) -> Any:
+    """Return what calls a client's scheduler: distributed, ``client.scheduler``, which is None once it is closed.
+
+    Raises
+    ------
+    RuntimeError
+        The client was closed.
+    """
+    if client.scheduler is None:
+        raise RuntimeError("the client was closed")
+    return client.scheduler
+
+
 async def threads_of_workers(client: Client) -> dict[str, int]:
     """Return the threads of each worker by address: distributed, the scheduler's call ``ncores``."""
-    return dict(await cast(Any, client.scheduler).ncores())
+    return dict(await _scheduler(client).ncores())
 
 
 async def running_workers(client: Client) -> list[str]:
     """Return the addresses of workers that are not paused: distributed, the scheduler's call ``ncores_running``."""
-    return list(await cast(Any, client.scheduler).ncores_running())
+    return list(await _scheduler(client).ncores_running())
 
 
 async def described_workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
     """Return what is known of all workers by address: distributed, the scheduler's call ``identity(n_workers=-1)``."""
-    workers: Mapping[str, Mapping[str, Any]] = (await cast(Any, client.scheduler).identity(n_workers=-1))["workers"]
+    workers: Mapping[str, Mapping[str, Any]] = (await _scheduler(client).identity(n_workers=-1))["workers"]
     return workers
 
 
@@ -36,12 +49,12 @@ async def retry_task(client: Client, key: object) -> None:
 
     Not ``client.retry``, which stumbles over failed tasks further back whose futures are gone.
     """
-    await cast(Any, client.scheduler).retry(keys=[key], client=client.id)
+    await _scheduler(client).retry(keys=[key], client=client.id)
 
 
 def scheduler_address(client: Client) -> str:
     """Return where a client's scheduler is: distributed, the attribute ``client.scheduler.address``."""
-    return str(cast(Any, client.scheduler).address)
+    return str(_scheduler(client).address)
 
 
 def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:

@@ -13,6 +13,7 @@ from sdem_dist.documents import DenseDocuments
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
+    from sdem_dist.corpus.memory import MemoryCorpus
     from sdem_dist.corpus.reader import Corpus
 
 
@@ -27,7 +28,7 @@ class TransformedCorpus:
         From rows to as many rows; its ``repr`` names it.
     """
 
-    corpus: Corpus | DenseMemoryCorpus
+    corpus: Corpus | MemoryCorpus | DenseMemoryCorpus
     transform: Callable[[np.ndarray], np.ndarray]
 
     @property

@@ -124,14 +124,14 @@ class DaskExecutor:
             workers in turn.
         """
         self.wait(handle)
-        return cast(Value, self._gathered(cast(Future, handle)))
+        return cast(Value, self._gathered(cast("Future[Any]", handle)))
 
     def wait(self, handle: Handle[object]) -> None:
         """Wait for a future, leaving its value on its worker; raises as `result` does.
 
         A task that failed with one of `TRANSIENT` is tried again, `TRIES` times in all.
         """
-        future, error = cast(Future, handle), None
+        future, error = cast("Future[Any]", handle), None
         for left in reversed(range(TRIES)):
             error = self._watched(future, partial(self._next_error, future, error))
             if error is None and not future.cancelled():
@@ -162,10 +162,10 @@ class DaskExecutor:
         # Within the client's event loop, its method returns something to await.
         return self._watch.ask(lambda: self._client.get_task_stream(**which))
 
-    def _gathered(self, handle: Future) -> Any:
+    def _gathered(self, handle: Future[Any]) -> Any:
         return self._watched(handle, lambda: self._client.gather(handle, asynchronous=True))
 
-    async def _next_error(self, handle: Future, known: BaseException | None) -> BaseException | None:
+    async def _next_error(self, handle: Future[Any], known: BaseException | None) -> BaseException | None:
         """Wait for a future; return its error, or None.  One known already has been answered by a retry."""
         deadline = time.monotonic() + self._watch.silence
         while (error := await handle.exception(asynchronous=True)) is not None and _same_attempt(error, known):
@@ -177,7 +177,7 @@ class DaskExecutor:
             await asyncio.sleep(0.01)  # the news of the retry is on its way
         return error
 
-    def _watched(self, handle: Future, start: Callable[[], Awaitable[Value]]) -> Value:
+    def _watched(self, handle: Future[Any], start: Callable[[], Awaitable[Value]]) -> Value:
         try:
             return self._watch.alive(start)
         except KilledWorker as error:

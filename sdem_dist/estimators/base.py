@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from sdem_dist.engine.stages import Stage, Stages, trained
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.matching import check_classes, check_words
 from sdem_dist.estimators.source import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import Any, Self
 
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.engine.events import Callback
-    from sdem_dist.engine.stages import Scoring, Stage
+    from sdem_dist.engine.plan import Plan
     from sdem_dist.estimators.source import Source
     from sdem_dist.estimators.spec import Layout, Spec
-    from sdem_dist.learners.protocol import Learner
+    from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
 
 _limiting = Lock()
 """The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early."""
@@ -38,9 +39,17 @@ _limiting = Lock()
 class Trained(NamedTuple):
     """What the stages of a fit lead to."""
 
-    learner: Any
+    learner: ModelLearner[Any, Any, Any]
     state: Any
     history: list[dict[str, float]]
+
+
+def final_stage(
+    learner: ModelLearner[State, Statistics, Prepared], plan: Plan, initial: State | Callable[[], State] | None = None
+) -> Stages[Trained]:
+    """Yield the stage that a fit ends with, the one that is watched."""
+    found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
+    return Trained(learner, found.state, found.history)
 
 
 class EngineEstimator(BaseEstimator):
@@ -69,7 +78,7 @@ class EngineEstimator(BaseEstimator):
     _lazy_parameters: LazyParameters
 
     @abstractmethod
-    def stages(self, source: Source) -> Generator[Stage[Any, Any, Any] | Scoring, Any, Trained]:
+    def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stages of a fit; each is sent its result, see `sdem_dist.engine.stages`.
 
         Parameters
@@ -198,7 +207,7 @@ class EngineEstimator(BaseEstimator):
         if self.spec.target == "labels":
             self.classes_ = source.classes
 
-    def _take(self, learner: Learner[Any, Any, Any], state: Any) -> None:
+    def _take(self, learner: ModelLearner[Any, Any, Any], state: Any) -> None:
         """Become the model of a learner's state."""
         self.learner_, self.state_ = learner, state
         self._lazy_parameters = LazyParameters(partial(learner.parameters, state))

@@ -26,11 +26,16 @@ class BernoulliNB(FeatureNB):
     Parameters
     ----------
     {parameters}
+
+    Attributes
+    ----------
+    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
+        As of `GaussianNB`.
     """
 
     alpha: float = param(1.0, real(), "Pseudo-count of each of the two values.")
     binarize: float | None = param(
-        0.0, or_none(real(-np.inf)), "Values above it count as 1, others as 0; None: the values are 0 and 1."
+        0.0, or_none(real(-np.inf)), "Values above it count as 1, others as 0; None: values are 0 and 1."
     )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
@@ -53,13 +58,18 @@ class CategoricalNB(FeatureNB):
     Parameters
     ----------
     {parameters}
+
+    Attributes
+    ----------
+    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
+        As of `GaussianNB`.
     """
 
     alpha: float = param(1.0, real(), "Pseudo-count of each category.")
     min_categories: object = param(
         None,
         checked_later("int or array-like of shape (n_features,)"),
-        "Categories that a column has at least; None: as many as the training documents show.",
+        "Least categories of a column; None: as many as training shows.",
     )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
@@ -84,6 +94,11 @@ class PoissonNB(FeatureNB):
     Parameters
     ----------
     {parameters}
+
+    Attributes
+    ----------
+    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
+        As of `GaussianNB`.
     """
 
     alpha: float = param(1.0, real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class.")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sdem_dist.engine.stages import Stage, Stages, trained
-from sdem_dist.estimators.base import Trained
+from sdem_dist.engine.stages import Stages
+from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, real
-from sdem_dist.learners.feature_em import FeatureEm
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
@@ -42,12 +41,10 @@ class EMMixtureClassifier(JointMixture):
 
     n_epochs: int = param(64, integer(), "Iterations of EM.")
     assignment: str = param(
-        "soft", one_of("soft", "hard"), '"hard" EM gives a document wholly to its most probable component.'
+        "soft", one_of("soft", "hard"), '"hard": a document belongs wholly to its most probable component.'
     )
     em_step: float = param(
-        1.0,
-        real(0, 1, above=True),
-        "Under 1 generalised EM: how far each iteration goes towards the maximum of its bound.",
+        1.0, real(0, 1, above=True), "Under 1: how far an iteration goes towards its bound's maximum (generalised EM)."
     )
 
     @property
@@ -62,10 +59,10 @@ class EMMixtureClassifier(JointMixture):
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stages that find a start, and EM."""
-        start = yield from self._started(source)
-        learner = start.learner
-        if isinstance(learner, FeatureEm):
-            learner = replace(learner, hard=self.assignment == "hard", em_step=float(self.em_step))
-        plan = replace(start.once, n_epochs=self.n_epochs)
-        found = yield from trained(Stage("train", learner, plan, start.state, monitored=True))
-        return Trained(learner, found.state, found.history)
+        if self.components == "multinomial":
+            counts = yield from self._start_of_counts(source)
+            plan = replace(counts.once, n_epochs=self.n_epochs)
+            return (yield from final_stage(counts.learner, plan, counts.state))
+        start = yield from self._start_of_features(source)
+        learner = replace(start.learner, hard=self.assignment == "hard", em_step=float(self.em_step))
+        return (yield from final_stage(learner, replace(start.once, n_epochs=self.n_epochs), start.state))

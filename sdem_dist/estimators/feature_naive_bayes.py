@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
 from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real
@@ -26,7 +26,7 @@ from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.losses import NAMED, Loss, Nll
 from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.features import Block, FeatureModel, Features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,27 +63,21 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
     merge: str = param(
         "sum",
         one_of("sum", "mean"),
-        '"sum": one step a round, with the statistics of all lanes at one theta. "mean": each lane runs sdEM over its\n'
-        "documents and the lanes' expectation parameters are averaged.",
+        '"sum": one step a round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
     )
-    n_lanes: int | None = param(
-        None, integer(optional=True), "Lanes of a round. None: a function of the number of documents."
-    )
+    n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of documents.")
     batch_size: int | None = param(
         None,
         integer(optional=True),
-        'Documents of a step: of a round for "sum" (None: all of them), inside a lane for "mean" (None: 32).',
+        'Documents of a step: of a round for "sum" (None: all), inside a lane for "mean" (None: 32).',
     )
     step: str = param(
         "safe",
         one_of("safe", "paper"),
-        '"safe" starts at the generative fit, halves steps until they stay inside S and within a KL divergence of 1, and\n'
-        "keeps only rounds of all documents that lower the objective: the training loss ends no higher than that of the\n"
-        'generative fit. "paper" starts at the prior, and steps by ``1 / (1 + step_decay * t)`` a document.',
+        '"safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1, and\n'
+        'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` a document.',
     )
-    step_decay: float = param(
-        1e-5, real(), "lambda of the paper's steps, and of safe ones with fewer documents than all."
-    )
+    step_decay: float = param(1e-5, real(), "lambda of the paper's steps, and of safe ones with batches.")
     prior_scale: float = param(1.0, real(), "Multiplies the conjugate prior of the discriminative losses.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
@@ -129,14 +123,12 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted), once))
         generative = self._generative(source, summary)
         if self.loss == "nll" and not summary.n_unlabelled:
-            fit = yield from trained(Stage("train", generative, once, monitored=True))
-            return Trained(generative, fit.state, fit.history)
+            return (yield from final_stage(generative, once))
         initial = None
         if self.step == "safe":
             initial = generative.inside((yield from state_of(Stage("generative fit", generative, once))))
         learner = self._learner(source, plan, summary)
-        found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
-        return Trained(learner, found.state, found.history)
+        return (yield from final_stage(learner, plan, initial))
 
     def _doubts(self) -> list[str]:
         held_back = isinstance(self.learner_, FeatureSdem) and self.learner_.held_back(self.state_)
@@ -151,13 +143,13 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         lanes = self.n_lanes or plans.lanes_of(n_documents, MEAN_LANE_DOCUMENTS)
         return Plan(n_documents, self.n_epochs, 1, lanes, seed)
 
-    def _generative(self, source: Source, summary: ColumnSummary) -> FeatureEm[FeatureClasses]:
+    def _generative(self, source: Source, summary: ColumnSummary) -> FeatureEm[Features]:
         """Return the learner of the generative fit."""
         model = self._model(source, FeatureModel(self._blocks(summary, True)))
         weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
         return FeatureEm(model, source.weight, weights, unlabelled_weight=share, complete=True)
 
-    def _learner(self, source: Source, plan: Plan, summary: ColumnSummary) -> FeatureSdem[FeatureClasses]:
+    def _learner(self, source: Source, plan: Plan, summary: ColumnSummary) -> FeatureSdem[Features]:
         return FeatureSdem(
             self._model(source, FeatureModel(self._blocks(summary, False))),
             source.weight,

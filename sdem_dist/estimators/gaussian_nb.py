@@ -21,16 +21,26 @@ class GaussianNB(FeatureNB):
     Parameters
     ----------
     {parameters}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    class_count_ : ndarray of shape (n_classes,)
+        Labelled training documents, by weight.
+    class_log_prior_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    history_ : list of dict
+        One entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.
+    n_iter_ : int
+    theta_, var_ : ndarray of shape (n_classes, n_features)
+        Mean and variance of each class and column.
     """
 
     var_smoothing: float = param(
-        1e-9, real(), "Share of the largest variance of a column that is added to all variances of the generative fit."
+        1e-9, real(), "Share of the largest variance that the generative fit adds to all variances."
     )
     prior: float = param(
-        1.0,
-        real(),
-        "For the other losses: observations with the column's mean and variance over all classes, that the conjugate\n"
-        "prior adds to each class.",
+        1.0, real(), 'Observations of the column\'s mean and variance that the prior adds to each class, but for "nll".'
     )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:

@@ -10,9 +10,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained
+from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import Running
 from sdem_dist.estimators.feature_naive_bayes import SUM_LANE_DOCUMENTS
 from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
@@ -69,25 +69,20 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     loss: str = param(
         "nll",
         one_of("nll", "ncll"),
-        "``-ln p(y, x)`` or ``-ln p(y | x)``. Where no training row misses a feature both have the same minimum, ridge\n"
-        'regression, in closed form. Else "nll" runs EM, and "ncll" takes steps down the conditional loss after it.',
+        '``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll" runs EM,\n'
+        'and "ncll" goes on from there down the conditional loss.',
     )
     alpha: float | str = param(
         "evidence",
         either(one_of("evidence"), real()),
-        "Observations of independent, standardised columns that the conjugate prior adds: ridge regression's penalty on\n"
-        'standardised features. "evidence" takes the one under which the targets are most probable (empirical Bayes), and\n'
-        "so decides, too, whether every feature has a unit of its own or all have one: then those that vary little count\n"
-        "little. It costs one more pass over the rows, and 10 where features are missing. A row of weight w counts as w rows.",
+        "Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.\n"
+        '"evidence" takes that under which the targets are most probable (empirical Bayes), and decides whether features\n'
+        "have a unit each or one for all. It costs one more pass, or 10 with features missing.",
     )
     n_epochs: int = param(
-        30,
-        integer(),
-        'Where features are missing: passes over the rows for each of EM and, for "ncll", the steps after it.',
+        30, integer(), 'With features missing: passes for EM and, for "ncll", for the steps after it.'
     )
-    n_lanes: int | None = param(
-        None, integer(optional=True), "Lanes of a round. None: a function of the number of rows."
-    )
+    n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of rows.")
 
     spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
 
@@ -125,13 +120,11 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         joint = _learner(source, summary, scale, float(alpha))
         plan = epochs if gaps else once
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
-            done = yield from trained(Stage("train", joint, plan, monitored=True))
-            return Trained(joint, done.state, done.history)
+            return (yield from final_stage(joint, plan))
         state = yield from state_of(Stage("EM", joint, plan))
         learner = FeatureSdem(joint.model, source.weight, loss=Ncll())
         start = started(np.array([source.weight]), state.mu, state.t)
-        done = yield from trained(Stage("train", learner, epochs, start, monitored=True))
-        return Trained(learner, done.state, done.history)
+        return (yield from final_stage(learner, epochs, start))
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)

@@ -54,14 +54,13 @@ class LatentDirichletAllocation(TopicModel):
     topic_rate: float | None = param(
         1.0,
         or_none(real(above=True)),
-        "mu_0 of Algorithm 2; it falls linearly to 0. None: 1.0 up to 25,000 documents, less for more.",
+        "mu_0 of Algorithm 2; falls to 0. None: 1.0 up to 25,000 documents, less for more.",
     )
     n_epochs: int = param(10, integer(), "Passes over the documents.")
     merge: str = param(
         "sum",
         one_of("mean", "sum"),
-        '"sum": a round is one batch, whose gradients the lanes share out. "mean": each lane steps through its documents, and\n'
-        "the lanes' topics are averaged.",
+        '"sum": a round is one batch. "mean": lanes step through their documents, and topics are averaged.',
     )
     batch_size: int | None = param(
         500, integer(optional=True), 'Documents of a step: of a round for "sum", inside a lane for "mean".'

@@ -10,9 +10,9 @@ from scipy.special import softmax
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded
 from sdem_dist.estimators.naive_bayes import check_priors_positive, plan_of, schedule_of
@@ -62,46 +62,34 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
     loss: str = param(
         "ncll",
         one_of("ncll", "hinge", "nll"),
-        "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps only add expected counts, whatever `merge` says.",
+        "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts.",
     )
     n_topics: int = param(2, integer(), "Of each class.")
     topic_word_prior: float = param(
-        1.0, real(above=True), "eta: the topics of a class share this pseudo-count of each word. The paper has 0.1."
+        1.0, real(above=True), "eta: the topics of a class share this pseudo-count of a word. The paper has 0.1."
     )
     doc_topic_prior: float | None = param(
-        None,
-        or_none(real(above=True)),
-        "alpha, of the Dirichlet prior of a document's topic proportions. None: 1 / n_topics.",
+        None, or_none(real(above=True)), "alpha, of a document's topic proportions. None: 1 / n_topics."
     )
     inference: str = param(
         "map",
         one_of(*INFERENCE),
-        "Of a document's topics under a class: maximum a posteriori proportions by EM, which is smooth and fast, or\n"
-        "collapsed Gibbs sampling (equation 18), as the paper.",
+        "Of topics given the class: the most probable proportions, fast; or Gibbs sampling (equation 18).",
     )
     occurrences: str = param(
         "shared",
         one_of(*OCCURRENCES),
-        "When sampling: the occurrences of a word in a document draw one topic from their exact conditional, or from\n"
-        "equation 18 taken literally, or each draws its own, which needs whole counts.",
+        'For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18 literally, or\n'
+        "each has its own, which needs whole counts.",
     )
     n_sweeps: int = param(10, integer(), "Sweeps over a document.")
     burn_in: int | None = param(
-        None,
-        integer(0, optional=True),
-        "Sweeps at the beginning of which sampling keeps nothing. None: 3, or all but one.",
+        None, integer(0, optional=True), "First sweeps of which sampling keeps nothing. None: 3, or all but one."
     )
     n_particles: int = param(
-        0,
-        integer(0),
-        "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow; 0\n"
-        "takes what inference gives, for sampling the plug-in estimate.",
+        0, integer(0), "Particles of the left-to-right estimate of ln p(d | y); 0 takes what inference gives."
     )
-    init_noise: float = param(
-        0.1,
-        real(),
-        "The start of each count is multiplied by ``exp(init_noise * normal)``, so that the topics can part.",
-    )
+    init_noise: float = param(0.1, real(), "Counts start times ``exp(init_noise * normal)``, so that topics can part.")
     n_epochs: int = param(10, integer(), "Passes over the documents.")
 
     spec = Spec("sparse", "labels", "class", topics="classes")
@@ -122,8 +110,7 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
         learner = self._learner(source)
         n_blocks = plans.blocks_of(source.n_features, learner.model.n_columns)
         plan = replace(self._plan(source, learner.seed), n_blocks=n_blocks)
-        found = yield from trained(Stage("train", learner, plan, monitored=True))
-        return Trained(learner, found.state, found.history)
+        return (yield from final_stage(learner, plan))
 
     def _plan(self, source: Source, seed: int) -> Plan:
         if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents

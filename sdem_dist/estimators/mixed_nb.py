@@ -35,6 +35,8 @@ class MixedNB(FeatureNB):
 
     Attributes
     ----------
+    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
+        As of `GaussianNB`.
     categories_ : dict of int to ndarray
         The categories of those columns that hold other things than numbers, in the order of the numbers that stand for them in
         `sample`. Others met in prediction are missing values.
@@ -43,16 +45,11 @@ class MixedNB(FeatureNB):
     kinds: Mapping[Any, str | Family] | None = param(
         None,
         checked_later("mapping"),
-        'From a column (name or position), or a tuple of columns that make one variable, to one of "gaussian",\n'
-        '"bernoulli", "categorical", "poisson", "exponential", or a `sdem_dist.families.Family`. Columns left out: of a\n'
-        "table of pandas, or a corpus written from one, text, categories and booleans are categorical; all others are\n"
-        "gaussian. Dates are neither: make numbers of them.",
+        'From a column (name or position), or a tuple of columns that make one variable, to "gaussian", "bernoulli",\n'
+        '"categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the others those of pandas\' texts,\n'
+        "categories and booleans are categorical, the rest gaussian. Make numbers of dates.",
     )
-    alpha: float = param(
-        1.0,
-        real(),
-        "Pseudo-count of each category or value, as in `CategoricalNB`, `BernoulliNB` and `PoissonNB`.",
-    )
+    alpha: float = param(1.0, real(), "Pseudo-count of each category or value, as in `CategoricalNB`.")
     var_smoothing: float = param(1e-9, real(), "As in `GaussianNB`.")
     prior: float = param(1.0, real(), "As in `GaussianNB`.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,7 @@ from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.components import by_class
 from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.features import Block, FeatureModel, Features
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
@@ -38,12 +38,16 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
 
 
+EM = TypeVar("EM", FeatureEm[Features], WordEm)
+_State = TypeVar("_State", FeatureState, SdemState)
+
+
 @dataclass(frozen=True)
-class Start:
+class Start(Generic[EM, _State]):
     """EM's learner, where it starts, and the plan of one pass."""
 
-    learner: FeatureEm[FeatureClasses] | WordEm
-    state: FeatureState | SdemState
+    learner: EM
+    state: _State
     once: Plan
 
 
@@ -52,16 +56,11 @@ class Components(Seeded):
     """How many components each class has."""
 
     n_components: Any = param(
-        4,
-        checked_later("int, sequence of int or dict of class to int"),
-        "Components of each class.",
-        positional=True,
+        4, checked_later("int, sequence of int or dict of class to int"), "Components of each class.", positional=True
     )
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
     evaluate_every: int = param(
-        50,
-        integer(0),
-        "Record the losses after every so many epochs and after the last; 0 never. It costs another pass.",
+        50, integer(0), "Record metrics after every so many epochs and after the last; 0 never."
     )
 
 
@@ -72,19 +71,13 @@ class JointMixture(Components, JointClassifier):
     components: str = param(
         "gaussian",
         one_of("gaussian", "exponential", "multinomial"),
-        "What components are. Gaussians have diagonal covariances; multinomials take counts. Missing values (NaN) of the\n"
-        "first two are summed out.",
+        "Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.",
     )
     alpha: float = param(
-        1.0,
-        real(above=True),
-        "Observations that the conjugate prior adds to every component: of the column's mean (and variance), or a\n"
-        "pseudo-count of each word.",
+        1.0, real(above=True), "Observations of the column's mean, or pseudo-counts of a word, that the prior adds."
     )
     offset: float = param(
-        0.0,
-        real(),
-        "Added to every value for exponential components, in means of all values: exact zeros have an unbounded likelihood.",
+        0.0, real(), "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
     )
 
     spec = Spec("dense", "labels", "class")
@@ -97,15 +90,21 @@ class JointMixture(Components, JointClassifier):
         if self.offset != 0 and self.components != "exponential":
             raise ValueError(f"offset means nothing with components={self.components!r}: leave it at 0")
 
-    def _started(self, source: Source) -> Stages[Start]:
-        """Yield the stages that find where EM starts."""
-        numbers = components_of(self.n_components, source.classes)
-        weights = weights_of_classes(self.class_weight, source)
-        seed = plans.seed_of(self.random_state)
-        if self.components == "multinomial":
-            return (yield from start_of_counts(source, numbers, float(self.alpha), weights, seed))
-        how = Kind(self.components, float(self.alpha), float(self.offset))
-        return (yield from start_of_features(source, numbers, how, weights, seed))
+    def _start_of_counts(self, source: Source) -> Stages[Start[WordEm, SdemState]]:
+        """Yield the stages that find where EM of multinomials starts."""
+        numbers, weights = self._numbers(source)
+        return (
+            yield from start_of_counts(source, numbers, float(self.alpha), weights, plans.seed_of(self.random_state))
+        )
+
+    def _start_of_features(self, source: Source) -> Stages[Start[FeatureEm[Features], FeatureState]]:
+        """Yield the stages that find where EM over columns of a table starts."""
+        numbers, weights = self._numbers(source)
+        kind = Kind(self.components, float(self.alpha), float(self.offset))
+        return (yield from start_of_features(source, numbers, kind, weights, plans.seed_of(self.random_state)))
+
+    def _numbers(self, source: Source) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
+        return components_of(self.n_components, source.classes), weights_of_classes(self.class_weight, source)
 
     @property
     def log_weights_(self) -> np.ndarray:
@@ -201,7 +200,7 @@ def start_of_features(
     weights: tuple[float, ...] | None,
     seed: int,
     corpus: Any = None,
-) -> Stages[Start]:
+) -> Stages[Start[FeatureEm[Features], FeatureState]]:
     """Yield the stages that find where EM starts: half way between each class and random rows of it."""
     once = plans.full_passes(source.n_documents, 1, seed)
     columns = Columns(source.n_features, weighted=True)
@@ -217,7 +216,7 @@ def start_of_features(
 
 def start_of_counts(
     source: Source, numbers: tuple[int, ...], alpha: float, weights: tuple[float, ...] | None, seed: int
-) -> Stages[Start]:
+) -> Stages[Start[WordEm, SdemState]]:
     """Yield the stages that find where EM of counts starts."""
     once = plans.full_passes(source.n_documents, 1, seed)
     model = NaiveBayes(source.n_features, len(source.classes), alpha)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of, trained
+from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained
+from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.mixture import positions_of, sample_counts, surveyed
@@ -68,26 +68,21 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
 
     n_components: int = param(8, integer(), "Clusters.", positional=True)
     training: str = param(
-        "em",
-        one_of("em", "online"),
-        '"online": stochastic EM, a step for every `batch_size` documents: sdEM with NLL and the class hidden.',
+        "em", one_of("em", "online"), '"online": stochastic EM, a step for every `batch_size` documents.'
     )
     alpha: float = param(0.1, real(above=True), "Pseudo-count of each word in each cluster.")
     init: str = param(
         "k-means",
         one_of("k-means", "examples"),
-        "Start at clusters that scikit-learn's MiniBatchKMeans finds in tf-idf rows of unit length of `init_documents`\n"
-        "random documents, or half way between the whole corpus and random documents.",
+        "Start at clusters of k-means in tf-idf of `init_documents` documents, or at random documents.",
     )
-    n_init: int = param(
-        10, integer(), "Starts. Each is run for `n_init_epochs`, and the one with the best objective goes on."
-    )
+    n_init: int = param(10, integer(), "Starts of `n_init_epochs` each; that of the best objective goes on.")
     n_init_epochs: int = param(5, integer(), "Passes over the documents for each start.")
     init_documents: int = param(20_000, integer(), "Documents that k-means sees.")
     n_epochs: int = param(50, integer(), "Passes over the documents after that.")
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a step of "online". None: 1,024.')
     evaluate_every: int = param(
-        10, integer(0), "Record ``nll`` and ``perplexity`` after every so many epochs and after the last; 0 never."
+        10, integer(0), "Record metrics after every so many epochs and after the last; 0 never."
     )
 
     spec = Spec(
@@ -139,9 +134,9 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
         if self.training == "online":
             learner = replace(learner, rule="online")
             plan = replace(plan, n_rounds=max(1, -(-source.n_documents // (self.batch_size or BATCH))), n_lanes=1)
-        found = yield from trained(Stage("train", learner, plan, best, monitored=True))
-        self.lower_bound_ = yield from self._objective("objective", learner, found.state, source)
-        return Trained(learner, found.state, found.history)
+        end = yield from final_stage(learner, plan, best)
+        self.lower_bound_ = yield from self._objective("objective", learner, end.state, source)
+        return end
 
     def _short_run(self, learner: WordEm, plan: Plan, source: Source, number: int, which: str) -> Stages[SdemState]:
         """Yield the stages of one of the starts: each has its own random numbers."""
@@ -160,7 +155,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
                 examples = (rows_at(corpus, [p])[0] for p in positions_of(survey, numbers, source))
                 return learner.start_at(*counts_at_examples(examples, numbers, words, (source.weight,)))
             positions = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64)).tolist()
-            documents = Documents.concatenate([corpus.read(p, p + 1) for p in positions])
+            documents = Documents.concatenate([cast(Documents, corpus.read(p, p + 1)) for p in positions])
             return learner.start_at(*counts_by_k_means(documents, int(self.n_components), learner.model.alpha, seed))
 
         short = replace(plan, n_epochs=self.n_init_epochs)
@@ -172,7 +167,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
         The priors are ``alpha ln p(word | cluster)`` and ``ln p(cluster)``.
         """
         nll = (yield from metrics_of(Scoring(name, learner, state)))["nll"]
-        parameters = learner.parameters(state)
+        parameters = learner.model.parameters(state)
         prior = learner.model.alpha * float((parameters.log_words - parameters.log_totals).sum())
         prior += learner.model.class_alpha * float(parameters.log_prior.sum())
         return prior / source.weight - nll

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.transformed import TransformedCorpus
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.mixture import (
     Components,
@@ -80,41 +80,34 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
     init: str = param(
         "examples",
         one_of("examples", "em"),
-        "Start at random examples with W = 1, or at the mixture of exponentials (with `expand`: of Gaussians) that EM\n"
-        "finds in 10 iterations.",
+        "Start at random examples with W = 1, or at the mixture that EM finds in 10 iterations.",
     )
     scaling: str | None = param(
         "rows",
         one_of("rows", None),
-        '"rows" divides every row by its sum and multiplies all by the number that makes the mean product of two rows 2:\n'
-        "eta, which slows the updates, is then no more than the mean sum.",
+        '"rows": every row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.',
     )
     expand: bool = param(False, truth(), "Expand a table quadratically.")
     schedule: str = param(
         "joint",
         one_of("joint", "alternate"),
-        '"alternate": W and theta in turn, a pass each, as in the paper. "joint": both in every pass, with exponents 1 / 11\n'
-        "and 10 / (11 eta), for which the guarantee holds too.",
+        '"alternate": W and theta in turn, as the paper. "joint": both, with exponents 1 / 11 and 10 / (11 eta).',
     )
     accelerate: bool = param(
         True,
         truth(),
-        "Over-relaxation: exponents grow by a fifth a pass while the likelihood does not fall. On a fall the pass counts\n"
-        "for nothing, and the plain update of the best point is taken.",
+        "Exponents grow by a fifth a pass while the likelihood does not fall; on a fall the plain update is taken.",
     )
     dtype: str = param(
-        "float64",
-        one_of("float64", "float32"),
-        "Of products and posteriors. float32 is about twice as fast and bounds a fall by its own, coarser rounding; it is\n"
-        "for tables.",
+        "float64", one_of("float64", "float32"), "Of products and posteriors. float32 is twice as fast, for tables."
     )
 
     spec = Spec("dense", "labels", "class")
-    _fitted_layout = "dense"
+    _on_sparse = False
 
     @property
     def _layout(self) -> Layout:
-        return self._fitted_layout
+        return "sparse" if self._on_sparse else "dense"
 
     def _check(self) -> None:
         if self.shared and not isinstance(self.n_components, int | np.integer):
@@ -126,7 +119,7 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
         """Train on a table or a sparse matrix in memory, or on a corpus of either; see `EngineEstimator.fit`."""
         rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
         sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows)
-        self._fitted_layout = "sparse" if sparse else "dense"
+        self._on_sparse = sparse
         if sparse and self.expand:
             raise ValueError("expand multiplies columns of tables, and X is sparse: pass it dense")
         if sparse and self.init == "em":
@@ -180,8 +173,7 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
         else:
             examples = rows_at(source.corpus, positions_of(survey, numbers, source))
             start = weights_at_examples(examples, len(source.classes), owners, transform)
-        found = yield from trained(Stage("train", learner, plan, learner.start(start), monitored=True))
-        return Trained(learner, found.state, found.history)
+        return (yield from final_stage(learner, plan, learner.start(start)))
 
     def _em(
         self, source: Source, numbers: tuple[int, ...], transform: RowTransform, weights: tuple[float, ...] | None
@@ -192,7 +184,7 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
         start = yield from start_of_features(source, numbers, kind, weights, seed, rows)
         model, plan = start.learner.model, replace(start.once, n_epochs=EM_EPOCHS_OF_START)
         found = yield from state_of(Stage("EM", start.learner, plan, start.state, corpus=rows))
-        return weights_of_features(model.variables, found.best_mu, found.best_counts + 1.0, model.owners)
+        return weights_of_features(model.variables, found.best_mu, found.best_counts + 1.0, owners_of(numbers))
 
     @property
     def log_weights_(self) -> np.ndarray:
@@ -228,13 +220,13 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
 
     def extra(self) -> dict[str, object]:
         """Return what documents are."""
-        return {"layout": self._fitted_layout}
+        return {"layout": self._layout}
 
     def take_extra(self, extra: Mapping[str, Any]) -> None:
         """Take back what `extra` returned."""
         if extra["layout"] not in ("sparse", "dense"):
             raise ValueError(f"its layout is {extra['layout']!r}")
-        self._fitted_layout = extra["layout"]
+        self._on_sparse = extra["layout"] == "sparse"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
-from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded, Unlabelled
 from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
@@ -79,16 +79,19 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     loss: str = param(
         "ncll",
         one_of("ncll", "hinge", "nll"),
-        "Negative conditional log-likelihood ``-ln p(y | d)``, hinge loss (Masegosa 2014, equation 17), or the negative\n"
-        "log-likelihood ``-ln p(y, d)``: then the result is exactly scikit-learn's ``MultinomialNB``, in one pass.",
+        "``-ln p(y | d)``, the hinge loss (Masegosa 2014, equation 17), or ``-ln p(y, d)``: scikit-learn's\n"
+        "``MultinomialNB``, exactly, in one pass.",
     )
     alpha: str | float = param(
         "laplace",
         either(one_of("laplace", "log"), real(0, LARGEST)),
-        "Pseudo-count of each word in the Dirichlet prior: 1 (the paper's P1), ln of the size of the vocabulary (P2),\n"
-        "or a number.",
+        "Pseudo-count of each word: 1 (the paper's P1), ln of the vocabulary's size (P2), or a number.",
     )
-    n_epochs: int = param(15, integer(), "Passes over the documents. With documents without a label: iterations of EM.")
+    n_epochs: int = param(15, integer(), "Passes over the documents; with hidden classes, iterations of EM.")
+
+    n_blocks: int | None = param(
+        None, integer(optional=True), "Parts of the vocabulary that are merged apart. None: one for each 256 MiB."
+    )
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
@@ -100,9 +103,10 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the one stage of a fit."""
         learner = self._learner(source)
-        plan = replace(self._plan(source), n_blocks=plans.blocks_of(source.n_features, len(source.classes)))
-        found = yield from trained(Stage("train", learner, plan, monitored=True))
-        return Trained(learner, found.state, found.history)
+        plan = replace(
+            self._plan(source), n_blocks=plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
+        )
+        return (yield from final_stage(learner, plan))
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, plans.seed_of(self.random_state)
@@ -202,7 +206,7 @@ def check_priors_positive(e: Any, *names: str) -> None:
         raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
 
-def plan_of(e: PaperSteps | Any, n_documents: int, seed: int) -> Plan:
+def plan_of(e: Any, n_documents: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if e.merge == "sum":
         return plans.batches(n_documents, e.n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)

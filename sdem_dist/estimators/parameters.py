@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, field, fields
 from inspect import get_annotations
 from numbers import Integral, Real
-from typing import NamedTuple, TypeVar, dataclass_transform
+from typing import NamedTuple, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def param(default: _Value, constraint: Constraint, meaning: str, *, positional: 
 @dataclass_transform(field_specifiers=(param,), eq_default=False)
 def estimator(cls: _Class) -> _Class:
     """Make the constructor of a class whose parameters `param` declares, and its docstring's entries for ``{parameters}``."""
-    made = dataclass(eq=False, repr=False)(cls)
+    made: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
     if made.__doc__ and "{parameters}" in made.__doc__:
         entries = "\n    ".join(line for declared in _own_first(made) for line in _entry(declared))
         made.__doc__ = made.__doc__.replace("{parameters}", entries)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sdem_dist.storage.strings import decode_strings, encode_strings
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.learners.protocol import ModelLearner
 
 KIND = "sdem-model"
 
@@ -108,7 +109,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
         raise ValueError(f"it holds a {name!r}, which this version does not know")
     kind = estimator_class(name)  # imports the records that the file may name
     estimator = kind(**{k: restored(v, own) for k, v in metadata["parameters"].items()})
-    learner = restored(metadata["learner"], own)
+    learner = cast("ModelLearner[Any, Any, Any]", restored(metadata["learner"], own))
     state = restored_state(learner, arrays)
     n_features = metadata["n_features"]
     if estimator.spec.target == "labels":
@@ -133,5 +134,5 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata["damaged_shards"]
     estimator._take(learner, state)
-    estimator.take_extra(restored(metadata["extra"], own))
+    estimator.take_extra(cast("Mapping[str, Any]", restored(metadata["extra"], own)))
     return estimator

@@ -66,9 +66,9 @@ def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DO
     return Plan(n_documents, n_epochs, 1, lanes_of(n_documents, least), seed)
 
 
-def blocks_of(n_features: int, n_columns: int) -> int:
+def blocks_of(n_features: int, n_columns: int, asked: int | None = None) -> int:
     """Return in how many blocks of the vocabulary a table of float64 is merged and updated."""
-    return min(default_blocks(8 * n_features * n_columns), n_features)
+    return min(asked or default_blocks(8 * n_features * n_columns), n_features)
 
 
 def seed_of(random_state: object) -> int:

@@ -23,7 +23,6 @@ from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.run import run_stages
 from sdem_dist.engine.stages import Scoring, metrics_of
 from sdem_dist.estimators.source import Source, source_of
-from sdem_dist.records import plain
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 SMALL = 100_000
 """Entries under which threads cost more than they save."""
-_FREE = ("n_epochs", "evaluate_every", "patience", "n_jobs", "random_state", "verbose")
-"""Parameters that a resumed fit may have otherwise; the seed is the plans' and the learners'."""
 
 
 class FitOptions(NamedTuple):
@@ -104,10 +101,7 @@ def run_fit(estimator: EngineEstimator, source: Source, executor: Executor, opti
         held_out = validation_source(estimator, options.validation, options.client)
         monitoring = replace(monitoring, validation=held_out.corpus)
         stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
-    parameters = {k: plain(v) for k, v in estimator.get_params(deep=False).items() if k not in _FREE}
-    settings = identity(
-        estimator=type(estimator).__name__, parameters=parameters, corpus=source.identity, stopping=stopping
-    )
+    settings = identity(corpus=source.identity, stopping=stopping)
     checkpoints = None
     if checkpoint is not None:
         checkpoints = Checkpoints(Path(checkpoint), options.checkpoint_rounds, options.checkpoint_seconds)
@@ -129,6 +123,8 @@ def run_fit(estimator: EngineEstimator, source: Source, executor: Executor, opti
 
 def validation_source(estimator: EngineEstimator, validation: object, client: Client | None) -> Source:
     """Return validation documents, a corpus or (X, y), checked as those that are scored."""
+    if not isinstance(validation, tuple | Corpus):
+        raise ValueError(f"validation must be a corpus or a tuple (X, y), got {validation!r}")
     X, y = validation if isinstance(validation, tuple) else (validation, None)
     return source_of(estimator, X, y, client=client, use="score")
 

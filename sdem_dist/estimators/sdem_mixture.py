@@ -5,22 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained
+from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.naive_bayes import absence_of
 from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.feature_sdem import FeatureSdem
-from sdem_dist.learners.features import FeatureState, started
+from sdem_dist.learners.features import started
 from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.losses import NAMED
-from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.naive_bayes import NaiveBayes
-from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
@@ -73,24 +68,24 @@ class SdemMixtureClassifier(JointMixture):
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stages that find a start, EM, and sdEM from where it ends."""
-        start = yield from self._started(source)
+        if self.components == "multinomial":
+            return (yield from self._of_counts(source))
+        start = yield from self._start_of_features(source)
         em, once = start.learner, start.once
         fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
-        n, weights = source.weight, em.class_weight
-        learner: FeatureSdem[FeatureClasses] | Sdem[NaiveBayes] | WordEm
-        initial: FeatureState | SdemState
-        if isinstance(em, FeatureEm):
-            plan = replace(once, n_epochs=self.n_epochs or EPOCHS)
-            learner = FeatureSdem(em.model, n, weights, loss=NAMED[self.loss])
-            # A component without documents would stop every step of the class counts.
-            initial = started(fitted.best_counts + learner.class_alpha, fitted.best_mu)
-        elif self.loss == "nll":
-            plan, learner, initial = replace(once, n_epochs=self.n_epochs or EPOCHS_OF_COUNTS), em, fitted
-        else:
-            plan = plans.sequential(source.n_documents, self.n_epochs or EPOCHS_OF_COUNTS, once.seed)
-            schedule = PaperSchedule(absence=absence_of(self.absence, len(source.classes), source.weighted))
-            learner = Sdem(em.model, n, weights, once.seed, loss=self.loss, schedule=schedule)
-            words = em.model.alpha + START_SHARE * (fitted.words - em.model.alpha)
-            initial = em.start_at(words, em.model.class_alpha + START_SHARE * fitted.class_counts)
-        found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
-        return Trained(learner, found.state, found.history)
+        learner = FeatureSdem(em.model, source.weight, em.class_weight, loss=NAMED[self.loss])
+        # A component without documents would stop every step of the class counts.
+        initial = started(fitted.best_counts + learner.class_alpha, fitted.best_mu)
+        return (yield from final_stage(learner, replace(once, n_epochs=self.n_epochs or EPOCHS), initial))
+
+    def _of_counts(self, source: Source) -> Stages[Trained]:
+        start = yield from self._start_of_counts(source)
+        em, once, n_epochs = start.learner, start.once, self.n_epochs or EPOCHS_OF_COUNTS
+        fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
+        if self.loss == "nll":
+            return (yield from final_stage(em, replace(once, n_epochs=n_epochs), fitted))
+        schedule = PaperSchedule(absence=absence_of(self.absence, len(source.classes), source.weighted))
+        learner = Sdem(em.model, source.weight, em.class_weight, once.seed, loss=self.loss, schedule=schedule)
+        words = em.model.alpha + START_SHARE * (fitted.words - em.model.alpha)
+        initial = em.start_at(words, em.model.class_alpha + START_SHARE * fitted.class_counts)
+        return (yield from final_stage(learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial))

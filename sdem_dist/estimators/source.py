@@ -176,12 +176,14 @@ def _of_labelled(
     labelled = np.ones(len(labels), bool) if estimator.unlabelled is None else labels != estimator.unlabelled
     check_classification_targets(labels[labelled])
     found = np.unique(labels[labelled])
-    known = np.unique(classes) if classes is not None else found if reset else estimator.classes_
+    known = found if reset else estimator.classes_
+    if classes is not None:
+        known = np.unique(np.asarray(classes))
     if len(unknown := np.setdiff1d(found, known)):
         raise ValueError(f"y has labels that are not among the classes: {some(unknown)}")
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(known, labels[labelled])
-    rows = checks.checked_csr(estimator, X) if sparse else estimator._checked(X)
+    rows = checks.checked_csr(estimator, X) if sparse else estimator._checked(np.asarray(X))
     weights = _weights(sample_weight, rows)
     seed, shuffle = seed_of(estimator.random_state), use != "score"
     kind = MemoryCorpus if sparse else DenseMemoryCorpus

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained
+from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.scoring import over_documents
@@ -42,7 +42,7 @@ MANY_DOCUMENTS = 25_000
 class Output:
     """What a topic model learns to predict, as `BpSlda` takes it."""
 
-    kind: str
+    response: str
     n_outputs: int
     gamma: float = 1.0
     rate: float = 3.0
@@ -57,51 +57,37 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
 
     n_components: int = param(20, integer(), "K, the topics.", positional=True)
     alpha: float = param(
-        1.001,
-        real(above=True),
-        "Of the Dirichlet prior of a document's topics. From 1 on finding them is a convex problem; below, they are\n"
-        "sparser.",
+        1.001, real(above=True), "Of the Dirichlet prior of a document's topics: convex from 1 on, sparser below."
     )
     beta: float = param(
-        1.0, real(1.0), "Of the Dirichlet prior of a topic's words, not below 1. Above 1 every batch moves every word."
+        1.0, real(1.0), "Of the Dirichlet prior of a topic's words. Above 1 every batch moves every word."
     )
     n_layers: int = param(10, integer(), "L, steps of mirror descent towards a document's topics.")
     inference_step: float = param(
-        1.0,
-        real(above=True),
-        "Length T of these steps, times the words of the document and its ``n_components * (alpha - 1)`` pseudo-counts; with\n"
-        "`line_search` half of what is tried first.",
+        1.0, real(above=True), "Length T of a step, times a document's words and pseudo-counts."
     )
     line_search: bool = param(False, truth(), "Find each step by line search (Algorithm 1).")
     topic_rate: float | None = param(
         None,
         or_none(real(above=True)),
-        "mu_0 of Algorithm 2; it falls linearly to 0 over the epochs. None: 0.1 for classes, 0.3 for real targets, times\n"
-        "``25_000 / n_samples`` where there are more, so that an epoch's steps together stay as long.",
+        "mu_0 of Algorithm 2; falls to 0. None: 0.1 for classes, 0.3 for targets, less from\n25,000 documents on.",
     )
     n_epochs: int = param(4, integer(), "Passes over the documents.")
     average_from: int = param(
-        1,
-        integer(0),
-        "The model is the mean of the parameters over all batches from this epoch on, counted from 0; without such a batch\n"
-        "it is the last parameters.",
+        1, integer(0), "The model is the mean over all batches from this epoch on, counted from 0."
     )
     merge: str = param(
         "mean",
         one_of("mean", "sum"),
-        '"mean": each lane runs Algorithm 2 over its documents, and the lanes\' parameters are averaged. "sum": a round is\n'
-        "one batch, whose gradients the lanes share out: Algorithm 2 itself.",
+        '"mean": lanes run Algorithm 2, and their parameters are averaged. "sum": a round is one batch.',
     )
     batch_size: int | None = param(
         None,
         integer(optional=True),
-        'Documents of a step: inside a lane for "mean", of a round for "sum". None: 100, shared out among the lanes, but 10\n'
-        "a lane at least.",
+        'Documents of a step: in a lane for "mean", of a round for "sum". None: 100 of all lanes.',
     )
     n_lanes: int | None = param(
-        None,
-        integer(optional=True),
-        "Lanes of a round. None: a function of the number of documents, never of the cluster.",
+        None, integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
     )
     rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges an epoch, for "mean". None: 1.')
 
@@ -122,10 +108,7 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
         counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
         summary = yield from state_of(Stage("words", counting, once))
         learner = self._learner(source, plan, self._output(source, summary))
-        found = yield from trained(
-            Stage("train", learner, plan, lambda: learner.start(summary.frequencies), monitored=True)
-        )
-        return Trained(learner, found.state, found.history)
+        return (yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies)))
 
     def _plan(self, n_documents: int) -> Plan:
         seed = plans.seed_of(self.random_state)
@@ -154,7 +137,7 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
             n_features=source.n_features,
             n_topics=int(self.n_components),
             n_outputs=output.n_outputs,
-            response=output.kind,
+            response=output.response,
             n_documents=float(weight),
             inference=MirrorDescent(
                 float(self.alpha), int(self.n_layers), float(self.inference_step), bool(self.line_search)

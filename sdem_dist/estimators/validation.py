@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from reprlib import repr as brief
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from sdem_dist.corpus.entries import FIT, unfit_row
+from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
 from sdem_dist.corpus.targets import as_numbers
 from sdem_dist.documents import Documents
 
@@ -24,9 +24,13 @@ def is_dask(X: object) -> bool:
 
 
 def refuse_path(X: object) -> None:
-    """Raise ValueError for the path of a corpus."""
-    if isinstance(X, str | Path):
+    """Raise ValueError for the path of a corpus, or for one text alone."""
+    if isinstance(X, Path) or (isinstance(X, str) and not any(c.isspace() for c in X)):
         raise ValueError(f"{X!s} is a path: open it with sdem_dist.open_corpus and pass what that returns")
+    if isinstance(X, str):
+        raise ValueError(
+            f"X is one text ({brief(X)}): put it in a list, and pass what the model's vectorize makes of it"
+        )
 
 
 def gathered(X: object, sparse: bool) -> object:
@@ -43,7 +47,7 @@ def gathered(X: object, sparse: bool) -> object:
 
 def validated(
     estimator: EngineEstimator, X: object, y: object = "no_validation", *, reset: bool, **accepted: object
-) -> tuple[object, np.ndarray | None]:
+) -> tuple[Any, np.ndarray | None]:
     """Return what scikit-learn's `validate_data` makes of `X` and `y`: numbers, of as many features as the estimator has.
 
     Raises
@@ -51,6 +55,8 @@ def validated(
     ValueError
         As it does; of texts the message says what to do, and does not hold them all.
     """
+    if sp.issparse(X):
+        check_structure(X, "X")
     how = (
         {"accept_sparse": "csr", "dtype": "numeric"}
         if estimator._layout == "sparse"

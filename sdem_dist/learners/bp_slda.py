@@ -16,6 +16,7 @@ from sdem_dist.learners.fields import Field
 from sdem_dist.learners.local_words import NO_TARGETS, entries, localised, visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.topic_statistics import TopicState, TopicStatistics, combined
+from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
 from sdem_dist.models.word_counts import LocalDocuments
@@ -123,10 +124,8 @@ class BpSlda:
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on what is made of counts, weights and targets, and on whether all words are kept."""
-        return (
-            f"topics {self.response} {self.log_counts} {self._whole} {self.class_weight} {self.location} {self.scale}"
-        )
+        """Prepared documents depend on what is made of counts and targets, and on whether all words are kept."""
+        return f"topics {self.response} {self.log_counts} {self._whole} {self.location} {self.scale}"
 
     @property
     def _whole(self) -> bool:
@@ -162,15 +161,13 @@ class BpSlda:
         )
 
     def prepare(self, documents: Documents) -> LocalDocuments:
-        """Renumber words compactly, take logarithms, standardise targets, fold class weights into weights."""
+        """Renumber words compactly, take logarithms, standardise targets."""
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         labels, targets = np.zeros(0, np.int32), NO_TARGETS
         if self.response == "classes":
             if documents.labels is None:
                 raise ValueError("documents without labels cannot be prepared for training or evaluation")
             labels = documents.labels
-            if self.class_weight is not None:
-                weights = weights * np.asarray(self.class_weight)[labels]
         elif self.response == "targets":
             if documents.targets is None:
                 raise ValueError("documents without targets cannot be prepared for training or evaluation")
@@ -184,7 +181,8 @@ class BpSlda:
 
     def map(self, state: TopicState, documents: LocalDocuments, lane: Lane) -> TopicStatistics:
         """Return what one lane adds to a round."""
-        return self._run_lane(state, documents, lane) if self.merge == "mean" else self._gradients(state, documents)
+        local = documents._replace(weights=weighted(documents.weights, documents.labels, self.class_weight))
+        return self._run_lane(state, local, lane) if self.merge == "mean" else self._gradients(state, local)
 
     def _run_lane(self, state: TopicState, local: LocalDocuments, lane: Lane) -> TopicStatistics:
         """Run Algorithm 2 over the lane's batches from the broadcast state; return where it ends, times its weight."""

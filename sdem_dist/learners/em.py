@@ -55,6 +55,7 @@ class WordEm(WordLearner[NaiveBayes]):
 
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return expected counts of one lane (E-step)."""
+        documents = self.trained_on(documents)
         weights = self._posteriors(state, documents) * documents.weights[:, None]
         rows = weighted_statistics(weights, documents.documents, len(documents.words))
         return at_one_theta(documents.words, rows, weights.sum(axis=0), documents.weight)

@@ -40,6 +40,7 @@ class FeatureEm(FeatureLearner[Prepared]):
 
     def map(self, state: FeatureState, documents: Prepared, lane: Lane) -> FeatureStatistics:
         """Return the expected statistics of one lane (E-step)."""
+        documents = self.model.reweighted(documents, self.class_weight)
         if self.complete:
             return self.model.complete(documents)
         return self.model.posterior(state.class_counts, state.mu, documents, self.hard, self.unlabelled_weight)

@@ -58,6 +58,7 @@ class FeatureSdem(FeatureLearner[Prepared]):
 
     def map(self, state: FeatureState, documents: Prepared, lane: Lane) -> FeatureStatistics:
         """Return what one lane adds to a round: sums at the broadcast theta, or its N and S times its weight."""
+        documents = self.model.reweighted(documents, self.class_weight)
         counts, mu, t = state.class_counts, state.mu, state.t
         if self.merge == "sum":
             return self.expected(counts, mu, documents)

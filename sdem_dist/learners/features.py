@@ -41,7 +41,10 @@ class DenseModel(Protocol[Prepared]):
     def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
         """Return N of a start at the prior."""
 
-    def prepare(self, documents: DenseDocuments, class_weight: tuple[float, ...] | None) -> Prepared:
+    def reweighted(self, documents: Prepared, class_weight: tuple[float, ...] | None) -> Prepared:
+        """Return prepared documents with the weights that they have in training."""
+
+    def prepare(self, documents: DenseDocuments) -> Prepared:
         """Return documents as the other functions take them."""
 
     def parameters(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
@@ -127,11 +130,10 @@ class FeatureLearner(Generic[Prepared]):
 
     @cached_property
     def cache_key(self) -> str:
-        """Prepared documents depend on the blocks, the components and the class weights."""
+        """Prepared documents depend on the blocks and the components."""
         of = (
             type(self.model).__name__,
             self.model.variables.blocks,
-            self.class_weight,
             getattr(self.model, "owners", ()),
         )
         return "features " + sha256(repr(of).encode()).hexdigest()
@@ -192,8 +194,8 @@ class FeatureLearner(Generic[Prepared]):
         return state._replace(mu=np.where(usable, state.mu, variables.check(state.mu)[0]))
 
     def prepare(self, documents: DenseDocuments) -> Prepared:
-        """Return the documents as the model takes them, class weights folded into document weights."""
-        return self.model.prepare(documents, self.class_weight)
+        """Return the documents as the model takes them."""
+        return self.model.prepare(documents)
 
     def combine(self, parts: Sequence[FeatureStatistics]) -> FeatureStatistics:
         """Add sets of lanes, from first to last."""

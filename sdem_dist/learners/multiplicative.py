@@ -16,6 +16,7 @@ from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.dense import add_transposed_products, row_products
 from sdem_dist.learners.fields import Field
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.components import check_owners
 from sdem_dist.models.mixture import MixtureSums, MixtureWeights, class_scores, multiplied, posterior_sums
 from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform
@@ -110,8 +111,8 @@ class Multiplicative:
 
     @cached_property
     def cache_key(self) -> str:
-        """Prepared documents depend on the transform, the dtype and the class weights."""
-        return f"sorted {self.n_classes} {self.transform} {self.dtype} {self.class_weight}"
+        """Prepared documents depend on the transform and the dtype."""
+        return f"sorted {self.n_classes} {self.transform} {self.dtype}"
 
     state_type = MultiplicativeState
 
@@ -164,7 +165,7 @@ class Multiplicative:
         return MultiplicativeState(*weights, *weights, *weights, -np.inf, 1.0, 1.0, 0.0, np.empty(0))
 
     def prepare(self, documents: DenseDocuments | Documents) -> SortedDocuments:
-        """Sort labelled documents by class and transform them; class weights are folded into document weights.
+        """Sort labelled documents by class and transform them.
 
         Raises
         ------
@@ -179,8 +180,6 @@ class Multiplicative:
         order = order[documents.labels[order] >= 0]
         labels = documents.labels[order]
         weights = None if documents.weights is None else documents.weights[order]
-        if self.class_weight is not None:
-            weights = (1.0 if weights is None else weights) * np.asarray(self.class_weight)[labels]
         starts = np.searchsorted(labels, np.arange(self.n_classes + 1))
         if isinstance(documents, DenseDocuments):
             table = np.asarray(documents.values[order], self.dtype)
@@ -192,7 +191,10 @@ class Multiplicative:
     def map(self, state: MultiplicativeState, documents: SortedDocuments, lane: Lane) -> MixtureSums:
         """Return the sums of one lane at the point of the state."""
         point = MixtureWeights(state.log_weights, state.theta)
-        rows = documents.rows
+        rows, weights = documents.rows, documents.weights
+        if self.class_weight is not None:
+            labels = np.repeat(np.arange(self.n_classes), np.diff(documents.starts))
+            weights = weighted(np.ones(len(labels)) if weights is None else weights, labels, self.class_weight)
         if isinstance(rows, Documents):
             table = np.ascontiguousarray(point.theta.T)
 
@@ -202,14 +204,14 @@ class Multiplicative:
                 add_statistics(d.data, d.indices, d.indptr, np.ascontiguousarray(posterior), sums)
                 out += sums.T
 
-            return posterior_sums(point, documents.starts, documents.weights, lambda p: _products(rows[p], table), add)
+            return posterior_sums(point, documents.starts, weights, lambda p: _products(rows[p], table), add)
         transposed = np.ascontiguousarray(point.theta.T, dtype=rows.dtype)
 
         def add_dense(part: slice, posterior: np.ndarray, out: np.ndarray) -> None:
             add_transposed_products(posterior, rows[part], out)
 
         return posterior_sums(
-            point, documents.starts, documents.weights, lambda part: _dense_products(rows[part], transposed), add_dense
+            point, documents.starts, weights, lambda part: _dense_products(rows[part], transposed), add_dense
         )
 
     def combine(self, parts: Sequence[MixtureSums]) -> MixtureSums:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.fields import Field
 
 State = TypeVar("State")
@@ -61,8 +60,11 @@ class Learner(Protocol[State, Statistics, Prepared]):
     def init(self) -> State:
         """Return the state before the first document."""
 
-    def prepare(self, documents: Documents | DenseDocuments) -> Prepared:
-        """Return documents as `map` and `evaluate` want them; done once a lane, then cached."""
+    def prepare(self, documents: Any) -> Prepared:
+        """Return documents, sparse or dense as the learner takes them, as `map` and `evaluate` want them.
+
+        Done once a lane, then cached.
+        """
 
     def map(self, state: State, documents: Prepared, lane: Lane) -> Statistics:
         """Return the statistics of one lane at the broadcast state: on a worker, no I/O, no hidden state."""
@@ -78,6 +80,21 @@ class Learner(Protocol[State, Statistics, Prepared]):
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return what people read, from the sums of `evaluate` over all documents."""
+
+
+class ModelLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):
+    """What a learner has besides, if its states are models: those predict, and are kept in files."""
+
+    @property
+    def width(self) -> int:
+        """Columns of the documents."""
+
+    @property
+    def n_labels(self) -> int:
+        """Classes that documents are labelled with."""
+
+    def parameters(self, state: State) -> Any:
+        """Return what predictions are made with, such as natural parameters (M-step)."""
 
 
 class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):

@@ -43,7 +43,8 @@ class Sdem(WordLearner[Model]):
 
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return what one lane adds to a round: its mu times its weight, or statistics at the broadcast theta."""
-        local, weight = documents, documents.weight
+        local = self.trained_on(documents)
+        weight = local.weight
         keys = document_keys(self.seed, lane.epoch, lane.start, lane.stop)
         if self.merge == "sum":
             found = self.model.expected_statistics(state, local, self.loss, keys, self.schedule.tolerance)

@@ -14,6 +14,7 @@ from sdem_dist.learners import blocks
 from sdem_dist.learners.fields import Field
 from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.word_statistics import SdemStatistics, combined
+from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.lda import LdaClasses, LdaParameters
 from sdem_dist.models.naive_bayes import NaiveBayes, NaturalParameters, lengths
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
@@ -46,8 +47,8 @@ class WordLearner(Generic[Model]):
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on the class weights, on whether labels count, and on what is checked."""
-        return f"local-words {self.class_weight} {self.model.clusters} {self.model.whole_counts}"
+        """Prepared documents depend on whether labels count, and on what is checked."""
+        return f"local-words {self.model.clusters} {self.model.whole_counts}"
 
     @property
     def width(self) -> int:
@@ -88,7 +89,7 @@ class WordLearner(Generic[Model]):
         return self.model.start(first, last, self.seed)
 
     def prepare(self, documents: Documents) -> LocalDocuments:
-        """Renumber words compactly, in few bytes an entry, and fold class weights into document weights.
+        """Renumber words compactly, in few bytes an entry.
 
         Raises
         ------
@@ -102,12 +103,14 @@ class WordLearner(Generic[Model]):
         elif labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-        if self.class_weight is not None:
-            weights = weights * np.asarray(self.class_weight)[labels]
         local = localised(documents, labels, weights)
         indices = local.documents.indices.astype(np.uint16 if len(local.words) <= 1 << 16 else np.uint32, copy=False)
         data = documents.data.astype(_COMPILED.get(documents.data.dtype.name, np.float64), copy=False)
         return local._replace(documents=replace(local.documents, data=data, indices=indices))
+
+    def trained_on(self, documents: LocalDocuments) -> LocalDocuments:
+        """Return prepared documents with the weights that they have in training."""
+        return documents._replace(weights=weighted(documents.weights, documents.labels, self.class_weight))
 
     def combine(self, parts: Sequence[SdemStatistics]) -> SdemStatistics:
         """Add sets of lanes, word by word, from first to last."""

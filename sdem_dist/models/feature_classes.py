@@ -12,6 +12,7 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.evaluation import Scored, finish, total_sums
 from sdem_dist.losses import Loss, marginal_log_likelihood
+from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.components import by_class, check_owners, loss_of_components, starts_of
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
 from sdem_dist.records import record
@@ -68,14 +69,14 @@ class FeatureClasses:
         """Return N of a start at the prior."""
         return np.full(self.n_components, class_alpha)
 
-    def prepare(self, documents: DenseDocuments, class_weight: tuple[float, ...] | None) -> Features:
-        """Return documents as statistics, class weights folded into weights; where there are components, sorted by class."""
+    def prepare(self, documents: DenseDocuments) -> Features:
+        """Return documents as statistics; where there are components, sorted by class."""
         features = self.variables.features(documents.values, documents.labels, documents.weights)
-        labels, factor = features.labels, np.ones(len(features.labels))
-        if class_weight is not None:
-            factor = np.asarray(class_weight)[labels]
-        features = features._replace(weights=features.weights * np.where(labels < 0, 1.0, factor))
-        return features.take(np.argsort(labels, kind="stable")) if self.owners else features
+        return features.take(np.argsort(features.labels, kind="stable")) if self.owners else features
+
+    def reweighted(self, features: Features, class_weight: tuple[float, ...] | None) -> Features:
+        """Return documents with the weights that they have in training."""
+        return features._replace(weights=weighted(features.weights, features.labels, class_weight))
 
     def parameters(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
         """Return theta(mu) (M-step)."""

@@ -62,7 +62,11 @@ class JointGaussian:
         """Return N of a start: as many as there are documents."""
         return np.array([n_documents])
 
-    def prepare(self, documents: DenseDocuments, class_weight: tuple[float, ...] | None) -> Rows:
+    def reweighted(self, rows: Rows, class_weight: tuple[float, ...] | None) -> Rows:
+        """Return the rows: they have no classes."""
+        return rows
+
+    def prepare(self, documents: DenseDocuments) -> Rows:
         """Return the documents, standardised.
 
         Raises

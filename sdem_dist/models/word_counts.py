@@ -43,7 +43,7 @@ class LocalDocuments(NamedTuple):
     labels: np.ndarray
     """Shape (n_documents,), int32."""
     weights: np.ndarray
-    """Shape (n_documents,), float64, class weights included."""
+    """Shape (n_documents,), float64."""
     targets: np.ndarray
     """Shape (n_documents, n_targets), float64; (1, 0) without targets."""
 

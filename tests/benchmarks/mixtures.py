@@ -19,7 +19,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 import mnist_digits
 
-from sdem_dist import MixtureClassifier, MultinomialMixture, MultinomialNB, cluster_scores
+from sdem_dist import (
+    MultinomialMixture,
+    MultinomialNB,
+    MultiplicativeMixtureClassifier,
+    SdemMixtureClassifier,
+    cluster_scores,
+)
 
 
 def acceleration(X: np.ndarray, y: np.ndarray, m: int, passes: int) -> str:
@@ -31,10 +37,12 @@ def acceleration(X: np.ndarray, y: np.ndarray, m: int, passes: int) -> str:
     for scaling in (None, "rows"):
         settings: dict[str, Any] = {"scaling": scaling, "evaluate_every": 0, "dtype": "float32"}
         paths = {
-            "joint": MixtureClassifier(m, accelerate=False, n_epochs=passes, **settings),
-            "in turn": MixtureClassifier(m, accelerate=False, schedule="alternate", n_epochs=2 * passes, **settings),
+            "joint": MultiplicativeMixtureClassifier(m, accelerate=False, n_epochs=passes, **settings),
+            "in turn": MultiplicativeMixtureClassifier(
+                m, accelerate=False, schedule="alternate", n_epochs=2 * passes, **settings
+            ),
         }
-        fast = MixtureClassifier(m, n_epochs=passes, **settings).fit(X, y).log_likelihood_path_
+        fast = MultiplicativeMixtureClassifier(m, n_epochs=passes, **settings).fit(X, y).log_likelihood_path_
         for name, plain in paths.items():
             goal = plain.fit(X, y).log_likelihood_path_[-1]
             needed = int(np.argmax(fast >= goal)) + 1 if fast[-1] >= goal else passes
@@ -58,7 +66,7 @@ def time_of_passes(X: np.ndarray, y: np.ndarray, m: int, dtype: str, passes: int
     from threadpoolctl import threadpool_limits
 
     times = RoundTimes()
-    model = MixtureClassifier(m, dtype=dtype, n_epochs=passes + 2, evaluate_every=0, n_jobs=1)
+    model = MultiplicativeMixtureClassifier(m, dtype=dtype, n_epochs=passes + 2, evaluate_every=0, n_jobs=1)
     model.fit(X, y, callbacks=[times])
     rows = X.astype(np.float32)
     n_classes = len(np.unique(y))
@@ -83,7 +91,7 @@ def defaults(X: np.ndarray, y: np.ndarray, m: int) -> str:
     for scaling in ("rows", None):
         for schedule in ("joint", "alternate"):
             for accelerate in (True, False):
-                model = MixtureClassifier(
+                model = MultiplicativeMixtureClassifier(
                     m, scaling=scaling, schedule=schedule, accelerate=accelerate, dtype="float32", evaluate_every=0
                 ).fit(X[~held], y[~held])
                 error = 100 * (1 - model.score(X[held], y[held]))
@@ -127,8 +135,8 @@ def text(name: str, split: corpora.Split, components: tuple[int, ...], seeds: in
     for loss in ("ncll", "hinge"):
         models: list[Any] = [lambda s, loss=loss: MultinomialNB(loss=loss, random_state=s, evaluate_every=0)]
         models += [
-            lambda s, m=m, loss=loss: MixtureClassifier(
-                m, training="sdem", components="multinomial", loss=loss, random_state=s, evaluate_every=0
+            lambda s, m=m, loss=loss: SdemMixtureClassifier(
+                m, components="multinomial", loss=loss, random_state=s, evaluate_every=0
             )
             for m in components
         ]

@@ -12,8 +12,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from large import corpus_of, describe, forget_pages
-from sdem_dist.estimators.warm_up import warm_up
 
 from sdem_dist import MultinomialNB
 from sdem_dist.cluster import connected
@@ -67,7 +67,9 @@ def prepared() -> None:
     """Compile, and import what reading needs."""
     import sdem_dist.storage.arrays  # noqa: F401
 
-    warm_up()
+    X, y = np.eye(8, dtype=np.uint8), np.arange(8) % 2
+    MultinomialNB(n_epochs=1).fit(X, y)
+    MultinomialNB(n_epochs=1, merge="sum").fit(X, y)
 
 
 def main() -> None:

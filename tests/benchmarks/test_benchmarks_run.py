@@ -1,8 +1,12 @@
-"""The benchmarks run, on documents small enough for a test; what they measure is read by people, not asserted."""
+"""The benchmarks run, on documents small enough for a test; what they measure is read by people, not asserted.
+
+They do not count among the tests: ``pytest -m benchmark`` runs them.
+"""
 
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +17,24 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import accuracy
 import choose_defaults
+import choose_topic_defaults
 import corpora
 import large
 import lda
+import missing_values
+import mixtures
+import regression
+import reviews
+import safe_steps
 import speed
+import supervised_lda
+import topic_likelihood
+import topic_speed
+import unlabelled
+
+from sdem_dist import LatentDirichletAllocation
+
+pytestmark = pytest.mark.benchmark
 
 
 @pytest.fixture
@@ -79,3 +97,90 @@ def test_the_corpora_are_named_by_the_environment(monkeypatch):
     monkeypatch.delenv("SDEM_CORPORA", raising=False)
     with pytest.raises(FileNotFoundError, match="SDEM_CORPORA"):
         corpora.folder()
+
+
+def test_safe_steps():
+    row, safe = safe_steps.compare("iris", False, "ncll", "sum", repeats=1)
+    assert safe
+    assert row.startswith("| iris | raw | ncll | sum |")
+
+
+def test_missing_values(monkeypatch):
+    few = {name: peer for name, peer in missing_values.peers().items() if "trees" not in name}
+    monkeypatch.setattr(missing_values, "peers", lambda: few)
+    found = missing_values.accuracies("iris", 0.1, repeats=1)
+    assert set(found) == set(few)
+    assert min(found.values()) > 0.8
+
+
+def test_labels_are_hidden_evenly():
+    hidden = unlabelled.hide(np.repeat([0, 1, 2], 30), 5, seed=0)
+    assert [(hidden == k).sum() for k in (-1, 0, 1, 2)] == [75, 5, 5, 5]
+
+
+def test_regression():
+    scores, seconds = regression.compare([next(regression.parts("diabetes"))], [0.0, 0.1])
+    assert scores.shape == (2, len(seconds)) == (2, len(regression.models()))
+    assert scores.min() > 0.2
+
+
+def test_clusters(split):
+    lines = mixtures.clusters(split, 3, n_init=2, seeds=1)
+    assert len(lines) == 4 and all("NMI, ARI, purity" in line for line in lines)
+
+
+def test_text(split):
+    assert mixtures.text("toy", split, (2,), seeds=1).count("|") == 7
+
+
+def test_digits():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 200)
+    X = rng.gamma(1.0 + (y[:, None] == np.arange(6) % 3))
+    assert mixtures.acceleration(X, y, 2, 20).count(" of 20") == 4
+    assert "ratio" in mixtures.time_of_passes(X, y, 2, "float32", passes=2)
+    assert mixtures.defaults(X, y, 1).count("accelerated") == 4
+
+
+@pytest.fixture
+def parts():
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(40, 0.2), 2)
+    y = rng.integers(0, 2, 300)
+    X = sp.csr_matrix(np.array([rng.multinomial(40, topics[k]) for k in y]))
+    whole = reviews.Reviews(X, y, 3.0 + 2 * y + rng.normal(size=300))
+    return tuple(whole.take(rows) for rows in reviews.halves(300))
+
+
+def test_both_measures_from_counts_and_logarithms(parts, capsys):
+    supervised_lda.both(*parts, seeds=1)
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in shown] == [
+        "polarity AUC, raw", "stars R2, raw", "polarity AUC, log1p", "stars R2, log1p",
+    ]  # fmt: skip
+
+
+def test_sweeps_and_sparsity(parts, capsys):
+    supervised_lda.sweep(*parts, "n_layers", (1, 3), n_components=4)
+    supervised_lda.sparsity(*parts, (1.001, 0.5))
+    shown = capsys.readouterr().out
+    assert shown.count("AUC") == 2
+    assert shown.count("hold 90 % of the mass") == 2
+
+
+def test_words_held_out(parts):
+    model = LatentDirichletAllocation(n_components=3, n_epochs=2)
+    line = topic_likelihood.row("ours", model, model.alpha, *parts, parts[1].X[:5])
+    assert line.startswith("ours: -")
+
+
+def test_speed(parts, capsys):
+    assert topic_speed.epoch_seconds(parts[0]) > 0
+    topic_speed.growth(lambda train, n_epochs, **settings: float(len(train.y)), parts[0])
+    assert "240 documents: 240.000 s" in capsys.readouterr().out
+    if find_spec("jax") is not None:
+        assert topic_speed.automatic(parts[0], batch=50, n_batches=2) > 0
+
+
+def test_lists_of_numbers():
+    assert choose_topic_defaults.numbers(".1,3") == [0.1, 3.0]

@@ -62,6 +62,7 @@ def test_a_fit_leaves_no_claim():
 
     from sdem_dist import MultinomialNB
 
+    before = set(claims.claims._held)  # of other tests
     MultinomialNB(n_epochs=1).fit(np.eye(8, dtype=np.uint8), np.arange(8) % 2)
-    assert not claims.claims._held
+    assert set(claims.claims._held) <= before
     assert byte_cache.prepared_cache.max_bytes + byte_cache.shard_cache.max_bytes >= SMALLEST_CACHE

@@ -22,7 +22,7 @@ from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators import fitting
+from sdem_dist.estimators import running
 from sdem_dist.models.word_counts import SdemState
 
 N_WORDS, N_BLOCKS = 64, 8
@@ -62,7 +62,7 @@ def fitted(n_blocks=N_BLOCKS, **more) -> MultinomialNB:
 @pytest.fixture
 def elsewhere(monkeypatch) -> Elsewhere:
     executor = Elsewhere()
-    monkeypatch.setattr(fitting, "InProcess", lambda *_: executor)
+    monkeypatch.setattr(running, "InProcess", lambda *_: executor)
     return executor
 
 
@@ -129,7 +129,7 @@ def test_the_best_state_goes_before_the_next_comes(monkeypatch):
     monkeypatch.setattr(Flight, "value", watched)
     model = fitted(patience=2, validation=(X[:50], Y[:50]))
     assert len(bests) > 1
-    assert bests[-1]() is model._state.words
+    assert bests[-1]() is model.state_.words
 
 
 def test_parameters_are_made_when_asked_for(monkeypatch):
@@ -161,11 +161,11 @@ def test_no_task_carries_the_model(client, corpus, n_blocks, tmp_path):
     model = MultinomialNB(n_epochs=3, n_lanes=4, rounds_per_epoch=2, n_blocks=n_blocks)
     model.fit(corpus, client=client, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[look])
     assert len(largest) == 6
-    assert max(largest) < 10_000 < model._state.words.nbytes / 40
+    assert max(largest) < 10_000 < model.state_.words.nbytes / 40
 
 
 def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
-    state = MultinomialNB(n_epochs=1).fit(X, Y)._state
+    state = MultinomialNB(n_epochs=1).fit(X, Y).state_
     kept = Checkpoints(tmp_path / "run")
     found = [
         kept.write("run", Progress(0, epoch, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None) for epoch in (1, 2)
@@ -183,7 +183,7 @@ def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
 def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path, monkeypatch):
     from sdem_dist.storage import archive
 
-    state = MultinomialNB(n_epochs=1).fit(X, Y)._state
+    state = MultinomialNB(n_epochs=1).fit(X, Y).state_
     saved = Checkpoints(tmp_path).write("run", Progress(0, 1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
     monkeypatch.setattr(archive.zipfile, "ZipFile", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
     assert not saved.seen
@@ -195,7 +195,7 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path)
     from sdem_dist.engine.dask import TRIES, DaskExecutor
     from sdem_dist.engine.events import TaskRetried
 
-    executor, state = DaskExecutor(client), MultinomialNB(n_epochs=1).fit(X, Y)._state
+    executor, state = DaskExecutor(client), MultinomialNB(n_epochs=1).fit(X, Y).state_
     saved = Checkpoints(tmp_path).write("run", Progress(0, 1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
     away = Path(saved.path).rename(tmp_path / "away")
     executor.noticed()
@@ -250,7 +250,7 @@ def main(path, kept):
         before = peak()
         listen = lambda event: found.append(peak()) if isinstance(event, CheckpointWritten) else None
         model.fit(corpus, client=client, checkpoint=kept, checkpoint_rounds=1, callbacks=[listen])
-    print(model._state.words.nbytes, found[-1] - before, peak() - before)
+    print(model.state_.words.nbytes, found[-1] - before, peak() - before)
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

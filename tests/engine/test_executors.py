@@ -104,7 +104,7 @@ def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_
     assert len(known) == 120
     assert max(known[60:]) < 300
     assert max(known[60:]) <= max(known[:60]) + 100
-    for ours, theirs in zip(trained()._state, there._state, strict=True):
+    for ours, theirs in zip(trained().state_, there.state_, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 

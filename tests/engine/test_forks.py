@@ -22,7 +22,7 @@ def fit():
 
 
 def child(expected):
-    assert np.array_equal(fit()._state.words, expected)
+    assert np.array_equal(fit().state_.words, expected)
 
 
 def busy():
@@ -31,7 +31,7 @@ def busy():
 
 
 if __name__ == "__main__":
-    expected = fit()._state.words
+    expected = fit().state_.words
     stopped = threading.Event()
     thread = threading.Thread(target=busy)  # which nearly always holds the lock of a cache
     thread.start()

@@ -55,7 +55,7 @@ def test_last_metrics_are_those_of_the_model(n_lanes):
 def test_evaluate_every(every, evaluated):
     model = MultinomialNB(n_epochs=5, evaluate_every=every).fit(X, Y)
     assert [h["epoch"] for h in model.history_ if "ncll" in h] == evaluated
-    np.testing.assert_array_equal(model._state.words, MultinomialNB(n_epochs=5).fit(X, Y)._state.words)
+    np.testing.assert_array_equal(model.state_.words, MultinomialNB(n_epochs=5).fit(X, Y).state_.words)
 
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
@@ -68,7 +68,7 @@ def test_patience_returns_the_best_state(loss, patience, every):
     assert model.n_iter_ == best + patience * every < 60
     assert model.evaluate(*HELD_OUT)[loss] == pytest.approx(watched[best], rel=1e-12)
     fixed = MultinomialNB(n_epochs=best, **settings).fit(X, Y)
-    np.testing.assert_array_equal(model._state.words, fixed._state.words)
+    np.testing.assert_array_equal(model.state_.words, fixed.state_.words)
 
 
 def test_patience_that_is_never_exhausted_still_returns_the_best():
@@ -124,7 +124,7 @@ def test_the_reason_of_the_end():
 def test_more_rounds_and_lanes_than_documents(settings):
     model = MultinomialNB(n_epochs=3, **settings).fit(X[:5], [0, 1, 0, 1, 1])
     assert model.n_iter_ == 3 and np.isfinite(model.feature_log_prob_).all()
-    assert model._state.t == 15
+    assert model.state_.t == 15
 
 
 def test_a_training_that_fails_leaves_no_threads():
@@ -150,6 +150,7 @@ def test_lines_where_nobody_watches(capsys, tmp_path):
     captured = capsys.readouterr()
     lines = captured.err.splitlines()
     assert captured.out == ""
+    assert all(line.startswith(("train", "checkpoint")) for line in lines)
     assert all(len(line) <= 100 for line in lines if "checkpoint" not in line and "did not improve" not in line)
     assert "60 epochs, 1 round an epoch, 1 lane a round, 1 worker" in lines[0]
     assert "epoch 1" in lines[1] and "validation  " in lines[1] and "ncll" in lines[1]

@@ -171,7 +171,7 @@ def test_tables_of_mixed_columns(tmp_path):
     frame, y = mixed_table()
     kinds = {"visits": "poisson", "waiting": "exponential"}
     model = MixedNB(kinds=kinds).fit(frame, y)
-    assert [type(b.family).__name__ for b in model.learner_.model.blocks] == [
+    assert [type(b.family).__name__ for b in model.learner_.model.variables.blocks] == [
         "Poisson", "Exponential", "Gaussian", "Categorical", "Categorical",
     ]  # fmt: skip
     gaussian = GaussianNB(loss="nll").fit(frame[["size", "visits", "waiting"]], y)

@@ -183,8 +183,9 @@ def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path):
         load_model(tmp_path / "lda.model")
     arrays, metadata = read_archive(tmp_path / "lda.model", "sdem-model")
     arrays["words"] = np.ones((30, 6))
-    for inference in (3, {**metadata["learner"]["inference"], "method": "vb"}):
-        odd = {**metadata, "learner": {**metadata["learner"], "inference": inference}}
+    learner = metadata["learner"]
+    for inference in (3, {**learner["model"]["inference"], "method": "vb"}):
+        odd = {**metadata, "learner": {**learner, "model": {**learner["model"], "inference": inference}}}
         write_archive(tmp_path / "odd.model", "sdem-model", arrays, odd)
         with pytest.raises(ModelError, match="inference is not one|vb"):
             load_model(tmp_path / "odd.model")

@@ -16,7 +16,9 @@ from sdem_dist import (
     LatentDirichletAllocation,
     LDAClassifier,
     ModelError,
+    MultinomialMixture,
     MultinomialNB,
+    MultiplicativeMixtureClassifier,
     SupervisedLDARegressor,
     load_model,
     write_corpus,
@@ -214,3 +216,62 @@ def test_a_model_replaces_models_only(tmp_path, model):
     for _ in range(2):
         model.save(tmp_path / "m")
     assert np.array_equal(load_model(tmp_path / "m").predict(X), model.predict(X))
+
+
+def broken(indices=(0, 2, 4, 1, 4, 6), indptr=(0, 3, 6)):
+    """A sparse matrix of 2 x 30 whose arrays SciPy does not look at."""
+    X = sp.csr_matrix((np.ones(6), np.array([0, 2, 4, 1, 4, 6]), np.array([0, 3, 6])), shape=(2, 30))
+    X.indices, X.indptr = np.array(indices), np.array(indptr)
+    return X
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        broken(indices=(0, 2, -3, 1, 4, 6)),
+        broken(indices=(0, 2, 100_000, 1, 4, 6)),
+        broken(indices=(0, 2, 10**8, 1, 4, 6)),
+        broken(indptr=(0, 5, 3)),
+        broken(indptr=(0, 3, 60)),
+        broken(indptr=(1, 3, 6)),
+    ],
+    ids=["negative", "beyond", "far beyond", "falling", "beyond the entries", "from 1"],
+)
+def test_matrices_whose_arrays_do_not_fit_are_refused(matrix):
+    fitted = MultinomialNB(n_epochs=1).fit(sp.csr_matrix(np.eye(2, 30)), [0, 1])
+    for use in (
+        lambda: MultinomialNB().fit(matrix, [0, 1]),
+        lambda: MultinomialNB().partial_fit(matrix, [0, 1], classes=[0, 1]),
+        lambda: fitted.predict(matrix),
+        lambda: fitted.predict_proba(matrix),
+        lambda: fitted.evaluate(matrix, [0, 1]),
+        lambda: MultinomialMixture(1, n_init=1).fit(matrix),
+        lambda: SupervisedLDARegressor(2).fit(matrix, [0.0, 1.0]),
+        lambda: LatentDirichletAllocation(2).fit(matrix),
+        lambda: MultiplicativeMixtureClassifier(1).fit(matrix, [0, 1]),
+    ):
+        with pytest.raises(ValueError, match=r"^X\b"):
+            use()
+
+
+def test_one_text_and_no_validation_documents(tmp_path):
+    fitted = MultinomialNB(n_epochs=1).fit(sp.csr_matrix(np.eye(2, 30)), [0, 1])
+    with pytest.raises(ValueError, match="is one text .*put it in a list"):
+        fitted.predict("hello world")
+    with pytest.raises(ValueError, match=r"validation must be a corpus or a tuple \(X, y\), got 0.1"):
+        MultinomialNB().fit(sp.csr_matrix(np.eye(2, 30)), [0, 1], validation=0.1)
+
+
+@pytest.mark.xfail(strict=True, reason="the step of a document is too long: a step in units of the margin mends it")
+def test_a_few_more_documents_do_not_ruin_a_model():
+    rng = np.random.default_rng(0)
+    n, n_words = 3_000, 3_000
+    y = rng.integers(0, 2, n)
+    frequency = 1.0 / np.arange(1, n_words + 1)
+    tilt = np.exp(0.35 * rng.standard_normal((2, n_words)))
+    p = frequency * tilt / (frequency * tilt).sum(axis=1, keepdims=True)
+    X = sp.csr_matrix(np.array([rng.multinomial(150, p[k]) for k in y]))
+    model = MultinomialNB().fit(X[:1_500], y[:1_500])
+    before = model.score(X[2_000:], y[2_000:])
+    assert before > 0.8
+    assert model.partial_fit(X[1_500:2_000], y[1_500:2_000]).score(X[2_000:], y[2_000:]) > before - 0.01

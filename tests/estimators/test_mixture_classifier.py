@@ -210,7 +210,8 @@ def test_damaged_model_files_are_refused(fitted, tmp_path):
     for name in ("multiplicative", "em gaussian", "em multinomial"):
         fitted[name].save(tmp_path / "m")
         arrays, metadata = read_archive(tmp_path / "m", "sdem-model")
-        metadata["learner"]["owners"] = [0, 0, 0, 0, 0, 0]
+        learner = metadata["learner"]
+        learner.get("model", learner)["owners"] = [0, 0, 0, 0, 0, 0]
         write_archive(tmp_path / "odd", "sdem-model", arrays, metadata)
         with pytest.raises(ModelError, match="do not fit together"):
             load_model(tmp_path / "odd")

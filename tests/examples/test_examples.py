@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import lzma
 import re
 import runpy
@@ -23,6 +24,7 @@ CLASSES = ("neg", "pos")
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     def run_script(name: str, *arguments: str | Path) -> str:
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        monkeypatch.syspath_prepend(str(FOLDER))
         runpy.run_path(str(FOLDER / name), run_name="__main__")
         return capsys.readouterr().out
 
@@ -115,4 +117,95 @@ def test_topics_of_classes(run: Callable[..., str], corpora: Path, tmp_path: Pat
     assert len(accuracy) == 6
     assert min(accuracy) > 0.6
     for picture in ("figure-9.png", "topics.png"):
+        assert (tmp_path / picture).read_bytes().startswith(PNG)
+
+
+def test_toy_gaussian(run, tmp_path):
+    shown = run("toy_gaussian.py", "--quick", "--out", tmp_path)
+    accuracy = [float(a) for a in re.findall(r"(0\.\d+)$", shown, re.MULTILINE)]
+    assert accuracy[0] == pytest.approx(0.79, abs=0.02)
+    assert len(accuracy) == 5
+    assert min(accuracy[1:]) >= 0.91
+    assert (tmp_path / "toy-gaussian.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.slow
+def test_your_own_family(run, tmp_path):
+    shown = run("your_own_family.py", "--quick", "--out", tmp_path)
+    assert "obeys the laws" in shown
+    accuracy = dict(re.findall(r"^(nll|ncll|hinge) +accuracy (\S+)", shown, re.MULTILINE))
+    assert float(accuracy["ncll"]) > float(accuracy["nll"])
+    assert "the same after loading: True" in shown
+
+
+def write_digits(where: Path) -> None:
+    """Write files of MNIST's format: slanted strokes, whose side says which digit they are to be."""
+    where.mkdir()
+    rng = np.random.default_rng(0)
+    for name, n in (("train", 300), ("t10k", 60)):
+        labels = np.arange(n, dtype=np.uint8) % 10
+        images = np.zeros((n, 28, 28), np.uint8)
+        rows = np.arange(6, 22)
+        for image, label in zip(images, labels, strict=True):
+            slant = rng.normal(scale=0.2)
+            image[rows, np.rint(14 + slant * (rows - 14)).astype(int)] = 255
+            image[6 + label, 14 : 14 + 6] = 255
+            image[6 + label + 1, 14 : 14 + 6] = 200
+        for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
+            shape = np.array(array.shape, ">u4").tobytes()
+            with gzip.open(where / f"{name}-{kind}-ubyte.gz", "wb") as file:
+                file.write(bytes([0, 0, 8, array.ndim]) + shape + array.tobytes())
+
+
+def test_table_1(run, monkeypatch, tmp_path):
+    write_digits(tmp_path / "mnist")
+    monkeypatch.setenv("SDEM_CORPORA", str(tmp_path))
+    shown = run("mixtures_table_1.py", "--quick", "--out", tmp_path / "out")
+    rows = re.findall(r"^\| (\S+) \| (\d) \| \S+ / \S+ \| (\S+) / (\S+) \|", shown, re.MULTILINE)
+    assert [(name, m) for name, m, *_ in rows] == [
+        (name, m) for name in ("EM-PCA40", "EM-NMF80", "DT-NMF80", "defaults") for m in "12"
+    ]
+    assert all(float(train) < 60 for *_, train, _ in rows)
+    assert (tmp_path / "out" / "mixtures-figure-1.png").read_bytes().startswith(PNG)
+
+
+def test_straightened_digits_stand_upright_in_the_middle(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import mnist_digits
+
+    image = np.zeros((28, 28))
+    rows = np.arange(5, 20)
+    image[rows, 20 - rows // 2] = 1.0
+    upright = mnist_digits.straightened(image)
+    mass = upright / upright.sum()
+    at = np.mgrid[:20, :20]
+    middle = (mass * at).sum(axis=(1, 2))
+    np.testing.assert_allclose(middle, 9.5, atol=0.3)
+    assert abs((mass * (at[0] - middle[0]) * (at[1] - middle[1])).sum()) < 0.3  # of 5.6 before
+
+
+def test_nmf_of_a_corpus(run, tmp_path):
+    shown = run("nmf_of_a_corpus.py", "--quick", "--out", tmp_path)
+    assert run("nmf_of_a_corpus.py", "--quick", "--out", tmp_path) == shown  # in the same folder again
+    accuracies = [float(a) for a in re.findall(r"accuracy (\S+) on", shown)]
+    assert len(accuracies) == 2 and min(accuracies) > 0.8
+
+
+def test_supervised_topics(run, tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "imdb").mkdir()
+    for part in ("train", "test"):
+        lines = []
+        for i in range(400):
+            stars = int(rng.integers(1, 11))
+            words = rng.choice(["good", "bad", "film"], 30, p=[stars / 20, 0.5 - stars / 20, 0.5])
+            numbered = " ".join(f"{w}{rng.integers(9)}" for w in words)
+            lines.append(f"{'pos' if stars > 5 else 'neg'}\t{stars}\t{i}\t{numbered}<br />end\n")
+        (tmp_path / f"imdb/imdb-{part}.tsv.xz").write_bytes(lzma.compress("".join(lines).encode()))
+    shown = run("supervised_topics.py", "--quick", "--corpora", tmp_path, "--out", tmp_path)
+    found = dict(re.findall(r"^(AUC|R2) over topics, BP-sLDA: \{5: ([\d.]+)", shown, re.MULTILINE))
+    assert float(found["AUC"]) > 0.9
+    assert float(found["R2"]) > 0.3
+    assert "topic of" in shown
+    for picture in ("supervised-topics.png", "supervised-topics-words.png"):
         assert (tmp_path / picture).read_bytes().startswith(PNG)

@@ -127,8 +127,8 @@ def killed(folder: Path) -> list[int]:
 @contextlib.contextmanager
 def sabotaged(folder: Path) -> Iterator[None]:
     """Disturb every learner that estimators make meanwhile, as `folder` says."""
-    from sdem_dist.estimators import settings
+    from sdem_dist import MultinomialNB
 
-    make = settings.learner
-    with mock.patch.object(settings, "learner", lambda *a, **k: Saboteur(make(*a, **k), str(folder))):
+    make = MultinomialNB._learner
+    with mock.patch.object(MultinomialNB, "_learner", lambda *a, **k: Saboteur(make(*a, **k), str(folder))):
         yield

@@ -12,12 +12,11 @@ from faults import work
 from faults.clusters import all_gone, local_cluster, model, pids
 from faults.saboteur import killed, plan_faults, sabotaged
 
-from sdem_dist import ClusterError, CorpusError, write_corpus
+from sdem_dist import ClusterError, CorpusError, MultinomialNB, write_corpus
 from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.dask import TRIES, DaskExecutor
 from sdem_dist.engine.events import TaskRetried
 from sdem_dist.errors import DocumentError, UnreadableError
-from sdem_dist.estimators import settings
 from sdem_dist.learners.protocol import Lane
 
 
@@ -88,8 +87,8 @@ def documents_with_a_bad_one() -> tuple[sp.csr_matrix, np.ndarray]:
 
 def picky(folder):
     """Make every estimator's learner refuse words that occur 100 times."""
-    make = settings.learner
-    return mock.patch.object(settings, "learner", lambda *a, **k: work.Picky(make(*a, **k), 99, str(folder)))
+    make = MultinomialNB._learner
+    return mock.patch.object(MultinomialNB, "_learner", lambda *a, **k: work.Picky(make(*a, **k), 99, str(folder)))
 
 
 def test_a_document_that_always_fails_is_named(tmp_path):

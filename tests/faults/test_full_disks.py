@@ -64,7 +64,7 @@ def test_a_model_and_a_corpus_on_a_full_disk(corpus, disk, tmp_path):
     fitted.save(disk / "model")
     earlier = (disk / "model").read_bytes()
     (tmp_path / "source.tsv").write_text("".join(f"{'ab'[i % 2]}\tsome words {i}\n" for i in range(2000)))
-    with filled(disk, 2 * PAGE):
+    with filled(disk, PAGE):
         with pytest.raises(ModelError, match="cannot write .*model: No space left on device"):
             fitted.save(disk / "model")
         with pytest.raises(CorpusError, match="cannot write .*corpus: No space left on device"):

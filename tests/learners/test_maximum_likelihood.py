@@ -94,7 +94,7 @@ def test_a_class_never_seen():
 
 
 def test_one_pass_is_enough_whatever_is_asked():
-    ours = Ours(loss="nll", n_epochs=7, batch_size=3).fit(X, Y)
+    ours = Ours(loss="nll", n_epochs=7, rounds_per_epoch=3).fit(X, Y)
     assert ours.n_iter_ == 1
     assert_same(ours, Theirs().fit(X, Y))
 

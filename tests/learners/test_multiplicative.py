@@ -57,7 +57,9 @@ def test_what_is_returned_is_the_best_point_found():
 def test_acceleration_needs_a_fifth_of_the_passes(seed):
     X, y = table(seed, n=400)
     settings = {"scaling": None, "evaluate_every": 0}
-    plain = MultiplicativeMixtureClassifier(2, accelerate=False, n_epochs=500, **settings).fit(X, y).log_likelihood_path_
+    plain = (
+        MultiplicativeMixtureClassifier(2, accelerate=False, n_epochs=500, **settings).fit(X, y).log_likelihood_path_
+    )
     assert MultiplicativeMixtureClassifier(2, n_epochs=100, **settings).fit(X, y).log_likelihood_path_[-1] >= plain[-1]
 
 

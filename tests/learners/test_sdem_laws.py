@@ -193,7 +193,9 @@ def test_class_weights_are_weights_of_documents(merge):
     plain = replace(learner, class_weight=None)
     other = plain.map(state, plain.prepare(weighed.read(0, N)), place)
     assert_equal_statistics(one, other)
-    assert learner.cache_key != plain.cache_key
+    assert learner.cache_key == plain.cache_key, "what is prepared keeps its own weights, for evaluation"
+    batches = [learner.prepare(CORPUS.read(0, N))]
+    np.testing.assert_array_equal(learner.evaluate(state, batches), plain.evaluate(state, batches))
 
 
 def test_map_is_pure():

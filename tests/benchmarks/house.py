@@ -1,0 +1,110 @@
+"""Measures of the code itself: sizes, types, borders, and how far it is from `fit` to the next mu.
+
+Run: python tests/benchmarks/house.py [FOLDER]   (a checkout; default: this one)
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2])
+PACKAGE = ROOT / "sdem_dist"
+WALK = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import numpy as np, scipy.sparse as sp, tempfile
+import sdem_dist as sd
+from sdem_dist.engine import executor
+X, y = sp.csr_matrix(np.random.default_rng(0).poisson(1.0, (60, 9))), np.arange(60) % 3
+corpus = sd.write_corpus(tempfile.mkdtemp() + "/c", X, y)
+settings = {"merge": "sum", "n_epochs": 1, "n_lanes": 1, "n_jobs": 1, "evaluate_every": 0}
+sd.MultinomialNB(**settings).fit(corpus)
+seen, ended = {}, []
+def look(frame, event, _):
+    code = frame.f_code
+    if event == "call" and "/sdem_dist/" in code.co_filename and not ended and not code.co_name.startswith("<"):
+        seen[code.co_filename, code.co_qualname] = True
+    if event == "return" and code.co_qualname.split(".")[-1] == "update" and "/learners/" in code.co_filename:
+        ended.append(True)
+model = sd.MultinomialNB(**settings)
+sys.setprofile(look)
+model.fit(corpus)
+sys.setprofile(None)
+made, plain = [], executor.InProcess.__init__
+executor.InProcess.__init__ = lambda self, *a, **k: (made.append(1), plain(self, *a, **k))[1]
+sd.MultinomialMixture(2).fit(X)
+print(len(seen), len({file for file, _ in seen}), len(made))
+"""
+
+
+def functions(path: Path) -> list[tuple[str, ast.FunctionDef]]:
+    """Return all functions of a file by name."""
+    return [
+        (f"{path.name}:{n.name}", n) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)
+    ]
+
+
+def n_statements(function: ast.FunctionDef) -> int:
+    """Return the statements of a function, its docstring and inner functions' own apart."""
+    return sum(isinstance(n, ast.stmt) for n in ast.walk(function)) - 1 - bool(ast.get_docstring(function))
+
+
+def n_circles() -> int:
+    """Return how many groups of modules import each other, imports for types included."""
+    graph: dict[str, set[str]] = {}
+    names = {
+        ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in PACKAGE.rglob("*.py")
+    }
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        graph[name] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                graph[name] |= {m for a in node.names if (m := f"{node.module}.{a.name}") in names} or (
+                    {node.module} & names
+                )
+    reach: dict[str, set[str]] = {}
+    for start in graph:
+        found, todo = set(), [start]
+        while todo:
+            for other in graph[todo.pop()] - found:
+                found.add(other)
+                todo.append(other)
+        reach[start] = found
+    return len({frozenset(o for o in reach if o in reach[m] and m in reach[o]) for m in reach if m in reach[m]})
+
+
+def main() -> None:
+    """Print the table."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    texts = {path: path.read_text() for path in files}
+    n_lines = sum(text.count("\n") for text in texts.values())
+    own = [path for path in files if path.parent.name == "estimators"]
+    every = [entry for path in files for entry in functions(path)]
+    kernels = [entry for path in files if path.parent.name == "kernels" for entry in functions(path)]
+    longest, most = max(every, key=lambda e: n_statements(e[1])), max(kernels, key=lambda e: len(e[1].args.args))
+    anys = sum(len(re.findall(r"\bAny\b", text)) for text in texts.values())
+    ignored = sum(text.count("type: ignore") for text in texts.values())
+    walk = subprocess.run([sys.executable, "-c", WALK], cwd=ROOT, capture_output=True, text=True, check=False)
+    walked = walk.stdout.split() or ["?", "?", "?"]
+    rows = {
+        "estimators/: files, lines": f"{len(own)}, {sum(texts[p].count(chr(10)) for p in own):,}",
+        "sdem_dist/: files, lines": f"{len(files)}, {n_lines:,}",
+        "files past 400 lines": str(sum(text.count("\n") > 400 for text in texts.values())),
+        "most arguments of a kernel": f"{len(most[1].args.args)} ({most[0]})",
+        "statements in the longest function": f"{n_statements(longest[1])} ({longest[0]})",
+        "Any per 1,000 lines; type: ignore": f"{1000 * anys / n_lines:.1f}; {ignored}",
+        "circles of imports, those for types included": str(n_circles()),
+        "functions, files from fit to the new mu": f"{walked[0]}, {walked[1]}",
+        "executors in a fit of MultinomialMixture": walked[2],
+    }
+    for name, value in rows.items():
+        print(f"{name:48}{value}")
+
+
+if __name__ == "__main__":
+    main()
