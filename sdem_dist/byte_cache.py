@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 
 class Sized(Protocol):
@@ -44,7 +44,7 @@ class ByteCache:
         self.max_bytes = max_bytes
         self.nbytes = 0
         self._oldest_leave = oldest_leave
-        self._values: dict[Key, Any] = {}
+        self._values: dict[Key, Sized] = {}
         self.lock = threading.Lock()
 
     def __contains__(self, key: Key) -> bool:
@@ -54,15 +54,14 @@ class ByteCache:
         """Return the value of `key`, made by `make` where it is absent; values have ``nbytes``."""
         with self.lock:
             if key in self._values:
-                found: Value = self._values[key]
-                return found
+                return cast(Value, self._values[key])
         value = make()  # outside the lock: two threads may make the same value, and then have equal ones
         with self.lock:
             if key not in self._values:
                 nbytes = cast(Sized, value).nbytes
                 self._make_room(nbytes, key[0])
                 if self.nbytes + nbytes <= self.max_bytes:
-                    self._values[key] = value
+                    self._values[key] = cast(Sized, value)
                     self.nbytes += nbytes
         return value
 

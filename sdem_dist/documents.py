@@ -88,18 +88,14 @@ class Documents:
         offsets = np.cumsum([0] + [p.n_nonzeros for p in parts])
         indptr = [p.indptr[1:] + o for p, o in zip(parts, offsets[:-1], strict=True)]
 
-        def joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
-            present = [a for a in arrays if a is not None]
-            return np.concatenate(present) if len(present) == len(arrays) else None
-
         return cls(
             np.concatenate([p.data for p in parts]),
             np.concatenate([p.indices for p in parts]),
             np.concatenate([np.zeros(1, np.int64), *indptr]),
             parts[0].n_features,
-            joined([p.labels for p in parts]),
-            joined([p.weights for p in parts]),
-            joined([p.targets for p in parts]),
+            _joined([p.labels for p in parts]),
+            _joined([p.weights for p in parts]),
+            _joined([p.targets for p in parts]),
         )
 
 
@@ -136,14 +132,21 @@ class DenseDocuments:
         """Bytes held by all arrays."""
         return sum(a.nbytes for a in (self.values, self.labels, self.weights) if a is not None)
 
-    def __getitem__(self, rows: slice) -> DenseDocuments:
-        """Return the documents ``rows`` as views."""
-        return DenseDocuments(*(None if a is None else a[rows] for a in (self.values, self.labels, self.weights)))  # type: ignore[arg-type]
+    def __getitem__(self, rows: slice | np.ndarray) -> DenseDocuments:
+        """Return the documents ``rows``, of a slice as views."""
+        labels = None if self.labels is None else self.labels[rows]
+        return DenseDocuments(self.values[rows], labels, None if self.weights is None else self.weights[rows])
 
     @classmethod
     def concatenate(cls, parts: list[DenseDocuments]) -> DenseDocuments:
         """Join batches of equal columns in the given order; `parts` holds at least one."""
         if len(parts) == 1:
             return parts[0]
-        columns = zip(*((p.values, p.labels, p.weights) for p in parts), strict=True)
-        return cls(*(None if any(a is None for a in column) else np.concatenate(column) for column in columns))  # type: ignore[arg-type]
+        values = np.concatenate([p.values for p in parts])
+        return cls(values, _joined([p.labels for p in parts]), _joined([p.weights for p in parts]))
+
+
+def _joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
+    """Return arrays as one, or None where one is missing."""
+    present = [a for a in arrays if a is not None]
+    return np.concatenate(present) if len(present) == len(arrays) else None

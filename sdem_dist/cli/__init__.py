@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
 import signal
 import sys
 import warnings
@@ -82,20 +83,27 @@ class LazyGroup(click.Group):
             except MemoryError as error:
                 raise click.ClickException(f"there is not enough memory for that ({error or 'MemoryError'})") from error
             except OSError as error:
-                if error.filename is not None:
+                if not _output_fails(error):
                     raise
-                _leave_output()
                 if error.errno == errno.EPIPE:  # whoever read it has enough
                     raise SystemExit(128 + signal.SIGPIPE) from None
                 raise click.ClickException(f"the output cannot be written: {error.strerror or error}") from error
 
 
-def _leave_output() -> None:
-    """Let what is left of the output go nowhere: Python would try to write it once more in the end, and complain."""
+def _output_fails(error: OSError) -> bool:
+    """Say whether it is standard output that failed. What is left then goes nowhere: Python would try it again in the end."""
     with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        output = sys.stdout.fileno()
+        poll = select.poll()
+        poll.register(output, 0)
+        closed = any(event & select.POLLERR for _, event in poll.poll(0))
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) and error.filename is None
+        if full or (closed and error.errno == errno.EPIPE):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, output)
+            os.close(nowhere)
+            return True
+    return False
 
 
 def _show(

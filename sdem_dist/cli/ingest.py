@@ -11,6 +11,7 @@ import click
 from sdem_dist.cli.ingest_report import show_report, shown_progress
 from sdem_dist.cli.parameters import Lengths, LocalPath, Share
 from sdem_dist.errors import SdemError
+from sdem_dist.storage.numbers import JsonObject
 
 if TYPE_CHECKING:
     from sdem_dist.text import VectorizerSettings
@@ -152,7 +153,6 @@ def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
                 settings,
                 reading=reading,
                 held_out=fraction,
-                held_out_path=beside if fraction else None,
                 vocabulary_from=reference,
                 targets=options["targets"],
                 on_error=options["on_error"],
@@ -181,23 +181,11 @@ def _by_options(message: str) -> str:
     return message
 
 
-def _settings(options: dict[str, Any]) -> VectorizerSettings:
+def _settings(options: JsonObject) -> VectorizerSettings:
     from sdem_dist.text import VectorizerSettings
 
-    given: dict[str, Any] = {
-        name: options[name]
-        for name in (
-            "analyzer",
-            "stem",
-            "strip_accents",
-            "min_df",
-            "max_df",
-            "max_features",
-            "binary",
-            "weighting",
-            "norm",
-        )
-    }
+    alike = ["analyzer", "stem", "strip_accents", "min_df", "max_df", "max_features", "binary", "weighting", "norm"]
+    given: JsonObject = {name: options[name] for name in alike}
     if options["token_pattern"] is not None:
         given["token_pattern"] = options["token_pattern"]
     if options["hashing"] is not None:
@@ -218,8 +206,8 @@ def _settings(options: dict[str, Any]) -> VectorizerSettings:
 def _refuse_settings() -> None:
     """Refuse options that --vocabulary-from decides."""
     context = click.get_current_context()
-    decided = {"held_out", "token_pattern", "ngrams", "keep_case", "hashing", "stop_words", "analyzer", "stem"}
-    decided |= {"strip_accents", "min_df", "max_df", "max_features", "binary", "weighting", "norm"}
+    of_words = (*SECTIONS["From text to words"], *SECTIONS["Which words"], *SECTIONS["Weights"])
+    decided = {"held_out", *of_words} - {"vocabulary_from"}
     given = [
         p.opts[0]
         for p in context.command.params

@@ -14,7 +14,7 @@ from sdem_dist.counted import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sdem_dist.corpus import Corpus, Description
+    from sdem_dist.corpus import Corpus
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 
@@ -27,7 +27,7 @@ def inspect_command(corpus: str, no_check: bool) -> None:
 
     Exits with 1 if a shard or the model is damaged, and names it.
     """
-    from sdem_dist.corpus import check_corpus, describe, open_corpus
+    from sdem_dist.corpus import check_corpus, open_corpus
     from sdem_dist.text.sources import SUFFIXES, plain_suffix
 
     if Path(corpus).is_file():
@@ -43,9 +43,9 @@ def inspect_command(corpus: str, no_check: bool) -> None:
         click.echo(model_shown(Path(corpus)))
         return
     opened = open_corpus(corpus)
-    description = describe(opened)
-    click.echo(facts(opened, description, values=not no_check))
-    if description.class_shares:
+    n_shards = len(opened.header.shards)
+    click.echo(facts(opened, values=not no_check))
+    if opened.header.classes:
         click.echo(classes(opened))
     problems = [] if no_check else list(check_corpus(opened))
     for problem in problems:
@@ -55,31 +55,29 @@ def inspect_command(corpus: str, no_check: bool) -> None:
             f"{corpus} is damaged ({counted(len(problems), 'problem')}); make it again from its sources"
         )
     if not no_check:
-        click.echo(
-            "The one shard is sound." if description.n_shards == 1 else f"All {description.n_shards} shards are sound."
-        )
+        click.echo("The one shard is sound." if n_shards == 1 else f"All {n_shards} shards are sound.")
 
 
-def facts(corpus: Corpus, description: Description, *, values: bool) -> str:
+def facts(corpus: Corpus, *, values: bool) -> str:
     """Return a table of what a corpus is and how it was made; with `values` of what its tables miss, which reads them."""
-    header = corpus.header
+    header, n_bytes = corpus.header, corpus.bytes_on_disk()
     sizes = sorted({s.n_documents for s in header.shards})
     documents = ("" if len(sizes) == 1 else f"{sizes[0]:,} to ") + counted(sizes[-1], "document")
     unlabelled = header.n_documents - sum(header.class_counts) if header.classes else 0
-    dense = description.layout == "dense"
+    dense = header.layout == "dense"
     named, entry = ("names", "value") if dense else ("a vocabulary", "nonzero")
-    kind = "" if dense else ", weights" if description.weighted else ", counts"
+    kind = "" if dense else ", weights" if header.weighted else ", counts"
     rows = [
-        ("documents", f"{description.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}"),
-        ("features", f"{description.n_features:,}{f', with {named}' if description.has_vocabulary else ''}"),
+        ("documents", f"{header.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}"),
+        ("features", f"{header.n_features:,}{f', with {named}' if header.has_vocabulary else ''}"),
         *([("targets", f"{header.n_targets}")] if header.n_targets else []),
-        (f"{entry}s", f"{description.n_nonzeros:,}{kind} ({', '.join(description.data_dtypes)})"),
+        (f"{entry}s", f"{header.n_nonzeros:,}{kind} ({', '.join(header.data_dtypes)})"),
         *([("missing", _missing(corpus))] if dense and values else []),
-        ("on disk", f"{description.bytes_on_disk / 1e6:,.1f} MB, {description.bytes_per_nonzero:.2f} bytes a {entry}"),
-        ("shards", f"{description.n_shards}, of {documents}"),
+        ("on disk", f"{n_bytes / 1e6:,.1f} MB, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}"),
+        ("shards", f"{len(header.shards)}, of {documents}"),
         *_origin(corpus, dense=dense),
         ("made by", _listed(header.made_by)),
-        ("uid", description.uid),
+        ("uid", header.uid),
     ]
     return table(str(corpus.path), rows)
 

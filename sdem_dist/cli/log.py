@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import click
 
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.shown import visible
 from sdem_dist.counted import counted
+from sdem_dist.storage.numbers import JsonObject
 
 PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
 SUMS = ("documents", "wall", "worker_seconds", *PARTS)
@@ -67,7 +67,7 @@ def log(log: Path) -> None:
             console.print(counted(len(found), *what))
 
 
-def read_events(path: Path) -> list[dict[str, Any]]:
+def read_events(path: Path) -> list[JsonObject]:
     """Return the events of a log.
 
     Raises
@@ -93,14 +93,14 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-def epochs(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def epochs(events: list[JsonObject]) -> list[JsonObject]:
     """Return what every epoch cost: seconds of wall time, and of all workers by what they were spent on.
 
     The epochs of a stage that is not monitored are one row, from the epoch ``first`` to the epoch ``epoch``.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     spent: dict[str, float] = defaultdict(float)
-    open_row: dict[str, Any] | None = None
+    open_row: JsonObject | None = None
     folded = False
     for event in events:
         kind = event["event"]

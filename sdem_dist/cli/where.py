@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+if TYPE_CHECKING:
+    from sdem_dist.cluster.client import Client
 
-def where_options(command: Callable[..., Any]) -> Callable[..., Any]:
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def where_options(command: Command) -> Command:
     """Add ``--scheduler`` and ``--workers`` to a command."""
     command = click.option(
         "--workers",
@@ -39,7 +44,7 @@ cluster_option = click.option(
 )
 
 
-def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def cluster_options(command: Command) -> Command:
     """Add ``--cluster``, ``--dry-run`` and ``--lifetime`` to a command."""
     for option in (
         click.option(
@@ -63,7 +68,7 @@ def check_cluster(cluster: str | None, dry_run: bool, lifetime: str | None) -> N
 @contextmanager
 def client_of(
     scheduler: str | None, workers: int | None, cluster: str | None = None, lifetime: str | None = None
-) -> Iterator[Any]:
+) -> Iterator[Client | None]:
     """Yield the client that the options ask for, or None."""
     from sdem_dist.cluster import batch_jobs, connected
 

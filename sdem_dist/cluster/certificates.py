@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import ModuleType
 
 from sdem_dist.errors import ClusterError
 
@@ -53,7 +53,7 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
     return folder / "tls.yaml"
 
 
-def _fill(here: Path, folder: Path, trustme: Any, days: int) -> None:
+def _fill(here: Path, folder: Path, trustme: ModuleType, days: int) -> None:
     """Write a set of certificates into `here`, with a configuration that finds them in `folder`."""
     import yaml
 

@@ -10,13 +10,19 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+Facts = dict[str, Any]
+"""Names and values, which travel as they are."""
 
 PACKAGES = ("sdem_dist", "dask", "distributed", "numpy", "scipy", "numba", "llvmlite", "zarr", "scikit-learn")
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def facts(folder: str | None = None) -> dict[str, Any]:
+def facts(folder: str | None = None) -> Facts:
     """Return versions, CPU features, cores, thread settings, time and room for temporary files of this process."""
     import re
     import shutil
@@ -47,7 +53,7 @@ def facts(folder: str | None = None) -> dict[str, Any]:
     }
 
 
-def worker_facts(dask_worker: Any) -> dict[str, Any]:
+def worker_facts(dask_worker: Worker) -> Facts:
     """Return the facts of a worker, with its memory limit, its threads and its scratch folder."""
     found = facts(dask_worker.local_directory)
     return found | {"memory_limit": dask_worker.memory_manager.memory_limit, "nthreads": dask_worker.state.nthreads}

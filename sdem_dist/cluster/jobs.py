@@ -9,17 +9,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sdem_dist import compat
 from sdem_dist.cluster import words
 from sdem_dist.cluster.client import QUIET, SCHEDULER
-from sdem_dist.cluster.keeper import Keeper
+from sdem_dist.cluster.keeper import BatchCluster, Keeper, TellingJob
 from sdem_dist.cluster.options import LOOPBACK, job_options
 from sdem_dist.cluster.settings import SYSTEMS, JobSettings, jobqueue, read_settings
 from sdem_dist.errors import ClusterError
+from sdem_dist.storage.numbers import JsonObject
 
 if TYPE_CHECKING:
+    from dask_jobqueue.core import Job
     from distributed import Client
 
 LOOK = 3.0
@@ -79,7 +81,7 @@ def batch_jobs(
                 cluster.close()
 
 
-def telling(job_class: Any) -> Any:
+def telling(job_class: type[Job]) -> type[Job]:
     """Return a job class whose refusal by the batch system can be read; jobqueue's own goes to a log.
 
     It also knows when it is closed, without which a cluster that never ran cannot be closed.
@@ -92,14 +94,14 @@ def telling(job_class: Any) -> Any:
             self.refusal = words.refused(error)
             await compat.start_process(self)
 
-    async def close(self: Any) -> None:
+    async def close(self: Job) -> None:
         await job_class.close(self)
         await compat.close_process(self)
 
     return type(job_class.__name__, (job_class,), {"start": start, "close": close, "refusal": None})
 
 
-def state_of_jobs(cluster: Any, settings: JobSettings) -> str:
+def state_of_jobs(cluster: BatchCluster, settings: JobSettings) -> str:
     """Return the batch system's words about every job, and the end of what ended jobs wrote; each once."""
     folder, name = (
         settings.options.get(o, settings.options.get(o.replace("-", "_"))) for o in ("log-directory", "job-name")
@@ -111,12 +113,12 @@ def state_of_jobs(cluster: Any, settings: JobSettings) -> str:
         elif job.job_id is not None:
             said, over = words.about(settings.system, job.job_id)
             told[said] = None
-            if over and (log := words.log_of(job.job_id, folder, name)):
+            if over and (log := words.log_of(job.job_id, cast(str | None, folder), cast(str | None, name))):
                 told[log] = None
     return "\n".join(told) or "nothing: no job was submitted"
 
 
-def _wait(cluster: Any, settings: JobSettings) -> None:
+def _wait(cluster: BatchCluster, settings: JobSettings) -> None:
     deadline = time.monotonic() + settings.wait
     look = time.monotonic() + LOOK
     while not cluster.scheduler.workers:
@@ -135,13 +137,13 @@ def _wait(cluster: Any, settings: JobSettings) -> None:
         time.sleep(0.1)
 
 
-def _hopeless(system: str, job: Any) -> bool:
+def _hopeless(system: str, job: TellingJob) -> bool:
     if job.refusal is not None:
         return True
     return job.job_id is not None and words.about(system, job.job_id)[1] is True
 
 
-def _reach(cluster: Any) -> str:
+def _reach(cluster: BatchCluster) -> str:
     address = cluster.scheduler_address
     if LOOPBACK in address:
         return (
@@ -151,7 +153,7 @@ def _reach(cluster: Any) -> str:
     return f"Workers have to reach the scheduler at {address}."
 
 
-def _warn(settings: JobSettings, options: dict[str, Any], say: Callable[[str], None]) -> None:
+def _warn(settings: JobSettings, options: JsonObject, say: Callable[[str], None]) -> None:
     if options["security"] is None and LOOPBACK not in str(options["scheduler_options"].get("host")):
         say(
             f"{settings.path}: no certificates: whoever reaches the scheduler or a worker over the network can run code "
@@ -166,7 +168,7 @@ def _ended_by_signals() -> Iterator[None]:
         yield
         return
 
-    def leave(number: int, _: Any) -> None:
+    def leave(number: int, _: object) -> None:
         for each in (signal.SIGTERM, signal.SIGHUP):  # a second one would end the clean-up halfway
             signal.signal(each, signal.SIG_IGN)
         sys.exit(128 + number)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from sdem_dist.cluster import words
 from sdem_dist.cluster.settings import JobSettings
@@ -16,6 +16,32 @@ SILENT = 50.0
 """Seconds that a running job may be without a worker; a nanny restarts one in fewer."""
 FAILURES = 3
 """Jobs that may end in a row before they bring a worker; then something is wrong with all of them."""
+
+
+class TellingJob(Protocol):
+    """A batch job that says why it was refused, see `sdem_dist.cluster.jobs.telling`."""
+
+    job_id: str | None
+    refusal: str | None
+
+
+class BatchCluster(Protocol):
+    """What is used of dask-jobqueue's clusters, of such jobs."""
+
+    workers: Mapping[object, TellingJob]
+    worker_spec: Mapping[object, object]
+    scheduler: Any
+    loop: Any
+    scheduler_address: str
+
+    def scale(self, *, jobs: int) -> object:
+        """Hold so many jobs."""
+
+    async def scale_down(self, workers: list[object]) -> object:
+        """Cancel jobs."""
+
+    def job_script(self) -> str:
+        """Return the script of a job."""
 
 
 class Keeper:
@@ -33,11 +59,11 @@ class Keeper:
         Takes lines about what was replaced.
     """
 
-    def __init__(self, cluster: Any, settings: JobSettings, say: Callable[[str], None]) -> None:
+    def __init__(self, cluster: BatchCluster, settings: JobSettings, say: Callable[[str], None]) -> None:
         self._cluster = cluster
         self._settings = settings
         self._say = say
-        self._last_seen: dict[Any, float] = {}  # by job, not by name: names are used again
+        self._last_seen: dict[TellingJob, float] = {}  # by job, not by name: names are used again
         self._failures = 0
         self._stopped = False
 
@@ -67,7 +93,7 @@ class Keeper:
         if lost or set(self._cluster.worker_spec) != set(self._cluster.workers):
             self._cluster.scale(jobs=self._settings.jobs)
 
-    async def _is_lost(self, name: Any, job: Any) -> bool:
+    async def _is_lost(self, name: object, job: TellingJob) -> bool:
         now = time.monotonic()
         if self._has_worker(str(name)):
             if job not in self._last_seen:
@@ -91,7 +117,7 @@ class Keeper:
         present = [str(worker.name) for worker in list(self._cluster.scheduler.workers.values())]
         return any(worker == name or worker.startswith(f"{name}-") for worker in present)
 
-    def _fails(self, job: Any, what: str) -> bool:
+    def _fails(self, job: TellingJob, what: str) -> bool:
         if self._failures >= FAILURES:
             return False
         self._failures += 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from sdem_dist.cluster.client import ENVIRONMENT
 from sdem_dist.cluster.settings import SYSTEMS, JobSettings, jobqueue, read_settings
+from sdem_dist.storage.numbers import JsonObject
 
 LOOPBACK = "127.0.0.1"
 STAGGER = 0.1
@@ -26,7 +26,7 @@ def job_script(path: str | Path, lifetime: str | None = None) -> str:
         return str(job_class(f"{scheme}SCHEDULER:PORT", name="WORKER", **options).job_script())
 
 
-def job_options(settings: JobSettings) -> dict[str, Any]:
+def job_options(settings: JobSettings) -> JsonObject:
     """Return what jobqueue's cluster is called with, beyond what it reads from the configuration itself."""
     import dask
     from distributed.security import Security

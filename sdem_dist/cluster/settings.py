@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import cast
 
+from sdem_dist.counted import is_count
 from sdem_dist.errors import ClusterError
 
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
 """Batch systems and what dask-jobqueue calls their clusters."""
 OURS = ("jobs", "wait-for-workers", "silence", "lifetime", "certificates")
 WAIT = 600.0
+SHELL = ("job-script-prologue", "job-script-epilogue")
+"""Options that are lines of a script."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,8 @@ class JobSettings:
     jobs: int
     wait: float
     lifetime: float | None
-    options: Mapping[str, Any]
-    config: Mapping[str, Any]
+    options: Mapping[str, object]
+    config: Mapping[str, object]
 
 
 def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
@@ -69,12 +73,13 @@ def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
         raise ClusterError(f"{path}: the section jobqueue needs one of {', '.join(SYSTEMS)} below it, and nothing else")
     options = _section(path, sections, system)
     _refuse_unknown(path, f"jobqueue: {system}", options, known_options(system))
+    _refuse_line_ends(path, f"jobqueue: {system}", options)
     if isinstance(options.get("walltime"), int):
         raise ClusterError(
             f'{path}: walltime {options["walltime"]}: put it in quotes, such as "12:00:00"; without, YAML makes seconds of it'
         )
     jobs = ours.get("jobs", 1)
-    if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1:
+    if not isinstance(jobs, int) or not is_count(jobs):
         raise ClusterError(f"{path}: jobs: {jobs!r} is not a number of jobs")
     config = dict(_flat(content))
     if "certificates" in ours:
@@ -103,7 +108,7 @@ def known_options(system: str) -> list[str]:
     return list(dask.config.get(f"jobqueue.{system}"))
 
 
-def jobqueue() -> Any:
+def jobqueue() -> ModuleType:
     """Import dask-jobqueue, which is an extra and leaves SIGINT to a handler of its own."""
     import signal
     import threading
@@ -120,7 +125,7 @@ def jobqueue() -> Any:
     return dask_jobqueue
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> dict[str, object]:
     import yaml
 
     try:
@@ -134,25 +139,37 @@ def _load(path: Path) -> dict[str, Any]:
     return content
 
 
-def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _section(path: Path, content: Mapping[str, object], name: str) -> dict[str, object]:
     section = content.get(name)
     if section is not None and not isinstance(section, dict):
         raise ClusterError(f"{path}: {name} is not a section of names and values")
     return section or {}
 
 
-def _refuse_unknown(path: Path, where: str, section: Mapping[str, Any], known: Any) -> None:
+def _refuse_unknown(path: Path, where: str, section: Mapping[str, object], known: Iterable[str]) -> None:
     names = {name.replace("_", "-") for name in known}
     for name in section:
         if str(name).replace("_", "-") not in names:
             raise ClusterError(f"{path}: {where}: there is no option {name}; there are {', '.join(sorted(names))}")
 
 
-def _seconds(path: Path, name: str, value: Any) -> float:
+def _refuse_line_ends(path: Path, where: str, section: Mapping[str, object]) -> None:
+    """Refuse values that would be several lines of a job's script: each could be an order to the batch system."""
+    for name, value in section.items():
+        if str(name).replace("_", "-") in SHELL:
+            continue
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and not text.isprintable():
+                raise ClusterError(
+                    f"{path}: {where}: {name}: {text!r} has line ends or control characters: write it as one line"
+                )
+
+
+def _seconds(path: Path, name: str, value: object) -> float:
     from dask.utils import parse_timedelta
 
     try:
-        seconds = float(parse_timedelta(value, default="seconds"))
+        seconds = float(parse_timedelta(cast(str, value), default="seconds"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"') from error
     if seconds <= 0:
@@ -160,7 +177,7 @@ def _seconds(path: Path, name: str, value: Any) -> float:
     return seconds
 
 
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(content: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in content.items():
         if isinstance(value, dict) and value:
             yield from _flat(value, f"{prefix}{name}.")

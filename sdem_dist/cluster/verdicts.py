@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from sdem_dist.cluster.facts import Facts
 from sdem_dist.counted import counted
 from sdem_dist.engine.memory import LIBRARIES, REFUSED, SHARE, SMALLEST_CACHE, default_blocks, needed_bytes
 
@@ -13,8 +14,6 @@ CLOCKS_APART = 2.0
 SLOW_ROUND_TRIP = 0.2
 SLOW_BYTES = 10e6
 SCRATCH = GIB
-
-Facts = Mapping[str, Any]
 
 
 class Line(NamedTuple):

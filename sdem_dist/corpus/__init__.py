@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdem_dist.corpus.check import Description, Problem, check_corpus, describe
+from sdem_dist.corpus.check import Problem, check_corpus
 from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header, ShardInfo
 from sdem_dist.corpus.memory import MemoryCorpus
@@ -12,13 +12,11 @@ from sdem_dist.corpus.writer import write_corpus
 __all__ = [
     "Corpus",
     "DenseMemoryCorpus",
-    "Description",
     "Header",
     "MemoryCorpus",
     "Problem",
     "ShardInfo",
     "check_corpus",
-    "describe",
     "open_corpus",
     "write_corpus",
 ]

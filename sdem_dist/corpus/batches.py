@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
+from sdem_dist.corpus.shards import narrowed
 from sdem_dist.errors import CorpusError
 
 _BATCH_ENTRIES = 1 << 20
 
-Batch = tuple[Any, Any, Any, Any]
+Matrix: TypeAlias = "sp.sparray | sp.spmatrix | np.ndarray"
+Ids = Sequence[int | str] | np.ndarray
+Batch = tuple[Matrix, ArrayLike | None, Ids | None, ArrayLike | None]
 
 
-def batches(X: Any, y: Any, ids: Any, targets: Any = None) -> Iterator[Batch]:
+def batches(X: object, y: ArrayLike | None, ids: Ids | None, targets: ArrayLike | None = None) -> Iterator[Batch]:
     """Cut a matrix into batches of rows, or pass on the batches of an iterable.
 
     Parameters
@@ -51,7 +55,7 @@ def batches(X: Any, y: Any, ids: Any, targets: Any = None) -> Iterator[Batch]:
     return _of_iterable(X)
 
 
-def _of_iterable(X: Iterable[Any]) -> Iterator[Batch]:
+def _of_iterable(X: Iterable[object]) -> Iterator[Batch]:
     for number, batch in enumerate(X):
         if not isinstance(batch, tuple | list) or len(batch) not in (2, 3, 4):
             raise CorpusError(f"batch {number} of X is not a pair (X, y), a triple (X, y, ids) or (X, y, ids, targets)")
@@ -61,26 +65,22 @@ def _of_iterable(X: Iterable[Any]) -> Iterator[Batch]:
         yield X_, y, ids, targets
 
 
-def _of_matrix(X: Any, y: Any, ids: Any, targets: Any) -> Iterator[Batch]:
+def _of_matrix(X: sp.sparray, y: ArrayLike | None, ids: Ids | None, targets: ArrayLike | None) -> Iterator[Batch]:
     if len(X.shape) != 2:
         raise CorpusError(f"X has {len(X.shape)} dimensions; a matrix of documents by features has two")
-    labels, numbers = (None if column is None else np.asarray(column) for column in (y, targets))
+    # ids stay a list: of mixed kinds, NumPy would make texts
+    columns = [None if y is None else np.asarray(y), ids, None if targets is None else np.asarray(targets)]
     position = 0
     for block in _row_blocks(X):
-        stop = position + block.shape[0]
-        yield (
-            block,
-            None if labels is None else labels[position:stop],
-            None if ids is None else ids[position:stop],
-            None if numbers is None else numbers[position:stop],
-        )
-        position = stop
-    for name, values in (("y", labels), ("ids", ids), ("targets", numbers)):
+        part = slice(position, position + block.shape[0])
+        yield (block, *(None if column is None else column[part] for column in columns))
+        position = part.stop
+    for name, values in zip(("y", "ids", "targets"), columns, strict=True):
         if values is not None and len(values) != position:
             raise CorpusError(f"X has {position} documents and {name} has {len(values)}")
 
 
-def _row_blocks(X: Any) -> Iterator[Any]:
+def _row_blocks(X: sp.sparray) -> Iterator[sp.sparray]:
     if hasattr(X, "to_delayed"):
         # A row of dask's blocks at a time; their lengths may be unknown before they are computed.
         for block in range(X.numblocks[0]):
@@ -96,7 +96,7 @@ def _row_blocks(X: Any) -> Iterator[Any]:
         yield rows[start : start + step]
 
 
-def canonical_csr(X: Any, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def canonical_csr(X: Matrix, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Return a batch as compact CSR arrays.
 
     Parameters
@@ -135,7 +135,7 @@ def canonical_csr(X: Any, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     )
 
 
-def dense_rows(X: Any, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def dense_rows(X: Matrix, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Return a batch of a table as rows that hold every column; otherwise as `canonical_csr`.
 
     Returns
@@ -146,7 +146,7 @@ def dense_rows(X: Any, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     """
     if sp.issparse(X):
         raise CorpusError("a dense corpus is written from tables, not from sparse matrices")
-    table = np.asarray(X)
+    table: np.ndarray = np.asarray(X)
     if table.ndim != 2 or table.dtype.kind not in "buif":
         raise CorpusError(
             f"the batch from document {first} on is {table.dtype} of {table.ndim} dimensions, not numbers of two"
@@ -154,10 +154,7 @@ def dense_rows(X: Any, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     n, width = table.shape
     if np.isinf(table).any():
         raise CorpusError(f"document {first + int(np.isinf(table).any(axis=1).argmax())} holds an infinity")
-    wide = table.astype(np.float64).ravel()
-    with np.errstate(over="ignore"):
-        narrow = wide.astype(np.float32)
-    data = narrow if np.array_equal(narrow, wide, equal_nan=True) else wide
+    data = narrowed(table.astype(np.float64).ravel())
     return data, np.tile(np.arange(width, dtype=np.uint32), n), np.arange(n + 1, dtype=np.int64) * width, width
 
 

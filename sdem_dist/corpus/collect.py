@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
-from sdem_dist.corpus.batches import Batch, canonical_csr, dense_rows
+from sdem_dist.corpus.batches import Batch, Ids, canonical_csr, dense_rows
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.layout import ClassLabel, index_dtype
-from sdem_dist.corpus.rows import Rows
+from sdem_dist.corpus.rows import KeyedRows
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
 from sdem_dist.corpus.targets import checked_targets
 from sdem_dist.errors import CorpusError
@@ -33,7 +33,7 @@ class Collected:
     positions: np.ndarray
     spill: Spill
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[KeyedRows]:
         """Yield the documents in stored order, once, labels and dtypes final."""
         for rows in self.spill.drain():
             data = rows.data.astype(np.float32, copy=False) if self.weighted and not self.dense else rows.data
@@ -45,12 +45,12 @@ def collect(
     source: Iterable[Batch],
     folder: Path,
     memory_limit: int,
-    classes: Sequence[Any] | None,
+    classes: Sequence[object] | None,
     weighted: bool | None,
     *,
     seed: int | None,
     dense: bool = False,
-    unlabelled: Any = None,
+    unlabelled: object = None,
 ) -> Collected:
     """Check and take in all batches.
 
@@ -103,7 +103,7 @@ def collect(
                     f"the batch from document {n_documents} on has {table.shape[1]} targets, not {n_targets}"
                 )
             indices = indices.astype(index_dtype(width))
-            spill.add(Rows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
+            spill.add(KeyedRows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
         n_documents, n_nonzeros = stop, n_nonzeros + len(data)
     if n_features is None or n_documents == 0:
         raise CorpusError("there are no documents; a corpus has one or more")
@@ -134,9 +134,9 @@ def _added(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return total
 
 
-def _plain_list(values: Any) -> list[Any]:
+def _plain_list(values: Ids) -> list[int | str]:
     if hasattr(values, "tolist"):
-        plain: list[Any] = values.tolist()
+        plain: list[int | str] = values.tolist()
         return plain
     return [v.item() if isinstance(v, np.generic) else v for v in values]
 
@@ -147,7 +147,7 @@ class _IdReader:
     def __init__(self) -> None:
         self._kind: str | None = None
 
-    def read(self, ids: Any, start: int, stop: int) -> tuple[np.ndarray, np.ndarray | None]:
+    def read(self, ids: Ids | None, start: int, stop: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Return int64 ids and None, or the offsets and the joined bytes of string ids."""
         from sdem_dist.storage.strings import encode_strings
 
@@ -166,7 +166,7 @@ class _IdReader:
             return np.arange(start, stop, dtype=np.int64), None
         try:
             if strings:
-                joined, offsets = encode_strings(plain)
+                joined, offsets = encode_strings(cast(list[str], plain))
                 return offsets, joined
             if not all(type(i) is int for i in plain):
                 raise TypeError("they are not all integers")

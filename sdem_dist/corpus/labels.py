@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.errors import CorpusError
@@ -23,7 +23,7 @@ class LabelEncoder:
         What stands for no label, and gets the code -1.
     """
 
-    def __init__(self, classes: Sequence[Any] | None, unlabelled: Any = None) -> None:
+    def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:
         self._unlabelled = unlabelled
         self._fixed = classes is not None
         self._codes: dict[ClassLabel, int] = {}
@@ -41,7 +41,7 @@ class LabelEncoder:
         """Whether the batches seen had labels."""
         return bool(self._labelled)
 
-    def encode(self, y: Any, n_documents: int, first: int) -> np.ndarray:
+    def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
         """Return the codes, int32, of a batch's labels; zeros without labels.
 
         Raises
@@ -57,17 +57,19 @@ class LabelEncoder:
                 raise CorpusError("classes are given but no labels")
             return np.zeros(n_documents, np.int32)
         labels = np.asarray(y)
+        if labels.dtype.kind in "Mm":
+            raise CorpusError(f"the labels from document {first} on are {labels.dtype}: {_DATES}")
         if labels.shape != (n_documents,):
             raise CorpusError(
                 f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
             )
-        if labels.dtype.kind == "O":  # may hold None or mixed kinds, which np.unique cannot sort
+        if labels.dtype.kind in "OT":  # may hold None or mixed kinds, which np.unique cannot sort
             return np.fromiter((self._code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
         found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
         codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]
         return np.array(codes, np.int32)[inverse]
 
-    def _code(self, label: Any, document: int) -> int:
+    def _code(self, label: object, document: int) -> int:
         if self._unlabelled is not None and label == self._unlabelled:
             return -1
         try:
@@ -94,11 +96,21 @@ class LabelEncoder:
         return tuple(found[code] for code in order), positions
 
 
-def plain_label(label: Any) -> ClassLabel:
+_DATES = "dates and times are no labels; make texts of them (y.astype(str))"
+
+
+def plain_label(label: object) -> ClassLabel:
     """Return a label as a Python string, integer, float or boolean; raise CorpusError for anything else."""
+    if isinstance(label, np.datetime64 | np.timedelta64):
+        raise CorpusError(f"{label!r} cannot be a class label: {_DATES}")
     plain = label.item() if isinstance(label, np.generic) else label
     if isinstance(plain, float) and not math.isfinite(plain):
         raise CorpusError(f"{plain} cannot be a class label")
+    if isinstance(plain, str):
+        try:
+            plain.encode()
+        except UnicodeEncodeError as error:
+            raise CorpusError(f"{plain!r} cannot be a class label: it holds half of a surrogate pair") from error
     if isinstance(plain, str | int | float):
         return plain
     raise CorpusError(f"{plain!r} cannot be a class label: strings, integers, floats and booleans can")

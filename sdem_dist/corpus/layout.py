@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.numbers import JsonObject
 
 FORMAT = "sdem-corpus"
 FORMAT_VERSION = 3
@@ -38,7 +39,7 @@ def shard_path(shard: int, array: str) -> str:
     return f"{SHARDS}/{shard_name(shard)}/{array}"
 
 
-def shard_attributes(n_documents: int, n_features: int) -> dict[str, Any]:
+def shard_attributes(n_documents: int, n_features: int) -> JsonObject:
     """Return the attributes that make a shard's group a sparse matrix for anndata."""
     return {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n_documents, n_features]}
 
@@ -81,7 +82,7 @@ class ShardInfo:
     data_dtype: str
     checksums: Mapping[str, int]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the shard's entry in the manifest."""
         return {
             "n_documents": self.n_documents,
@@ -129,8 +130,8 @@ class Header:
     shards: tuple[ShardInfo, ...]
     vocabulary_hash: str
     weighted: bool = False
-    vectorizer: dict[str, Any] | None = None
-    made_by: dict[str, Any] = field(default_factory=dict)
+    vectorizer: JsonObject | None = None
+    made_by: JsonObject = field(default_factory=dict)
     idf_checksum: int | None = None
     layout: str = SPARSE
     n_targets: int = 0
@@ -140,13 +141,23 @@ class Header:
         """Position of each shard's first document, then n_documents: int64 of shape (n_shards + 1,)."""
         return np.cumsum([0] + [s.n_documents for s in self.shards], dtype=np.int64)
 
+    @property
+    def data_dtypes(self) -> tuple[str, ...]:
+        """The dtypes of entries that occur, narrow to wide."""
+        return tuple(d for d in _DATA_DTYPES[self.layout] if d in {s.data_dtype for s in self.shards})
+
+    @property
+    def has_vocabulary(self) -> bool:
+        """Whether there are words, or names of columns."""
+        return self.vocabulary_hash != vocabulary_hash(self.n_features, None)
+
     @cached_property
     def uid(self) -> str:
         """SHA-256 (hex) of the corpus's content: equal for equal documents, order, classes and vocabulary."""
         content = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> JsonObject:
         layout = {"layout": DENSE} if self.layout == DENSE else {}
         targets = {"n_targets": self.n_targets} if self.n_targets else {}
         return {
@@ -164,14 +175,14 @@ class Header:
             "shards": [s.to_json() for s in self.shards],
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the manifest as JSON values."""
         version = 3 if self.n_targets else 2 if self.layout == DENSE else 1
         identity = {"format": FORMAT, "format_version": version, "uid": self.uid}
         return {**identity, **self._content(), "made_by": self.made_by}
 
     @classmethod
-    def from_json(cls, document: Any, where: str) -> Header:
+    def from_json(cls, document: object, where: str) -> Header:
         """Read a manifest.
 
         Parameters
@@ -185,7 +196,7 @@ class Header:
         CorpusError
             It is not a manifest, was made by a newer format, is inconsistent or altered.
         """
-        _check_version(document, where)
+        document = _checked(document, where)
         try:
             layout = _layout(document)
             header = cls(
@@ -234,7 +245,7 @@ class Header:
                 raise CorpusError(f"{where}: the manifest is inconsistent: {message}")
 
 
-def _layout(document: Mapping[str, Any]) -> str:
+def _layout(document: JsonObject) -> str:
     if document["format_version"] != 2:
         return SPARSE
     if document["layout"] != DENSE:
@@ -242,8 +253,8 @@ def _layout(document: Mapping[str, Any]) -> str:
     return DENSE
 
 
-def _check_version(document: Any, where: str) -> None:
-    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+def _checked(document: object, where: str) -> JsonObject:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise CorpusError(f"{where}: not a corpus: there is no {FORMAT} manifest")
     version = document.get("format_version")
     if type(version) is not int or version < 1:
@@ -253,9 +264,10 @@ def _check_version(document: Any, where: str) -> None:
             f"{where}: made by a newer format (version {version}; this package reads up to {FORMAT_VERSION}): "
             "install a newer sdem_dist"
         )
+    return document
 
 
-def _shard(document: Mapping[str, Any], layout: str) -> ShardInfo:
+def _shard(document: JsonObject, layout: str) -> ShardInfo:
     checksums = {str(name): _count(crc) for name, crc in document["checksums"].items()}
     if document["data_dtype"] not in _DATA_DTYPES[layout]:
         raise ValueError(f"data_dtype is {document['data_dtype']!r}")
@@ -269,13 +281,14 @@ def _instance(value: Any, *kinds: type) -> Any:
     return value
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is not a number of things")
     return value
 
 
-def _positive(value: Any) -> int:
-    if _count(value) == 0:
-        raise ValueError(f"{value!r} is not positive")
-    return int(value)
+def _positive(value: object) -> int:
+    value = _count(value)
+    if value == 0:
+        raise ValueError("0 is not positive")
+    return value

@@ -1,4 +1,4 @@
-"""A matrix in memory, read like a corpus."""
+"""Documents in memory, read like a corpus."""
 
 from __future__ import annotations
 
@@ -6,20 +6,94 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.entries import FIT, LARGEST, check_structure, unfit_row
-from sdem_dist.corpus.layout import ClassLabel, Header, ShardInfo, vocabulary_hash
+from sdem_dist.corpus.layout import DENSE, SPARSE, ClassLabel, Header, ShardInfo, vocabulary_hash
+from sdem_dist.corpus.shards import find_problem
 from sdem_dist.corpus.targets import checked_targets
-from sdem_dist.documents import Documents
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 
 _count = count()
+_ARRAYS = ("data", "indices", "indptr", "values", "labels", "weights", "targets")
+Kind = TypeVar("Kind", Documents, DenseDocuments)
 
 
-class MemoryCorpus:
+class InMemory(Generic[Kind]):
+    """The reading interface of `Corpus` over documents in memory.
+
+    Parameters
+    ----------
+    documents : Documents or DenseDocuments
+    classes : tuple of labels
+    order : ndarray of shape (n_documents,), int64, or None
+        Row of what was given that each document is; None: they are as given.
+    """
+
+    def __init__(self, documents: Kind, classes: tuple[ClassLabel, ...], order: np.ndarray | None) -> None:
+        self._documents: Kind = documents
+        self._classes, self.order = classes, order
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n_documents} documents, {self._documents.n_features} features)"
+
+    @cached_property
+    def cache_key(self) -> str:
+        """A name for these documents that no other corpus of this process has."""
+        return f"memory {next(_count)}"
+
+    def place(self, document: int) -> str:
+        """Return which row of what was given a document is, for people."""
+        return f"row {document if self.order is None else int(self.order[document])} (from 0)"
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return self._documents.n_documents
+
+    @cached_property
+    def header(self) -> Header:
+        """The manifest that a corpus of these documents would have, as one shard."""
+        from sdem_dist.storage.checksum import crc32c
+
+        documents, classes = self._documents, self._classes
+        named = {name: getattr(documents, name, None) for name in _ARRAYS}
+        held = {name: array for name, array in named.items() if array is not None}
+        dense = isinstance(documents, DenseDocuments)
+        entries = held["values" if dense else "data"]
+        counts: list[int] = []
+        if documents.labels is not None:
+            counts = np.bincount(documents.labels[documents.labels >= 0], minlength=len(classes)).tolist()
+        checksums = {name: crc32c(array) for name, array in held.items()}
+        return Header(
+            n_documents=documents.n_documents,
+            n_features=documents.n_features,
+            n_nonzeros=entries.size,
+            classes=classes,
+            class_counts=tuple(counts),
+            shards=(ShardInfo(documents.n_documents, entries.size, str(entries.dtype), checksums),),
+            vocabulary_hash=vocabulary_hash(documents.n_features, None),
+            weighted=dense or (entries.dtype.kind == "f" and bool((entries != np.floor(entries)).any())),
+            layout=DENSE if dense else SPARSE,
+            n_targets=held["targets"].shape[1] if "targets" in held else 0,
+        )
+
+    def read(self, start: int, stop: int, *, verify: bool = True) -> Kind:
+        """Return the documents `start` up to `stop`, as views; they were verified when this corpus was made."""
+        if not 0 <= start <= stop <= self.n_documents:
+            raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")
+        return self._documents[start:stop]
+
+    def vocabulary(self) -> None:
+        """Return None: a matrix has no words."""
+        return
+
+
+class MemoryCorpus(InMemory[Documents]):
     """Documents of a sparse matrix behind the reading interface of `Corpus`.
 
     Parameters
@@ -52,12 +126,12 @@ class MemoryCorpus:
 
     def __init__(
         self,
-        X: Any,
-        y_positions: Any,
+        X: object,
+        y_positions: ArrayLike | None,
         classes: Sequence[ClassLabel],
         *,
-        weights: Any = None,
-        targets: Any = None,
+        weights: ArrayLike | None = None,
+        targets: ArrayLike | None = None,
         random_state: int = 0,
         shuffle: bool = True,
     ) -> None:
@@ -74,92 +148,38 @@ class MemoryCorpus:
         if (row := unfit_row(rows.data, rows.indptr)) is not None:
             raise CorpusError(f"row {row[0]} of the matrix (from 0) holds the entry {row[1]}: {FIT}")
         labels = _column(y_positions, n_documents, np.int32, "labels")
-        self.order: np.ndarray | None = None
-        if shuffle:
-            order = np.random.Generator(np.random.PCG64(random_state)).permutation(n_documents)
-            self.order, rows = order, rows[order]
-            labels = None if labels is None else labels[order]
+        column = checked_weights(_column(weights, n_documents, np.float64, "weights"))
+        table = None if targets is None else checked_targets(targets, n_documents, "the matrix")
+        order = order_of(n_documents, random_state) if shuffle else None
+        if order is not None:
+            rows = rows[order]
+            labels, column, table = (None if a is None else a[order] for a in (labels, column, table))
         if not rows.has_canonical_format:
             rows = rows if shuffle else rows.copy()  # the caller's matrix stays as it is
             rows.sum_duplicates()
-        column = _column(weights, n_documents, np.float64, "weights")
-        if column is not None and not (column.min() >= 0 and column.max() <= LARGEST):
-            raise CorpusError(f"the documents' weights are negative, not finite, or above {LARGEST:.3g}")
-        if column is not None and self.order is not None:
-            column = column[self.order]
-        if targets is not None:
-            targets = checked_targets(targets, n_documents, "the matrix")
-            targets = targets if self.order is None else targets[self.order]
         data, indptr = _compact(rows.data), rows.indptr.astype(np.int64)
-        self._documents = Documents(data, rows.indices, indptr, n_features, labels, column, targets)
-        self._classes = tuple(classes)
-        from sdem_dist.corpus.shards import find_problem
-
-        known = self._documents
-        if labels is not None and labels.min() == -1:
-            known = replace(known, labels=np.maximum(labels, 0))
-        problem = find_problem(known, len(self._classes))
-        if problem is not None:
+        documents = Documents(data, rows.indices, indptr, n_features, labels, column, table)
+        known = documents if labels is None else replace(documents, labels=np.where(labels == -1, 0, labels))
+        if (problem := find_problem(known, len(classes))) is not None:
             raise CorpusError(f"the matrix cannot be used: {problem}")
-
-    def __repr__(self) -> str:
-        return f"MemoryCorpus({self.n_documents} documents, {self._documents.n_features} features)"
-
-    @cached_property
-    def cache_key(self) -> str:
-        """A name for these documents that no other corpus of this process has."""
-        return f"memory {next(_count)}"
-
-    def place(self, document: int) -> str:
-        """Return which row of the matrix a document is, for people."""
-        return f"row {document if self.order is None else int(self.order[document])} (from 0)"
-
-    @property
-    def n_documents(self) -> int:
-        """Number of documents."""
-        return self._documents.n_documents
-
-    @cached_property
-    def header(self) -> Header:
-        """The manifest that a corpus of these documents would have, as one shard."""
-        from sdem_dist.storage.checksum import crc32c
-
-        documents = self._documents
-        named = {
-            name: getattr(documents, name) for name in ("data", "indices", "indptr", "labels", "weights", "targets")
-        }
-        checksums = {name: crc32c(array) for name, array in named.items() if array is not None}
-        n_classes = len(self._classes)
-        counts = (
-            ()
-            if documents.labels is None
-            else np.bincount(documents.labels[documents.labels >= 0], minlength=n_classes).tolist()
-        )
-        shard = ShardInfo(documents.n_documents, documents.n_nonzeros, str(documents.data.dtype), checksums)
-        return Header(
-            n_documents=documents.n_documents,
-            n_features=documents.n_features,
-            n_nonzeros=documents.n_nonzeros,
-            classes=self._classes,
-            class_counts=tuple(counts),
-            shards=(shard,),
-            vocabulary_hash=vocabulary_hash(documents.n_features, None),
-            weighted=documents.data.dtype.kind == "f" and not _whole(documents.data),
-            n_targets=0 if documents.targets is None else documents.targets.shape[1],
-        )
-
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents:
-        """Return the documents `start` up to `stop`, as views; they were verified when this corpus was made."""
-        if not 0 <= start <= stop <= self.n_documents:
-            raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")
-        return self._documents[start:stop]
-
-    def vocabulary(self) -> None:
-        """Return None: a matrix has no words."""
-        return
+        super().__init__(documents, tuple(classes), order)
 
 
-def _column(values: Any, n_documents: int, dtype: type, name: str) -> np.ndarray | None:
+def order_of(n_documents: int, random_state: int) -> np.ndarray:
+    """Return the random order in which documents in memory are held."""
+    return np.random.Generator(np.random.PCG64(random_state)).permutation(n_documents)
+
+
+def checked_weights(weights: np.ndarray | None) -> np.ndarray | None:
+    """Return the documents' weights, or raise CorpusError if one is negative, not finite or beyond float32."""
+    if weights is not None and not (weights.min() >= 0 and weights.max() <= LARGEST):
+        raise CorpusError(f"the documents' weights are negative, not finite, or above {LARGEST:.3g}")
+    return weights
+
+
+def _column(
+    values: ArrayLike | None, n_documents: int, dtype: type[np.int32 | np.float64], name: str
+) -> np.ndarray | None:
     if values is None:
         return None
     column: np.ndarray = np.asarray(values, dtype)
@@ -178,7 +198,3 @@ def _compact(data: np.ndarray) -> np.ndarray:
     if len(data) and data.max() >= 2**32:
         return data.astype(np.float64)
     return data.astype(np.min_scalar_type(int(data.max())) if len(data) else np.uint8, copy=False)
-
-
-def _whole(data: np.ndarray) -> bool:
-    return bool((data == np.floor(data)).all())

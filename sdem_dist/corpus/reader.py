@@ -6,20 +6,20 @@ import os
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.layout import DENSE, IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
+from sdem_dist.corpus.layout import IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import read_ids, read_shard
-from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import is_url
 from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
+    from sdem_dist.documents import DenseDocuments, Documents
     from sdem_dist.storage.arrays import Group
 
 # Manifests of large corpora are megabytes, and tasks that open a corpus many: each is parsed and kept once in a process.
@@ -69,7 +69,7 @@ class Corpus:
     def __init__(self, path: str | Path) -> None:
         self.path: str = str(path) if is_url(path) else os.path.abspath(path)
 
-    def __reduce__(self) -> tuple[Callable[[str], Corpus], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[..., Corpus], tuple[object, ...]]:
         return _received, (self.path,)
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ class Corpus:
         """Number of documents."""
         return self.header.n_documents
 
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Any:
+    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents | DenseDocuments:
         """Read the documents `start` up to `stop`, in stored order.
 
         Parameters
@@ -175,22 +175,25 @@ class Corpus:
                 read = partial(self.read_shard, shard, verify=verify)
                 whole = shard_cache.get((header.uid, shard, verify), read)
                 parts.append(whole[rows])
-        return type(parts[0]).concatenate(parts)
+        return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
-    def read_shard(self, shard: int, *, verify: bool = True) -> Any:
+    def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:
         """Read the documents of one shard; see `read`."""
-        return shard_reader(self.header)(self._group, self.header, self._checked(shard), self.path, verify)
+        return read_shard(*self._parts, self._stored(shard), self.path, verify)
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
         shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
-        return f"{self.path}: shard {shard}, its document {document - int(self.header.shard_starts[shard])}"
+        return (
+            f"{self.path}: shard {self._stored(shard)}, its document {document - int(self.header.shard_starts[shard])}"
+        )
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
-        return read_ids(self._group, self.header, self._checked(shard), self.path)
+        return read_ids(*self._parts, self._stored(shard), self.path)
 
-    def _checked(self, shard: int) -> int:
+    def _stored(self, shard: int) -> int:
+        """Return the number of a shard on disk."""
         if not 0 <= shard < len(self.header.shards):
             raise IndexError(f"shard {shard} is not among the {len(self.header.shards)} of {self.path}")
         return shard
@@ -201,7 +204,7 @@ class Corpus:
         from sdem_dist.storage.strings import decode_strings
 
         header = self.header
-        if header.vocabulary_hash == vocabulary_hash(header.n_features, None):
+        if not header.has_vocabulary:
             return None
         try:
             offsets = arrays.read_array(self._group, f"{VOCABULARY}/offsets", shape=(header.n_features + 1,))
@@ -211,6 +214,12 @@ class Corpus:
             return decode_strings(*encoded)
         except ValueError as error:
             raise CorpusError(f"{self.path}: the vocabulary cannot be read: {error}") from error
+
+    def bytes_on_disk(self) -> int:
+        """Return the bytes of all files or objects."""
+        from sdem_dist.storage.arrays import stored_bytes
+
+        return stored_bytes(self.path)
 
     def idf(self) -> np.ndarray | None:
         """Read the inverse document frequencies, float64 of shape (n_features,), or return None if there are none."""
@@ -236,15 +245,6 @@ def _received(path: str) -> Corpus:
         if _identity(path) is None:
             _received_urls[path] = corpus
     return corpus
-
-
-def shard_reader(header: Header) -> Callable[..., Documents | DenseDocuments]:
-    """Return what reads a shard of a corpus of this layout."""
-    if header.layout == DENSE:
-        from sdem_dist.corpus.dense_shards import read_dense_shard
-
-        return read_dense_shard
-    return read_shard
 
 
 def _identity(path: str) -> tuple[int, ...] | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class KeyedRows:
     """Documents in compressed sparse row form, before they have a shard.
 
     Attributes
@@ -52,29 +53,25 @@ class Rows:
         arrays = [self.keys, self.data, self.indices, self.indptr, self.labels, self.targets, self.ids]
         return arrays if self.id_bytes is None else [*arrays, self.id_bytes]
 
-    def take(self, order: np.ndarray) -> Rows:
+    def take(self, order: np.ndarray) -> KeyedRows:
         """Return the documents at the positions `order`, in that order."""
-        entries, indptr = _gathered(self.indptr, order)
+        return self._picked(order, partial(_gathered, order=order))
+
+    def slice(self, start: int, stop: int) -> KeyedRows:
+        """Return the documents from `start` up to `stop`, as views where possible."""
+        return self._picked(slice(start, stop), partial(_sliced, start=start, stop=stop))
+
+    def _picked(self, rows: Where, ragged: Callable[[np.ndarray], tuple[Where, np.ndarray]]) -> KeyedRows:
+        """Return `rows`; `ragged` gives the entries of such rows from their offsets, and the offsets of those."""
+        entries, indptr = ragged(self.indptr)
         ids, id_bytes = self.ids, self.id_bytes
         if id_bytes is None:
-            ids = ids[order]
+            ids = ids[rows]
         else:
-            letters, ids = _gathered(ids, order)
+            letters, ids = ragged(ids)
             id_bytes = id_bytes[letters]
         data, indices = self.data[entries], self.indices[entries]
-        return Rows(self.keys[order], data, indices, indptr, self.labels[order], self.targets[order], ids, id_bytes)
-
-    def slice(self, start: int, stop: int) -> Rows:
-        """Return the documents from `start` up to `stop`, as views where possible."""
-        first, last = int(self.indptr[start]), int(self.indptr[stop])
-        if self.id_bytes is None:
-            ids, id_bytes = self.ids[start:stop], None
-        else:
-            ids, id_bytes = _sliced(self.ids, start, stop), self.id_bytes[self.ids[start] : self.ids[stop]]
-        indptr = _sliced(self.indptr, start, stop)
-        data, indices = self.data[first:last], self.indices[first:last]
-        labels, targets = self.labels[start:stop], self.targets[start:stop]
-        return Rows(self.keys[start:stop], data, indices, indptr, labels, targets, ids, id_bytes)
+        return KeyedRows(self.keys[rows], data, indices, indptr, self.labels[rows], self.targets[rows], ids, id_bytes)
 
     def write(self, file: BinaryIO) -> Layout:
         """Append the arrays' raw bytes to `file`; return what `read` needs to find them again."""
@@ -83,50 +80,47 @@ class Rows:
         return tuple((str(a.dtype), a.size) for a in arrays)
 
     @classmethod
-    def read(cls, file: BinaryIO, layout: Layout) -> Rows:
+    def read(cls, file: BinaryIO, layout: Layout) -> KeyedRows:
         """Read what `write` wrote, from where `file` stands."""
         arrays = [np.frombuffer(file.read(np.dtype(kind).itemsize * n), kind) for kind, n in layout]
         arrays[_TARGETS] = arrays[_TARGETS].reshape(len(arrays[0]), -1)
         return cls(*arrays)
 
     @classmethod
-    def concatenate(cls, parts: list[Rows]) -> Rows:
+    def concatenate(cls, parts: list[KeyedRows]) -> KeyedRows:
         """Join `parts`, one at least, in the given order; ``data`` takes the widest of their dtypes."""
         if len(parts) == 1:
             return parts[0]
-        joined = {
-            name: np.concatenate([getattr(p, name) for p in parts])
+        keys, data, indices, labels, targets = (
+            np.concatenate([getattr(p, name) for p in parts])
             for name in ("keys", "data", "indices", "labels", "targets")
-        }
-        if joined["data"].dtype == np.float64 and all(
-            p.data.dtype != np.float64 for p in parts
-        ):  # of uint32 and float32
-            joined["data"] = joined["data"].astype(np.float32)
+        )
+        if data.dtype == np.float64 and all(p.data.dtype != np.float64 for p in parts):  # of uint32 and float32
+            data = data.astype(np.float32)
         indptr = _joined_offsets([p.indptr for p in parts])
         letters = [p.id_bytes for p in parts if p.id_bytes is not None]
-        if letters:
-            ids, id_bytes = _joined_offsets([p.ids for p in parts]), np.concatenate(letters)
-        else:
-            ids, id_bytes = np.concatenate([p.ids for p in parts]), None
-        labels, targets = joined["labels"], joined["targets"]
-        return cls(joined["keys"], joined["data"], joined["indices"], indptr, labels, targets, ids, id_bytes)
+        if not letters:
+            return cls(keys, data, indices, indptr, labels, targets, np.concatenate([p.ids for p in parts]))
+        ids, id_bytes = _joined_offsets([p.ids for p in parts]), np.concatenate(letters)
+        return cls(keys, data, indices, indptr, labels, targets, ids, id_bytes)
 
 
 _TARGETS = 5  # the place of the one table among the arrays
 Layout = tuple[tuple[str, int], ...]
+Where = np.ndarray | slice
 
 
-def cut(stream: Iterable[Rows], sizes: Iterable[int]) -> Iterator[Rows]:
+def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows]:
     """Cut a stream of documents, however it comes, into pieces of `sizes` documents, which sum to the stream's."""
     source = iter(stream)
-    held: list[Rows] = []
+    held: list[KeyedRows] = []
     n_held = 0
     for size in sizes:
         while n_held < size:
             rows = next(source)
             held.append(rows)
             n_held += rows.n_documents
-        whole = Rows.concatenate(held)
+        whole = KeyedRows.concatenate(held)
         yield whole.slice(0, size)
         n_held -= size
         held = [whole.slice(size, whole.n_documents)] if n_held else []
@@ -141,9 +135,9 @@ def _gathered(offsets: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.nd
     return entries, moved
 
 
-def _sliced(offsets: np.ndarray, start: int, stop: int) -> np.ndarray:
-    piece: np.ndarray = offsets[start : stop + 1] - offsets[start]
-    return piece
+def _sliced(offsets: np.ndarray, start: int, stop: int) -> tuple[slice, np.ndarray]:
+    """The entries of the ranges from `start` up to `stop`, and the offsets of those ranges."""
+    return slice(int(offsets[start]), int(offsets[stop])), offsets[start : stop + 1] - offsets[start]
 
 
 def _joined_offsets(parts: list[np.ndarray]) -> np.ndarray:

@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import Header, ShardInfo, index_dtype, shard_attributes, shard_name, shard_path
-from sdem_dist.documents import Documents
+from sdem_dist.corpus.layout import DENSE, Header, ShardInfo, index_dtype, shard_attributes, shard_name, shard_path
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.rows import Rows
+    from sdem_dist.corpus.rows import KeyedRows
     from sdem_dist.storage.arrays import Group
 
 
-def write_shard(parent: Group, shard: int, rows: Rows, n_features: int, labelled: bool) -> ShardInfo:
-    """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest."""
-    data = rows.data
-    if data.dtype.kind == "u":  # chosen from the shard's own entries: those it arrived with must not matter
-        data = data.astype(np.min_scalar_type(int(data.max(initial=0))), copy=False)
-    contents = {
-        "data": data,
-        "indices": rows.indices.astype(index_dtype(n_features), copy=False),
-        "indptr": rows.indptr,
-    }
-    attributes = shard_attributes(rows.n_documents, n_features)
-    checksums = write_arrays(parent, shard, {**contents, **columns_of(rows, labelled)}, attributes)
-    return ShardInfo(rows.n_documents, len(data), str(data.dtype), checksums)
+def write_shard(
+    parent: Group, shard: int, rows: KeyedRows, n_features: int, *, dense: bool, labelled: bool
+) -> ShardInfo:
+    """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
+
+    The dtype of its entries is chosen from the shard's own: those they arrived with must not matter.
+    """
+    data, attributes = rows.data, None
+    if dense:
+        data = narrowed(data).reshape(rows.n_documents, n_features)
+        contents = {"values": data}
+    else:
+        if data.dtype.kind == "u":
+            data = data.astype(np.min_scalar_type(int(data.max(initial=0))), copy=False)
+        indices = rows.indices.astype(index_dtype(n_features), copy=False)
+        contents = {"data": data, "indices": indices, "indptr": rows.indptr}
+        attributes = shard_attributes(rows.n_documents, n_features)
+    contents |= columns_of(rows, labelled)
+    from sdem_dist.storage import arrays
+    from sdem_dist.storage.checksum import crc32c
+
+    group = arrays.add_group(parent, shard_name(shard), attributes)
+    for name, array in contents.items():
+        arrays.write_array(group, name, array)
+    checksums = {name: crc32c(array) for name, array in contents.items()}
+    return ShardInfo(rows.n_documents, data.size, str(data.dtype), checksums)
 
 
-def columns_of(rows: Rows, labelled: bool) -> dict[str, np.ndarray]:
+def narrowed(values: np.ndarray) -> np.ndarray:
+    """Return float64 as float32 where that keeps every value, anything else as it is."""
+    if values.dtype != np.float64:
+        return values
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    return narrow if np.array_equal(narrow, values, equal_nan=True) else values
+
+
+def columns_of(rows: KeyedRows, labelled: bool) -> dict[str, np.ndarray]:
     """Return the labels, targets and ids of a shard's documents as the arrays to store."""
     contents = {}
     if labelled:
@@ -44,20 +66,7 @@ def columns_of(rows: Rows, labelled: bool) -> dict[str, np.ndarray]:
     return contents
 
 
-def write_arrays(
-    parent: Group, shard: int, contents: dict[str, np.ndarray], attributes: dict[str, Any]
-) -> dict[str, int]:
-    """Write a shard's arrays; return their checksums."""
-    from sdem_dist.storage import arrays
-    from sdem_dist.storage.checksum import crc32c
-
-    group = arrays.add_group(parent, shard_name(shard), attributes)
-    for name, array in contents.items():
-        arrays.write_array(group, name, array)
-    return {name: crc32c(array) for name, array in contents.items()}
-
-
-def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool) -> Documents:
+def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool) -> Documents | DenseDocuments:
     """Read the shard number `shard` of the corpus at `root`.
 
     Raises
@@ -66,29 +75,25 @@ def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool
         An array is missing, has another shape or dtype than the manifest says or, with `verify`, does not match its
         checksum or holds values that no corpus may hold. The message names corpus, shard and array.
     """
-    info = header.shards[shard]
-    expected: dict[str, Expected] = {
-        "data": ((info.n_nonzeros,), info.data_dtype),
-        "indices": ((info.n_nonzeros,), str(index_dtype(header.n_features))),
-        "indptr": ((info.n_documents + 1,), "int64"),
-    }
-    if header.classes:
-        expected["labels"] = (info.n_documents,), "int32"
-    if header.n_targets:
-        expected["targets"] = (info.n_documents, header.n_targets), "float64"
-    found = read_arrays(root, info, shard, expected, where, verify)
-    documents = Documents(
-        found["data"],
-        found["indices"],
-        found["indptr"],
-        header.n_features,
-        labels=found.get("labels"),
-        targets=found.get("targets"),
+    info, dense = header.shards[shard], header.layout == DENSE
+    n, n_entries = info.n_documents, info.n_nonzeros
+    expected: dict[str, Expected] = (
+        {"values": ((n, header.n_features), info.data_dtype)}
+        if dense
+        else {
+            "data": ((n_entries,), info.data_dtype),
+            "indices": ((n_entries,), str(index_dtype(header.n_features))),
+            "indptr": ((n + 1,), "int64"),
+        }
     )
-    if verify:
-        problem = find_problem(documents, len(header.classes))
-        if problem is not None:
-            raise CorpusError(f"{where}: shard {shard}: {problem}")
+    if header.classes:
+        expected["labels"] = (n,), "int32"
+    if header.n_targets:
+        expected["targets"] = (n, header.n_targets), "float64"
+    found = read_arrays(root, info, shard, expected, where, verify)
+    documents = DenseDocuments(**found) if dense else Documents(n_features=header.n_features, **found)
+    if verify and (problem := find_problem(documents, len(header.classes))) is not None:
+        raise CorpusError(f"{where}: shard {shard}: {problem}")
     return documents
 
 
@@ -155,9 +160,29 @@ def check_sum(info: ShardInfo, name: str, array: np.ndarray, place: str) -> None
         )
 
 
-def find_problem(documents: Documents, n_classes: int) -> str | None:
+def find_problem(documents: Documents | DenseDocuments, n_classes: int) -> str | None:
     """Return what makes `documents` unfit for the kernels, or None: they index tables without looking."""
-    indptr, indices, data, labels = documents.indptr, documents.indices, documents.data, documents.labels
+    dense = isinstance(documents, DenseDocuments)
+    problem = (
+        _problem_of_table(documents.values) if isinstance(documents, DenseDocuments) else _problem_of_rows(documents)
+    )
+    if problem is not None:
+        return problem
+    labels, lowest = documents.labels, -1 if dense else 0
+    if labels is not None and len(labels) and not (labels.min() >= lowest and labels.max() < n_classes):
+        document = int(np.argmax((labels < lowest) | (labels >= n_classes)))
+        return f"array 'labels' holds values outside {lowest} to {n_classes - 1}, first for its document {document}"
+    return None
+
+
+def _problem_of_table(values: np.ndarray) -> str | None:
+    if not np.isinf(values).any():
+        return None
+    return f"array 'values' holds an infinity, first in its document {int(np.isinf(values).any(axis=1).argmax())}"
+
+
+def _problem_of_rows(documents: Documents) -> str | None:
+    indptr, indices, data, targets = documents.indptr, documents.indices, documents.data, documents.targets
     if indptr[0] != 0 or indptr[-1] != len(data) or np.any(indptr[1:] < indptr[:-1]):
         return "array 'indptr' does not climb from 0 to the number of entries"
     if len(indices) and int(indices.max()) >= documents.n_features:
@@ -168,11 +193,8 @@ def find_problem(documents: Documents, n_classes: int) -> str | None:
     # max() carries NaN along, so two reductions see every unfit value
     if data.dtype.kind == "f" and len(data) and not (data.min() >= 0 and np.isfinite(data.max())):
         return f"array 'data' holds negative or non-finite values{_document_of(~(np.isfinite(data) & (data >= 0)), indptr)}"
-    if labels is not None and len(labels) and not (labels.min() >= 0 and labels.max() < n_classes):
-        document = int(np.argmax((labels < 0) | (labels >= n_classes)))
-        return f"array 'labels' holds values outside 0 to {n_classes - 1}, first for its document {document}"
-    if documents.targets is not None and not np.isfinite(documents.targets).all():
-        document = int((~np.isfinite(documents.targets)).any(axis=1).argmax())
+    if targets is not None and not np.isfinite(targets).all():
+        document = int((~np.isfinite(targets)).any(axis=1).argmax())
         return f"array 'targets' holds values that are not finite, first for its document {document}"
     return None
 

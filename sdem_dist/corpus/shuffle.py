@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sdem_dist.corpus.rows import Layout, Rows
+from sdem_dist.corpus.rows import KeyedRows, Layout
 
 _BITS = 6  # 64 buckets: two levels hold 4096 times the memory
 _FAN_OUT = 1 << _BITS
@@ -68,7 +68,7 @@ class Spill:
         self._buckets: list[_Bucket] = [_Bucket(folder / f"{b:02d}") for b in range(1 if ordered else _FAN_OUT)]
         self._held = 0
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: KeyedRows) -> None:
         """Take the next documents."""
         for bucket, part in self._dealt(rows):
             self._buckets[bucket].held.append(part)
@@ -78,7 +78,7 @@ class Spill:
                 waiting.flush()
             self._held = 0
 
-    def _dealt(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
+    def _dealt(self, rows: KeyedRows) -> Iterator[tuple[int, KeyedRows]]:
         if self._ordered:
             yield 0, rows
             return
@@ -89,7 +89,7 @@ class Spill:
         for bucket in np.flatnonzero(np.diff(borders)).tolist():
             yield bucket, dealt.slice(int(borders[bucket]), int(borders[bucket + 1]))
 
-    def drain(self) -> Iterator[Rows]:
+    def drain(self) -> Iterator[KeyedRows]:
         """Yield all documents by ascending key, in pieces of any length, and forget them."""
         for bucket in self._buckets:
             if self._ordered:
@@ -97,14 +97,14 @@ class Spill:
             elif bucket.nbytes <= self._memory_limit or bucket.n_documents < 2 or _BITS * (self._level + 2) > 64:
                 pieces = list(bucket.pieces())
                 if pieces:
-                    rows = Rows.concatenate(pieces)
+                    rows = KeyedRows.concatenate(pieces)
                     del pieces
                     yield rows.take(np.argsort(rows.keys))
             else:
                 yield from self._dealt_again(bucket)
             bucket.clear()
 
-    def _dealt_again(self, bucket: _Bucket) -> Iterator[Rows]:
+    def _dealt_again(self, bucket: _Bucket) -> Iterator[KeyedRows]:
         folder = bucket.path.with_suffix(".split")
         folder.mkdir()
         finer = Spill(folder, self._memory_limit, ordered=False)
@@ -120,7 +120,7 @@ class _Bucket:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.held: list[Rows] = []
+        self.held: list[KeyedRows] = []
         self._layouts: list[Layout] = []
 
     @property
@@ -135,16 +135,16 @@ class _Bucket:
 
     def flush(self) -> None:
         if self.held:
-            rows = Rows.concatenate(self.held)
+            rows = KeyedRows.concatenate(self.held)
             with self.path.open("ab") as file:
                 self._layouts.append(rows.write(file))
             self.held = []
 
-    def pieces(self) -> Iterator[Rows]:
+    def pieces(self) -> Iterator[KeyedRows]:
         if self._layouts:
             with self.path.open("rb") as file:
                 for layout in self._layouts:
-                    yield Rows.read(file, layout)
+                    yield KeyedRows.read(file, layout)
         yield from self.held
 
     def clear(self) -> None:

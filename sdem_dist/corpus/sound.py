@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.corpus.layout import Header
-from sdem_dist.corpus.reader import Corpus, shard_reader
-from sdem_dist.corpus.shards import read_ids
+from sdem_dist.corpus.reader import Corpus
 from sdem_dist.errors import CorpusError, UnreadableError
 
 
@@ -61,37 +60,24 @@ class SoundShards(Corpus):
         super().__init__(path)
         self._kept, self._class_counts = tuple(shards), tuple(class_counts)
 
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Corpus], tuple[object, ...]]:
         return SoundShards, (self.path, self._kept, self._class_counts)
-
-    @cached_property
-    def _whole(self) -> Header:
-        return Corpus(self.path).header
 
     @cached_property
     def header(self) -> Header:
         """The manifest that a corpus of these shards alone would have."""
-        shards = tuple(self._whole.shards[i] for i in self._kept)
+        whole = self._parts[1]
+        shards = tuple(whole.shards[i] for i in self._kept)
         return replace(
-            self._whole,
+            whole,
             n_documents=sum(s.n_documents for s in shards),
             n_nonzeros=sum(s.n_nonzeros for s in shards),
             class_counts=self._class_counts,
             shards=shards,
         )
 
-    def place(self, document: int) -> str:
-        """Return where the document at a position among the sound shards is."""
-        shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
-        return f"{self.path}: shard {self._kept[shard]}, its document {document - int(self.header.shard_starts[shard])}"
-
-    def read_shard(self, shard: int, *, verify: bool = True) -> Any:
-        """Read the documents of one of the kept shards."""
-        return shard_reader(self._whole)(self._group, self._whole, self._kept[self._checked(shard)], self.path, verify)
-
-    def ids(self, shard: int) -> np.ndarray | list[str]:
-        """Read the ids of the documents of one of the kept shards."""
-        return read_ids(self._group, self._whole, self._kept[self._checked(shard)], self.path)
+    def _stored(self, shard: int) -> int:
+        return self._kept[super()._stored(shard)]
 
 
 def without_damaged(corpus: Corpus, findings: Sequence[Finding]) -> Corpus:

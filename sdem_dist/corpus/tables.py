@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.numbers import JsonObject
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TABLE = "table"
 """The kind of a manifest's `vectorizer` that holds the numbering of a table."""
+MANY_CATEGORIES, MOSTLY = 20, 0.9
+"""From so many on, and so large a share of the rows, different texts are no categories."""
 
 
 class EncodedTable(NamedTuple):
@@ -18,18 +25,18 @@ class EncodedTable(NamedTuple):
 
     values: np.ndarray
     """Shape (n_rows, n_columns), float64; NaN where a value is missing or no category known."""
-    names: list[Any]
+    names: list[object]
     """Of the columns."""
     categories: dict[int, np.ndarray]
     """The categories of those columns that hold other things than numbers, in the order of their numbers."""
 
 
-def is_table(X: Any) -> bool:
+def is_table(X: object) -> bool:
     """Say whether `X` is a table of pandas, without importing pandas."""
     return hasattr(X, "iloc") and hasattr(X, "columns")
 
 
-def encoded_table(frame: Any, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:
+def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:
     """Return a table of pandas as numbers.
 
     Parameters
@@ -48,13 +55,20 @@ def encoded_table(frame: Any, categories: Mapping[int, np.ndarray] | None = None
     if categories is None:
         columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
         categories = {i: _categories(column) for i, column in enumerate(columns) if not _is_number(column)}
+        for i, found in categories.items():
+            if found.dtype.kind == "U" and len(found) >= max(MANY_CATEGORIES, MOSTLY * len(frame)):
+                warnings.warn(
+                    f"column {frame.columns[i]!r} has {len(found):,} different texts in {len(frame):,} rows, each a category of "
+                    "its own: raw text becomes counts of words by sdem ingest; leave out what only names a row",
+                    stacklevel=3,
+                )
     values = np.empty(frame.shape)
     for i in range(frame.shape[1]):
         values[:, i] = _numbered(frame.iloc[:, i], categories[i]) if i in categories else _number(frame.iloc[:, i])
     return EncodedTable(values, frame.columns.tolist(), dict(categories))
 
 
-def _is_number(column: Any) -> bool:
+def _is_number(column: pd.Series) -> bool:
     """Say whether a column holds numbers; one of Python objects does if all that are there are, as where None is missing."""
     from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype, is_object_dtype
 
@@ -63,7 +77,7 @@ def _is_number(column: Any) -> bool:
     return bool(is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype) and column.dtype.kind != "c")
 
 
-def _number(column: Any) -> np.ndarray:
+def _number(column: pd.Series) -> np.ndarray:
     """Return a column of numbers as floats, NaN where one is missing."""
     try:
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
@@ -71,7 +85,7 @@ def _number(column: Any) -> np.ndarray:
         raise ValueError(f"column {column.name!r} is to hold numbers: {error}") from error
 
 
-def _numbered(column: Any, categories: np.ndarray) -> np.ndarray:
+def _numbered(column: pd.Series, categories: np.ndarray) -> np.ndarray:
     """Return a column's categories as their numbers, NaN where one is missing or not known."""
     import pandas as pd  # type: ignore[import-untyped]
 
@@ -86,14 +100,14 @@ def _numbered(column: Any, categories: np.ndarray) -> np.ndarray:
     return np.where(codes < 0, np.nan, codes)
 
 
-def _kinds(values: list[Any]) -> set[str]:
+def _kinds(values: list[object]) -> set[str]:
     """Return the types of values; integers that are stored as floats are of one."""
     return {"number" if type(v) in (int, float) else type(v).__name__ for v in values}
 
 
 def corpus_of_table(
-    frame: Any, dense: bool, vocabulary: Sequence[str] | None, vectorizer: Mapping[str, Any] | None
-) -> tuple[np.ndarray, Sequence[str] | None, Mapping[str, Any] | None]:
+    frame: pd.DataFrame, dense: bool, vocabulary: Sequence[str] | None, vectorizer: JsonObject | None
+) -> tuple[np.ndarray, Sequence[str] | None, JsonObject | None]:
     """Return a table's values, and the vocabulary and `vectorizer` for its corpus; with a numbering there that is kept.
 
     Raises
@@ -114,21 +128,21 @@ def corpus_of_table(
     if vectorizer is not None and vectorizer["columns"] != (table.names if named else None):
         raise CorpusError(f"the table has the columns {table.names}, and the numbering is of {vectorizer['columns']}")
     if named and vocabulary is None:
-        vocabulary = table.names
+        vocabulary = list(map(str, table.names))
     if not dense:
         return table.values, vocabulary, None
     codes = {str(i): c.tolist() for i, c in table.categories.items()}
     return table.values, vocabulary, {"kind": TABLE, "columns": table.names if named else None, "categories": codes}
 
 
-def numbering(vectorizer: Mapping[str, Any] | None) -> dict[int, np.ndarray] | None:
+def numbering(vectorizer: JsonObject | None) -> dict[int, np.ndarray] | None:
     """Return the categories that a manifest keeps, or None if its corpus was not written from a table."""
     if vectorizer is None or vectorizer.get("kind") != TABLE:
         return None
     return {int(i): np.array(c) for i, c in vectorizer["categories"].items()}
 
 
-def _categories(column: Any) -> np.ndarray:
+def _categories(column: pd.Series) -> np.ndarray:
     """Return what a column holds, sorted, or both booleans; ValueError where it cannot be sorted or saved."""
     found = column.dropna().unique().tolist()
     kinds = {type(c) for c in found}

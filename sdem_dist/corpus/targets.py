@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from reprlib import repr as brief
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.errors import CorpusError
 
 
-def as_numbers(targets: Any, where: str) -> np.ndarray:
+def as_numbers(targets: ArrayLike, where: str) -> np.ndarray:
     """Return targets as float64.
 
     Raises
@@ -27,7 +28,7 @@ def as_numbers(targets: Any, where: str) -> np.ndarray:
         raise CorpusError(f"{where} has targets that are not numbers, first {brief(odd)} of {of}") from None
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: SupportsFloat | str) -> bool:
     try:
         float(value)
     except (TypeError, ValueError):
@@ -35,7 +36,7 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def checked_targets(targets: Any, n_documents: int, where: str) -> np.ndarray:
+def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndarray:
     """Return targets as a float64 table of shape (n_documents, n_targets).
 
     Raises

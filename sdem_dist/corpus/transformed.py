@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from sdem_dist.corpus.layout import Header
+from sdem_dist.documents import DenseDocuments
+
+if TYPE_CHECKING:
+    from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
+    from sdem_dist.corpus.memory import MemoryCorpus
+    from sdem_dist.corpus.reader import Corpus
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,7 @@ class TransformedCorpus:
         From rows to as many rows; its ``repr`` names it.
     """
 
-    corpus: Any
+    corpus: Corpus | MemoryCorpus | DenseMemoryCorpus
     transform: Callable[[np.ndarray], np.ndarray]
 
     @property
@@ -33,21 +39,18 @@ class TransformedCorpus:
     @property
     def n_documents(self) -> int:
         """How many documents there are."""
-        n_documents: int = self.corpus.n_documents
-        return n_documents
+        return self.corpus.n_documents
 
     @property
     def header(self) -> Header:
         """The manifest of the documents as they were."""
-        header: Header = self.corpus.header
-        return header
+        return self.corpus.header
 
     def place(self, document: int) -> str:
         """Return where a document is, for people."""
-        place: str = self.corpus.place(document)
-        return place
+        return self.corpus.place(document)
 
-    def read(self, start: int, stop: int) -> Any:
+    def read(self, start: int, stop: int) -> DenseDocuments:
         """Return the documents `start` up to `stop`, transformed."""
-        documents = self.corpus.read(start, stop)
+        documents = cast(DenseDocuments, self.corpus.read(start, stop))
         return replace(documents, values=self.transform(np.asarray(documents.values, np.float64)))

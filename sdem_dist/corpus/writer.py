@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.layout import (
     DENSE,
@@ -27,7 +29,9 @@ from sdem_dist.corpus.layout import (
 )
 from sdem_dist.corpus.reader import Corpus, open_corpus
 from sdem_dist.corpus.tables import corpus_of_table, is_table
+from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
@@ -42,19 +46,19 @@ MEMORY_LIMIT = 256 * 2**20
 
 def write_corpus(
     path: str | Path,
-    X: Any,
-    y: Any = None,
+    X: object,
+    y: ArrayLike | None = None,
     *,
-    classes: Sequence[Any] | None = None,
+    classes: Sequence[object] | None = None,
     vocabulary: Sequence[str] | None = None,
-    ids: Sequence[Any] | None = None,
-    targets: Any = None,
-    idf: Any = None,
-    vectorizer: Mapping[str, Any] | None = None,
-    made_by: dict[str, Any] | None = None,
+    ids: Sequence[int | str] | np.ndarray | None = None,
+    targets: ArrayLike | None = None,
+    idf: ArrayLike | None = None,
+    vectorizer: Mapping[str, object] | None = None,
+    made_by: JsonObject | None = None,
     weighted: bool | None = None,
     dense: bool = False,
-    unlabelled: Any = None,
+    unlabelled: object = None,
     shuffle: bool = True,
     random_state: int = 0,
     shard_documents: int | None = None,
@@ -118,8 +122,10 @@ def write_corpus(
     from sdem_dist.corpus.collect import collect
     from sdem_dist.storage import arrays
 
-    if shard_documents is not None and shard_documents < 1:
-        raise CorpusError(f"shard_documents is {shard_documents}; a shard holds one document or more")
+    if shard_documents is not None and not is_count(shard_documents):
+        raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
+    if not isinstance(random_state, Integral) or isinstance(random_state, bool):
+        raise CorpusError(f"random_state is {random_state!r}, not an integer")
     if unlabelled is not None and not dense:
         raise CorpusError("documents without labels beside others are for dense corpora: dense=True")
     if dense and targets is not None:
@@ -195,14 +201,12 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 
 
 def _write_shards(parent: Group, collected: Collected, sizes: list[int]) -> tuple[ShardInfo, ...]:
-    from sdem_dist.corpus.dense_shards import write_dense_shard
     from sdem_dist.corpus.rows import cut
     from sdem_dist.corpus.shards import write_shard
 
-    labelled = bool(collected.classes)
-    pieces = cut(collected.rows(), sizes)
-    write = write_dense_shard if collected.dense else write_shard
-    return tuple(write(parent, shard, rows, collected.n_features, labelled) for shard, rows in enumerate(pieces))
+    kind = {"dense": collected.dense, "labelled": bool(collected.classes)}
+    pieces = enumerate(cut(collected.rows(), sizes))
+    return tuple(write_shard(parent, shard, rows, collected.n_features, **kind) for shard, rows in pieces)
 
 
 @contextmanager
@@ -242,12 +246,12 @@ def refuse_taken(path: str | Path, overwrite: bool) -> None:
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
 
 
-def _plain_json(document: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
+def _plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject | None:
     """Return a document as reading it back will give it; raise CorpusError if it is not JSON."""
     if document is None:
         return None
     try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(document), allow_nan=False))
+        plain: JsonObject = json.loads(json.dumps(dict(document), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise CorpusError(f"{name} is not JSON: {error}") from error
     return plain
@@ -266,7 +270,7 @@ def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tu
         raise CorpusError(f"the vocabulary cannot be stored: {error}") from error
 
 
-def _checked_idf(idf: Any, n_features: int) -> np.ndarray | None:
+def _checked_idf(idf: ArrayLike | None, n_features: int) -> np.ndarray | None:
     if idf is None:
         return None
     factors = np.asarray(idf, np.float64)

@@ -29,14 +29,8 @@ SHORT = 1.0
 """Seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none."""
 
 
-def describe_epoch(event: EpochEnded) -> str:
-    """Return one line about an epoch."""
-    metrics = "  ".join(f"{name} {value:.4f}" for name, value in event.metrics.items())
-    return f"epoch {event.epoch + 1}  {event.documents_per_second:,.0f} documents/s  {metrics}".rstrip()
-
-
 def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
-    """Return what leaves room for a bar: the metrics `shown`, of validation documents where there are any."""
+    """Return what fits a line: the metrics `shown`, of validation documents where there are any."""
     validated = any(name.startswith(VALIDATION) for name in event.metrics)
     names = [(name, f"{VALIDATION if validated else ''}{name}") for name in shown]
     said = [f"{name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
@@ -74,7 +68,8 @@ class LogLines:
                 f"{counted(event.n_workers, 'worker')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
             )
         elif isinstance(event, EpochEnded):
-            self._write(f"{event.stage}  {describe_epoch(event)}")
+            said = brief(event, self._stage.shown) if self._stage is not None else ""
+            self._write(f"{event.stage}  {said}  {event.documents_per_second:,.0f} documents/s")
         elif isinstance(event, CheckpointWritten):
             self._write(f"checkpoint {event.path}")
         elif isinstance(event, StageEnded) and event.reason == "patience":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -155,7 +155,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
                 examples = (rows_at(corpus, [p])[0] for p in positions_of(survey, numbers, source))
                 return learner.start_at(*counts_at_examples(examples, numbers, words, (source.weight,)))
             positions = np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64)).tolist()
-            documents = Documents.concatenate([corpus.read(p, p + 1) for p in positions])
+            documents = Documents.concatenate([cast(Documents, corpus.read(p, p + 1)) for p in positions])
             return learner.start_at(*counts_by_k_means(documents, int(self.n_components), learner.model.alpha, seed))
 
         short = replace(plan, n_epochs=self.n_init_epochs)

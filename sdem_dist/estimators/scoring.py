@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.documents import Documents
 from sdem_dist.estimators.matching import check_words
 from sdem_dist.estimators.source import check_layout, described
 from sdem_dist.estimators.validation import is_dask
@@ -67,4 +68,4 @@ def pieces(X: Any) -> Iterator[sp.csr_matrix]:
         yield X
         return
     for start in range(0, X.n_documents, PIECE):
-        yield X.read(start, min(start + PIECE, X.n_documents)).to_csr()
+        yield cast(Documents, X.read(start, min(start + PIECE, X.n_documents))).to_csr()

@@ -12,7 +12,6 @@ import math
 import zipfile
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import zarr
@@ -21,6 +20,7 @@ from zarr.storage import MemoryStore, ZipStore
 
 from sdem_dist.errors import ModelError
 from sdem_dist.storage.checksum import crc32c
+from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import refuse_url
 from sdem_dist.storage.publish import publish_file
 
@@ -36,7 +36,7 @@ def write_archive(
     path: str | Path,
     kind: str,
     arrays: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
-    metadata: Mapping[str, Any],
+    metadata: Mapping[str, object],
 ) -> None:
     """Write `arrays` and `metadata` as the file `path`, atomically; equal ones make equal files.
 
@@ -70,7 +70,7 @@ def write_archive(
 
 
 def _write(
-    path: Path, partial: Path, kind: str, arrays: Iterable[tuple[str, np.ndarray]], metadata: dict[str, Any]
+    path: Path, partial: Path, kind: str, arrays: Iterable[tuple[str, np.ndarray]], metadata: JsonObject
 ) -> None:
     # Not by zarr's own ZipStore, which writes the time into each member: equal content is to be equal bytes.
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
@@ -87,7 +87,7 @@ def _write(
             if array.size:
                 archive.writestr(_member(_chunk(name, array.ndim)), little.view(np.uint8).data)
             del array, little  # before the next is made
-        members: dict[str, Any] = {}
+        members: JsonObject = {}
         document = {"format": kind, "format_version": FORMAT_VERSION, "checksums": checksums, "metadata": metadata}
         group = zarr.create_group(MemoryStore(members), attributes=document, zarr_format=3)
         for name, (shape, dtype) in kinds.items():
@@ -116,7 +116,7 @@ def _chunk(name: str, n_dimensions: int) -> str:
 
 def read_archive(
     path: str | Path, kind: str, names: Collection[str] | None = None
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+) -> tuple[dict[str, np.ndarray], JsonObject]:
     """Read what `write_archive` wrote.
 
     Parameters
@@ -173,7 +173,7 @@ def is_archive(path: str | Path, kind: str) -> bool:
         return False
 
 
-def _read(path: Path, kind: str, wanted: Collection[str] | None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _read(path: Path, kind: str, wanted: Collection[str] | None) -> tuple[dict[str, np.ndarray], JsonObject]:
     with zipfile.ZipFile(path) as archive:
         members = _checked_members(path, archive)
         document = _checked_document(path, kind, _json_member(path, archive, members, "zarr.json"))
@@ -210,7 +210,7 @@ def _checked_members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.
     return members
 
 
-def _json_member(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> Any:
+def _json_member(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> JsonObject:
     if name not in members:
         raise ModelError(
             f"{path}: not one of this package's files, or altered: member {name!r} is missing from the zip"
@@ -220,7 +220,7 @@ def _json_member(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfil
     return json.loads(archive.read(name))
 
 
-def _checked_document(path: Path, kind: str, node: Any) -> dict[str, Any]:
+def _checked_document(path: Path, kind: str, node: object) -> JsonObject:
     document = node.get("attributes") if isinstance(node, dict) else None
     if not isinstance(document, dict) or not isinstance(document.get("format"), str):
         raise ModelError(f"{path}: not a {kind} file: it does not say what it is")

@@ -11,6 +11,7 @@ import zarr
 from zarr.codecs import BloscCodec
 
 from sdem_dist.errors import CorpusError, UnreadableError
+from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
 
 Group = zarr.Group
@@ -43,17 +44,17 @@ def open_group(location: str | Path) -> zarr.Group:
         raise CorpusError(f"{location} cannot be opened as a zarr group: {_reason(error)}") from error
 
 
-def add_group(parent: zarr.Group, name: str, attributes: Mapping[str, Any] | None = None) -> zarr.Group:
+def add_group(parent: zarr.Group, name: str, attributes: Mapping[str, object] | None = None) -> zarr.Group:
     """Create the group `name` in `parent`."""
     return parent.create_group(name, attributes=dict(attributes) if attributes else None)
 
 
-def get_attributes(group: zarr.Group) -> dict[str, Any]:
+def get_attributes(group: zarr.Group) -> JsonObject:
     """Return a group's attributes, as JSON values."""
     return dict(group.attrs.asdict())
 
 
-def set_attributes(group: zarr.Group, attributes: Mapping[str, Any]) -> None:
+def set_attributes(group: zarr.Group, attributes: Mapping[str, object]) -> None:
     """Add `attributes`, JSON values, to those of a group, replacing those of the same names."""
     group.update_attributes(dict(attributes))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object: its values are what JSON has."""
 _NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> Any:
     """Return `value`, made of dicts, lists, tuples and scalars, with ``{"float": name}`` for what JSON lacks."""
     if isinstance(value, dict):
         return {name: to_json(v) for name, v in value.items()}
@@ -19,7 +21,7 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def from_json(value: Any) -> Any:
+def from_json(value: object) -> Any:
     """Return what `to_json` was given, with lists for tuples."""
     if isinstance(value, dict):
         if value.keys() == {"float"} and value["float"] in _NAMES:

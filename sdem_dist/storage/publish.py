@@ -115,7 +115,9 @@ def _put_in_two_steps(partial: Path, path: Path) -> None:
     try:
         partial.rename(path)
     except BaseException:
-        if not path.exists():
+        if path.exists():  # another process was quicker
+            _remove(old)
+        else:
             old.rename(path)
         raise
     _remove(old)

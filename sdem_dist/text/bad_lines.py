@@ -40,6 +40,7 @@ class LineGate:
     numeric: bool = False
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
+    _texts: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "skip"):
@@ -63,22 +64,29 @@ class LineGate:
     def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
         """Return the label as a class name without surrounding blanks, or None if the line is refused."""
         name = label_name(raw)
+        problem = self._problem(raw, name)
+        if problem is not None:
+            self.refuse(path, line, problem, unit)
+            return None
+        return name
+
+    def _problem(self, raw: object, name: str | None) -> str | None:
         if name is None:
-            self.refuse(path, line, f"the label is {raw!r}, neither a text nor a number", unit)
-        elif not name:
-            self.refuse(path, line, "the label is empty", unit)
-        elif (problem := not_unicode(name)) is not None:
-            self.refuse(path, line, f"the label has {problem}", unit)
-            return None
-        elif self.numeric and not is_number(name):
-            self.refuse(path, line, f"the label {name!r} is not a finite number, which targets have to be", unit)
-            return None
-        elif self.known_classes is not None and name not in self.known_classes:
+            return f"the label is {raw!r}, neither a text nor a finite number"
+        if not name:
+            return "the label is empty"
+        if (problem := not_unicode(name)) is not None:
+            return f"the label has {problem}"
+        if self.numeric:
+            return None if is_number(name) else f"the label {name!r} is not a finite number, which targets have to be"
+        if self.known_classes is not None and name not in self.known_classes:
             known = ", ".join(sorted(self.known_classes)[:10])
             more = ", ..." if len(self.known_classes) > 10 else ""
-            self.refuse(path, line, f"label {name!r} is not among the corpus's classes ({known}{more})", unit)
-            return None
-        return name or None
+            return f"label {name!r} is not among the corpus's classes ({known}{more})"
+        if self._texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
+            here, there = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
+            return f"the label {raw!r} is {here}, and an earlier {name} is {there}: write both alike"
+        return None
 
 
 def label_name(raw: object) -> str | None:
@@ -87,11 +95,9 @@ def label_name(raw: object) -> str | None:
         return raw.strip()
     if isinstance(raw, bool):
         return str(raw).lower()
-    if isinstance(raw, float) and raw.is_integer():
-        return str(int(raw))
-    if isinstance(raw, int | float) and not math.isnan(raw):
-        return str(raw)
-    return None
+    if isinstance(raw, float):
+        return None if not math.isfinite(raw) else str(int(raw)) if raw.is_integer() else str(raw)
+    return str(raw) if isinstance(raw, int) else None
 
 
 def is_number(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +16,11 @@ from sdem_dist.text.weighting import weigh
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Batch = tuple["sp.csr_matrix", Any, np.ndarray, Any]
+Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray, np.ndarray | None]
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnMap:
     """How a block's columns become those of the corpus.
 
     Attributes
@@ -59,7 +59,7 @@ class SecondPass:
     ----------
     folder : Path
     n_blocks : int
-    columns : Columns
+    columns : ColumnMap
     classes : ndarray of object, or of float64
         The corpus's name of the class of every code that the first pass gave, or the target that it stands for.
     idf : ndarray of shape (n_features,), or None
@@ -70,7 +70,7 @@ class SecondPass:
 
     folder: Path
     n_blocks: int
-    columns: Columns
+    columns: ColumnMap
     classes: np.ndarray
     idf: np.ndarray | None
     norm: float | None

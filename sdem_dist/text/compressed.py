@@ -10,9 +10,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from sdem_dist.errors import IngestError
+
+if TYPE_CHECKING:
+    import zstandard
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 INPUT_CHUNK = 1 << 18
@@ -29,7 +32,7 @@ def plain_suffix(path: Path) -> str:
 
 
 @contextmanager
-def open_binary(path: Path) -> Iterator[Any]:
+def open_binary(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """Open `path` for reading bytes, decompressed as its suffix says; ``-`` is standard input.
 
     Raises
@@ -76,14 +79,14 @@ class _ZstdFile(io.RawIOBase):
             ) from error
         self._zstandard = zstandard
         self._file = path.open("rb")
-        self._frame: Any = None
+        self._frame: zstandard.ZstdDecompressionObj | None = None
         self._pending = b""
         self._compressed = b""
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         while not self._pending:
             if not self._compressed:
                 self._compressed = self._file.read(INPUT_CHUNK)

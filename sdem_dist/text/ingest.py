@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sdem_dist.counted import counted
+from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError, SdemError
+from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, refuse_url
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
@@ -54,7 +56,7 @@ class IngestReport:
     n_features: int = 0
     n_nonzeros: int = 0
     n_empty: int = 0
-    classes: list[Any] = field(default_factory=list)
+    classes: list[ClassLabel] = field(default_factory=list)
     held_out_path: str | None = None
     n_held_out: int = 0
     n_skipped: int = 0
@@ -71,7 +73,7 @@ class IngestReport:
 
 
 def ingest(
-    sources: Sequence[str | Path],
+    sources: str | Path | Sequence[str | Path],
     path: str | Path,
     settings: VectorizerSettings | None = None,
     *,
@@ -97,7 +99,7 @@ def ingest(
 
     Parameters
     ----------
-    sources : sequence of str or Path
+    sources : str, Path, or sequence of them
         Files and folders, in order; all of text, or all of numbers of one format.
     path : str or Path
         The corpus to write.
@@ -108,6 +110,8 @@ def ingest(
     held_out : float, default 0.0
         Fraction of documents, below 1, that go to `held_out_path` instead, in the order of the source. They have no part
         in choosing words or idf.
+    held_out_path : str or Path, optional
+        By default `path` with ``-held-out`` after it.
     vocabulary_from : str or Path, optional
         A corpus whose settings, vocabulary, idf and classes are taken; then `settings` is not given and documents keep
         the order of the source. For test sets. Features outside it are passed over, other labels are bad lines.
@@ -143,8 +147,15 @@ def ingest(
         Arguments contradict each other.
     """
     started = time.monotonic()
-    files, reading, progress = [Path(s) for s in sources], reading or Reading(), progress or _silent
-    _check_arguments(files, settings, held_out, held_out_path, vocabulary_from, block_documents)
+    files, reading, progress = _paths(sources), reading or Reading(), progress or _silent
+    if held_out_path is None and held_out:
+        held_out_path = f"{str(path).rstrip('/')}-held-out"
+    _check_arguments(settings, held_out, held_out_path, vocabulary_from)
+    for name, value in (("block_documents", block_documents), ("n_jobs", n_jobs), ("shard_documents", shard_documents)):
+        if value is not None and not is_count(value):
+            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
+    if not is_count(random_state, -(2**63)):
+        raise ValueError(f"random_state is an integer, not {random_state!r}")
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     _check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
@@ -184,7 +195,7 @@ def ingest(
             "zero_based": corpus_plan.zero_based,
             "random_state": random_state,
         }
-        common: dict[str, Any] = {
+        common: JsonObject = {
             "classes": None if targets else corpus_plan.classes,
             "vocabulary": corpus_plan.vocabulary,
             "idf": corpus_plan.idf,
@@ -208,8 +219,8 @@ def _write_all(
     destinations: list[str],
     second: SecondPass,
     report: IngestReport,
-    made_by: dict[str, Any],
-    common: dict[str, Any],
+    made_by: JsonObject,
+    common: JsonObject,
     shuffle: bool,
     tally: Tally,
     progress: Progress,
@@ -263,26 +274,34 @@ def _silent(stage: str, done: int, total: int | None) -> None:
     """Report nothing."""
 
 
+def _paths(sources: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return the sources, or say what they are where they are no paths."""
+    if isinstance(sources, str | Path):
+        sources = [sources]
+    if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
+        raise ValueError(
+            f"sources are paths of files and folders, not a {type(sources).__name__} of other things: save a table of pandas "
+            "first (to_parquet, to_csv) and give its path, or write counts with write_corpus"
+        )
+    for source in sources:
+        refuse_url(source, "sources are files and folders", IngestError)
+    if not len(sources):
+        raise ValueError("there are no sources to ingest")
+    return [Path(source) for source in sources]
+
+
 def _check_arguments(
-    files: list[Path],
     settings: VectorizerSettings | None,
     held_out: float,
     held_out_path: str | Path | None,
     vocabulary_from: str | Path | None,
-    block_documents: int,
 ) -> None:
-    if not files:
-        raise ValueError("there are no sources to ingest")
-    for file in files:
-        refuse_url(file, "sources are files and folders", IngestError)
-    if not 0 <= held_out < 1:
+    if isinstance(held_out, bool) or not 0 <= held_out < 1:
         raise ValueError(f"held_out is a fraction from 0 and below 1, not {held_out!r}")
     if (held_out > 0) != (held_out_path is not None):
-        raise ValueError("held_out and held_out_path are given together")
+        raise ValueError("held_out_path is for what held_out holds out: give a fraction above 0")
     if vocabulary_from is not None and (settings is not None or held_out > 0):
         raise ValueError("with vocabulary_from, the settings are those of that corpus and nothing is held out")
-    if block_documents < 1:
-        raise ValueError(f"block_documents is 1 or more, not {block_documents!r}")
 
 
 def _check_destinations(destinations: list[str], overwrite: bool) -> None:

@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import label_name
-from sdem_dist.text.batches import Columns
+from sdem_dist.text.batches import ColumnMap
 from sdem_dist.text.vectorizer import VectorizerSettings
 from sdem_dist.text.vocabulary import FixedTerms, TermTotals
 from sdem_dist.text.weighting import smooth_idf
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
     from sdem_dist.text.sources import Reading
 
 
+ZeroBased = bool | Literal["auto"] | None
+
+
 @dataclass(frozen=True)
 class CorpusPlan:
     """What a corpus will have beside its documents.
 
     Attributes
     ----------
-    columns : Columns
+    columns : ColumnMap
     vocabulary : list of str, or None
     idf : ndarray of shape (n_features,), or None
     classes : sequence of class names
@@ -37,10 +41,10 @@ class CorpusPlan:
         Of svmlight sources: their columns count from 0.
     """
 
-    columns: Columns
+    columns: ColumnMap
     vocabulary: list[str] | None
     idf: np.ndarray | None
-    classes: Sequence[Any]
+    classes: Sequence[ClassLabel]
     zero_based: bool | None
 
     def classes_of_codes(self, codes: dict[str, int]) -> np.ndarray:
@@ -53,7 +57,7 @@ class CorpusPlan:
 
 
 @dataclass(frozen=True)
-class Plan:
+class IngestPlan:
     """How an ingest goes.
 
     Attributes
@@ -69,7 +73,7 @@ class Plan:
 
     settings: VectorizerSettings
     terms: TermTotals | FixedTerms
-    zero_based: Any
+    zero_based: ZeroBased
     reference: Corpus | None = None
     vocabulary: list[str] | None = None
 
@@ -95,14 +99,14 @@ class Plan:
         offset, zero_based = _first_column(self.zero_based, tally)
         if self.reference is not None:
             header = self.reference.header
-            columns = Columns(header.n_features, own_terms=self.settings.kind == "count", offset=offset)
+            columns = ColumnMap(header.n_features, own_terms=self.settings.kind == "count", offset=offset)
             return CorpusPlan(columns, self.vocabulary, self.reference.idf(), header.classes, zero_based)
         vocabulary = None
         if isinstance(self.terms, TermTotals) and self.settings.kind == "count":
             vocabulary, of_numbers, frequency = self.terms.choose(self.settings, tally.n_training)
-            columns = Columns(len(vocabulary), of_numbers)
+            columns = ColumnMap(len(vocabulary), of_numbers)
         else:
-            columns = Columns(tally.n_columns - offset, own_terms=False, offset=offset)
+            columns = ColumnMap(tally.n_columns - offset, own_terms=False, offset=offset)
             if columns.n_features < 1:
                 raise IngestError("no document has a value; there is nothing to learn from")
             frequency = tally.document_frequency.values(tally.n_columns)[offset:]
@@ -110,7 +114,7 @@ class Plan:
         return CorpusPlan(columns, vocabulary, idf, sorted(tally.classes), zero_based)
 
 
-def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -> Plan:
+def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -> IngestPlan:
     """Return the plan of a corpus that takes nothing from another.
 
     Raises
@@ -132,10 +136,10 @@ def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -
             names = ", ".join(text_only or ["kind 'hashing'"])
             raise ValueError(f"{names} does not apply to sources of numbers")
         settings = plain
-    return Plan(settings, TermTotals(), reading.zero_based if form == "svmlight" else None)
+    return IngestPlan(settings, TermTotals(), reading.zero_based if form == "svmlight" else None)
 
 
-def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> Plan:
+def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> IngestPlan:
     """Return the plan of a corpus with the settings, vocabulary, idf and classes of the corpus at `path`.
 
     Raises
@@ -158,17 +162,17 @@ def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> Pl
     if (settings.kind == "matrix") != numeric:
         here, there = ("numbers", "text") if numeric else ("text", "numbers")
         raise IngestError(f"the sources hold {here}, but {path} was made from {there}")
-    zero_based: Any = None
+    zero_based: ZeroBased = None
     if form == "svmlight":
         # a small test set may happen not to use the first column: the corpus knows better
         recorded = header.made_by.get("zero_based")
         zero_based = recorded if reading.zero_based == "auto" and recorded is not None else reading.zero_based
     vocabulary = corpus.vocabulary()
     terms = FixedTerms(vocabulary or [])
-    return Plan(settings, terms, zero_based, corpus, vocabulary)
+    return IngestPlan(settings, terms, zero_based, corpus, vocabulary)
 
 
-def _first_column(zero_based: Any, tally: Tally) -> tuple[int, bool | None]:
+def _first_column(zero_based: ZeroBased, tally: Tally) -> tuple[int, bool | None]:
     """Return the column that becomes 0, and whether columns count from 0."""
     if zero_based is None:
         return 0, None

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from sdem_dist.counted import is_count
+from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.text.patterns import check_pattern
 
 if TYPE_CHECKING:
+    import Stemmer
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"
@@ -82,14 +84,14 @@ class VectorizerSettings:
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the settings as a dictionary that JSON can hold."""
         return {
             name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
         }
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> VectorizerSettings:
+    def from_json(cls, values: JsonObject) -> VectorizerSettings:
         """Return the settings that `to_json` wrote.
 
         Raises
@@ -159,7 +161,7 @@ def _check_tokens(settings: VectorizerSettings) -> None:
 
 
 @lru_cache(maxsize=8)
-def _stemmer(language: str) -> Any:
+def _stemmer(language: str) -> Stemmer.Stemmer:
     try:
         import Stemmer
     except ImportError as error:
@@ -188,7 +190,7 @@ def build_vectorizer(
 
     if settings.kind == "matrix":
         raise ValueError("these documents came as numbers; there is no way from text to their columns")
-    shared: dict[str, Any] = {
+    shared: JsonObject = {
         "lowercase": settings.lowercase,
         "analyzer": settings.analyzer,
         "ngram_range": settings.ngram_range,

@@ -90,6 +90,11 @@ def count_words(texts: Sequence[str], settings: VectorizerSettings, vocabulary: 
     """Return int64 counts of the documents under a fixed vocabulary, or under hashing if it is None."""
     import scipy.sparse as sp
 
+    if isinstance(texts, str):
+        raise ValueError("one text is given, where a list of texts belongs")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"text {row} (from 0) is {text!r:.60}, not a text: leave it out, or put '' in its place")
     counts = sp.csr_matrix(build_vectorizer(settings, vocabulary).transform(texts))
     counts.data = counts.data.astype(np.int64)
     counts.sort_indices()

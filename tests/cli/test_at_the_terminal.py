@@ -142,6 +142,15 @@ def test_a_full_device(made, arguments):
     assert done.stderr == "Error: the output cannot be written: No space left on device\n"
 
 
+def test_other_failures_of_the_system_are_not_those_of_the_output(made, tmp_path, monkeypatch):
+    def fit(*args, **more):
+        raise BrokenPipeError(32, "a connection")
+
+    monkeypatch.setattr(MultinomialNB, "fit", fit)
+    result = run("train", str(made / "docs.zarr"), str(tmp_path / "m"))
+    assert result.exit_code == 1 and "the output" not in result.output
+
+
 def test_letters_that_the_terminal_does_not_have(made, tmp_path):
     (tmp_path / "docs.tsv").write_text("😀\tgood fine\nb\tbad sad\n" * 20, encoding="utf-8")
     ok("ingest", str(tmp_path / "docs.tsv"), str(tmp_path / "c"), "--jobs", "1")

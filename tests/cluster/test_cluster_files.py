@@ -97,6 +97,11 @@ def test_certificates_of_the_file(tmp_path):
         ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
         ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is no time"),
         ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml is not there: name a folder"),
+        (SLURM.replace("cores: 2", 'cores: 2, queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* as one line"),
+        (
+            SLURM.replace("cores: 2", 'cores: 2, job-extra-directives: ["--x\\n#SBATCH -y"]'),
+            "directives: .* as one line",
+        ),
         (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200: put it in quotes"),
     ],
 )
@@ -104,6 +109,11 @@ def test_files_that_are_wrong(text, said, tmp_path):
     with pytest.raises(ClusterError, match=said) as error:
         job_script(written(tmp_path, text))
     assert str(tmp_path) in str(error.value)
+
+
+def test_lines_of_the_shell_are_lines(tmp_path):
+    text = SLURM.replace("cores: 2", 'cores: 2, job-script-prologue: ["module load a\\nmodule load b"]')
+    assert "module load a\nmodule load b" in job_script(written(tmp_path, text))
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from sdem_dist.cluster import batch_jobs, connected
+from sdem_dist.cluster.examination import examine
 
 
 def listening(processes: list[int]) -> list[str]:
@@ -24,6 +29,28 @@ def test_workers_of_this_machine():
         found = listening([os.getpid()])
         assert len(found) >= 2 * 2 + 2  # two ports of each worker, the scheduler and its dashboard
         assert set(found) == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["demo", "--epochs", "1", "--workers", "1"]])
+def test_commands_that_look_around(command, tmp_path):
+    """Looked at again and again while they run."""
+    code = "from sdem_dist.cli import main; main()"
+    process = subprocess.Popen([sys.executable, "-c", code, *command], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    found: set[str] = set()
+    while process.poll() is None:
+        with suppress(psutil.Error):
+            found |= set(listening([process.pid]))
+        time.sleep(0.1)
+    assert process.returncode == 0, process.stdout.read()
+    assert found == ({"127.0.0.1"} if command[0] == "demo" else set())
+
+
+def test_doctor_of_a_cluster():
+    with connected(n_workers=1) as client:
+        client.wait_for_workers(1, timeout=60)
+        before = sorted(listening([os.getpid()]))
+        examine(client, Path())
+        assert sorted(listening([os.getpid()])) == before
 
 
 SUBMITTED = """#!/bin/sh

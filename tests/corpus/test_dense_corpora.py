@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sdem_dist import CorpusError, GaussianNB, MultinomialNB, write_corpus
-from sdem_dist.corpus import check_corpus, describe
+from sdem_dist.corpus import check_corpus
 
 RNG = np.random.default_rng(7)
 N = 300
@@ -35,7 +35,7 @@ def test_written_and_read(corpus):
     np.testing.assert_array_equal(labels, Y)
     assert values.dtype == np.float64
     assert list(check_corpus(corpus)) == []
-    assert describe(corpus).layout == "dense"
+    assert corpus.header.layout == "dense"
     part = corpus.read(50, 130)
     np.testing.assert_array_equal(part.values, corpus.read(0, N).values[50:130])
 

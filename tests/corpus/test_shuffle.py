@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdem_dist.corpus.rows import Rows, cut
+from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
 
 
-def rows(keys, names=None) -> Rows:
+def rows(keys, names=None) -> KeyedRows:
     """Documents that hold their own key, so that mixing them up shows."""
     keys = np.asarray(keys, np.uint64)
     lengths = (keys % np.uint64(4)).astype(np.int64)
@@ -27,10 +27,10 @@ def rows(keys, names=None) -> Rows:
         ids, id_bytes = np.cumsum([0, *map(len, words)]), np.frombuffer(b"".join(words), np.uint8)
     targets = np.outer(keys, [0.5, 1.0]) if names else np.empty((len(keys), 0))
     labels = (keys % np.uint64(7)).astype(np.int32)
-    return Rows(keys, data, data.astype(np.uint16), indptr, labels, targets, ids, id_bytes)
+    return KeyedRows(keys, data, data.astype(np.uint16), indptr, labels, targets, ids, id_bytes)
 
 
-def assert_same(found: Rows, expected: Rows) -> None:
+def assert_same(found: KeyedRows, expected: KeyedRows) -> None:
     for name in ("keys", "data", "indices", "indptr", "labels", "targets", "ids", "id_bytes"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
@@ -42,7 +42,7 @@ def test_drains_by_ascending_key(tmp_path, memory, names):
     spill = Spill(tmp_path, memory, ordered=False)
     for start in range(0, 400, 130):
         spill.add(rows(keys[start : start + 130], names))
-    found = Rows.concatenate(list(spill.drain()))
+    found = KeyedRows.concatenate(list(spill.drain()))
     assert_same(found, rows(np.sort(keys), names))
     assert [f for f in tmp_path.rglob("*") if f.is_file()] == []
 
@@ -51,7 +51,7 @@ def test_keys_that_share_leading_bits_still_sort(tmp_path):
     keys = np.random.default_rng(0).permutation(500)
     spill = Spill(tmp_path, 1000, ordered=False)
     spill.add(rows(keys))
-    assert_same(Rows.concatenate(list(spill.drain())), rows(np.arange(500)))
+    assert_same(KeyedRows.concatenate(list(spill.drain())), rows(np.arange(500)))
 
 
 def test_memory_held_is_bounded(tmp_path):
@@ -74,7 +74,7 @@ def test_cut_gives_the_sizes_asked_for(incoming, wanted):
     stream = (rows(np.arange(a, b), names=True) for a, b in pairwise(borders))
     pieces = list(cut(stream, sizes))
     assert [p.n_documents for p in pieces] == sizes
-    assert_same(Rows.concatenate(pieces), rows(np.arange(total), names=True))
+    assert_same(KeyedRows.concatenate(pieces), rows(np.arange(total), names=True))
 
 
 @given(st.integers(-(2**65), 2**65), st.integers(0, 10**12), st.integers(0, 50), st.integers(0, 50))

@@ -304,7 +304,7 @@ def test_skipped_lines_are_counted_and_some_shown(tmp_path, documents):
 def test_arguments_that_contradict_each_other(tmp_path, documents):
     source = write_lines(tmp_path / "docs.txt", documents)
     for changed, message in (
-        ({"held_out": 0.5}, "are given together"),
+        ({"held_out_path": tmp_path / "h"}, "give a fraction"),
         ({"held_out": 1.0, "held_out_path": tmp_path / "h"}, "below 1"),
         ({"held_out": 0.5, "held_out_path": tmp_path / "c"}, "are the same"),
         ({"block_documents": 0}, "block_documents"),

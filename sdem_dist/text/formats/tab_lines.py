@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.decoded import numbered_lines
+
+_HEADINGS = frozenset(
+    {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
+)
 
 
 def read_tab_lines(
@@ -35,6 +40,12 @@ def read_tab_lines(
         if not all(-len(columns) <= wanted < len(columns) for wanted in (label, text)):
             gate.refuse(path, number, f"{len(columns)} columns, so there is no column {max(label, text)} (from 0)")
             continue
+        if number == 1 and _HEADINGS & {columns[wanted].strip().lower() for wanted in (label, text)}:
+            warnings.warn(
+                f"{path}, line 1: it looks like a header ({columns[label]!r:.40}, {columns[text]!r:.40}), and is read as a "
+                "document: such files have none; remove the line",
+                stacklevel=2,
+            )
         name = gate.label(path, number, columns[label])
         if name is not None:
             yield name, columns[text]
