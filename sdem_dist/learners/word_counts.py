@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import Scored, finish, total_sums
+from sdem_dist.evaluation import Scored, finish, scored, total_sums
 from sdem_dist.learners import blocks
 from sdem_dist.learners.fields import Field
 from sdem_dist.learners.local_words import localised
@@ -124,10 +124,10 @@ class WordLearner(Generic[Model]):
         return total_sums(self._scored(state, local) for local in batches)
 
     def _scored(self, state: SdemState, local: LocalDocuments) -> Scored:
-        scores = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
+        scores, log_joint = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
         hidden = local.labels < 0
         labels, weights = np.where(hidden, 0, local.labels), np.where(hidden, 0.0, local.weights)
-        return Scored(scores, labels, weights, lengths(local.documents))
+        return scored(scores, labels, weights, lengths(local.documents), log_joint)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses and perplexity; of clusters only what concerns p(d)."""

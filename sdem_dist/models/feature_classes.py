@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.evaluation import Scored, finish, total_sums
+from sdem_dist.evaluation import Scored, finish, scored, total_sums
 from sdem_dist.losses import Loss, marginal_log_likelihood
 from sdem_dist.models.components import by_class, check_owners, loss_of_components, starts_of
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
@@ -154,7 +154,7 @@ class FeatureClasses:
         known = self.variables.n_variables - labelled.missing.sum(axis=1)
         scores = self.variables.scores(parameters, labelled)
         scores = by_class(scores, self.owners)[0] if self.owners else scores
-        return Scored(scores, labelled.labels, labelled.weights, known)
+        return scored(scores, labelled.labels, labelled.weights, known)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels import lda as kernel
-from sdem_dist.kernels import topics
+from sdem_dist.kernels import topics, variational
 from sdem_dist.kernels.documents import Counted
 from sdem_dist.kernels.losses import NUMBERS
 from sdem_dist.kernels.randomness import log_normal, mixed
@@ -40,8 +40,8 @@ class Inference:
     n_sweeps, burn_in : int
         Sweeps over a document in all, and, when sampling, those of which nothing is kept.
     n_particles : int
-        Of the left-to-right estimate of ``ln p(d | class)``; 0 takes what inference gives: the maximum, or the plug-in
-        estimate with the sampled proportions.
+        Of the left-to-right estimate of ``ln p(d | class)``; 0 decides by what inference gives: the maximum over the
+        proportions, or the plug-in estimate with the sampled ones. Neither is ln p(d | class), see `log_joint`.
     """
 
     method: str = "gibbs"
@@ -157,9 +157,10 @@ class LdaClasses:
         prior = log_class_prior(state, self.log_prior)
         return LdaParameters(rows_of(state.words, words), state.totals, float(state.gamma), self.n_features, prior)
 
-    def scores(self, parameters: LdaParameters, local: LocalDocuments, seed: int) -> np.ndarray:
-        """Return ln p(y, d) of every class and document, shape (n_documents, n_classes)."""
-        return joint_scores(parameters, local.documents, local.words, self.inference, seed)[0]
+    def scores(self, parameters: LdaParameters, local: LocalDocuments, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return what decides between classes, and ln p(y, d) at least, see `joint_scores` and `log_joint`."""
+        scores, thetas = joint_scores(parameters, local.documents, local.words, self.inference, seed)
+        return scores, log_joint(parameters, local.documents, self.inference, scores, thetas)
 
     def expected_statistics(
         self, state: SdemState, local: LocalDocuments, loss: str, keys: np.ndarray, tolerance: float
@@ -206,7 +207,7 @@ def log_word_probabilities(parameters: LdaParameters) -> np.ndarray:
 def joint_scores(
     parameters: LdaParameters, documents: Documents, ids: np.ndarray, inference: Inference, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return ln p(y, d) of every class and document, and the documents' topic proportions.
+    """Return what decides between classes, and the documents' topic proportions.
 
     Parameters
     ----------
@@ -222,6 +223,8 @@ def joint_scores(
     Returns
     -------
     scores : ndarray of shape (n_documents, n_classes), float64
+        ln p(y) and what inference gives: by its maximum ``ln p(d, theta | y)`` up to a constant, by sampling the plug-in
+        estimate, which is too high, or the left-to-right estimate of ln p(d | y).
     proportions : ndarray of shape (n_documents, n_topics, n_classes), float64
 
     Raises
@@ -238,3 +241,31 @@ def joint_scores(
     counted = Counted(d.data, d.indices, d.indptr)
     kernel.score_documents(counted, ids, p.table, p.gamma, key, inference.how, scores, thetas)
     return scores + p.log_prior, thetas
+
+
+def log_joint(
+    parameters: LdaParameters, documents: Documents, inference: Inference, scores: np.ndarray, thetas: np.ndarray
+) -> np.ndarray:
+    """Return ln p(y, d) of every class and document: with particles their estimate, else a lower bound.
+
+    The variational bound of Blei, Ng and Jordan (2003), topics and proportions summed out; `n_sweeps` sweeps from the
+    proportions that inference has found. With one topic it is exact.
+
+    Parameters
+    ----------
+    parameters, documents, inference
+        As for `joint_scores`.
+    scores, thetas : ndarray
+        What that returned.
+
+    Returns
+    -------
+    ndarray of shape (n_documents, n_classes), float64
+    """
+    if inference.n_particles:
+        return scores
+    p, d = parameters, documents
+    bounds = np.empty(scores.shape)
+    counted = Counted(d.data, d.indices, d.indptr)
+    variational.bound_documents(counted, p.table, p.gamma, float(inference.alpha), inference.n_sweeps, thetas, bounds)
+    return bounds + p.log_prior

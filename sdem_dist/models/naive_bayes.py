@@ -107,10 +107,11 @@ class NaiveBayes:
             prior = log_class_prior(state, self.log_prior)
             return NaturalParameters(np.log(rows, out=rows), np.log(totals), prior)
 
-    def scores(self, parameters: NaturalParameters, local: LocalDocuments, seed: int) -> np.ndarray:
-        """Return ln p(y, d) of every class and document, shape (n_documents, n_classes)."""
+    def scores(self, parameters: NaturalParameters, local: LocalDocuments, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return what decides between classes, and ln p(y, d), shapes (n_documents, n_classes): the same."""
         scores = joint_scores(parameters, local.documents)
-        return by_class(scores, self.owners)[0] if self.owners else scores
+        scores = by_class(scores, self.owners)[0] if self.owners else scores
+        return scores, scores
 
     def expected_statistics(
         self, state: SdemState, local: LocalDocuments, loss: str, keys: np.ndarray, tolerance: float
