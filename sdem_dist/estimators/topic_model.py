@@ -76,8 +76,9 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
     topic_rate: float | None = param(
         None,
         or_none(real(above=True)),
-        "mu_0 of Algorithm 2; it falls linearly to 0 over the epochs. None: 0.1 for classes, 0.3 for real targets, times\n"
-        "``25_000 / n_samples`` where there are more, so that an epoch's steps together stay as long.",
+        "mu_0 of Algorithm 2: the share by which a step changes the probabilities of common words, whatever the size of the\n"
+        "vocabulary; it falls linearly to 0 over the epochs. None: 0.05, times ``25_000 / n_samples`` where there are more, so\n"
+        "that an epoch's steps together stay as long.",
     )
     n_epochs: int = param(4, integer(), "Passes over the documents.")
     average_from: int = param(
@@ -105,7 +106,7 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
     )
     rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges an epoch, for "mean". None: 1.')
 
-    _topic_rate = 0.1
+    _topic_rate = 0.05
 
     @abstractmethod
     def _output(self, source: Source, summary: WordSummary) -> Output:

@@ -45,7 +45,8 @@ class BpSlda:
     gamma : float
         Factor inside the softmax; for targets the precision of their noise.
     topic_rate, output_rate : float
-        mu_0 and mu_u of Algorithm 2; both fall linearly to 0.
+        mu_0 and mu_u of Algorithm 2; both fall linearly to 0. mu_0 is the share by which a step changes the probabilities
+        of common words, see `sdem_dist.kernels.topic_steps.step_topics`.
     n_epochs : int
         Where they are 0.
     average_from : int
@@ -70,7 +71,7 @@ class BpSlda:
     inference: MirrorDescent = field(default_factory=MirrorDescent)
     beta: float = 1.0
     gamma: float = 1.0
-    topic_rate: float = 0.03
+    topic_rate: float = 0.05
     output_rate: float = 3.0
     n_epochs: int = 4
     average_from: int = 1
@@ -237,9 +238,7 @@ class BpSlda:
     def _rates(self, ahead: float, topic_rate: float | None = None) -> topic_steps.Rates:
         rate = self.topic_rate if topic_rate is None else topic_rate
         prior, end = (self.beta - 1.0) / self.n_documents, self.n_epochs * self.n_documents
-        return topic_steps.Rates(
-            self.batch_size, float(rate), float(self.output_rate), prior, self.n_features, float(ahead), float(end)
-        )
+        return topic_steps.Rates(self.batch_size, float(rate), float(self.output_rate), prior, float(ahead), float(end))
 
     def combine(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
         """Add sets of lanes, word by word, from first to last."""
