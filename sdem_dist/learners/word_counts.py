@@ -72,6 +72,8 @@ class WordLearner(Generic[Model]):
     def check_state(self, state: SdemState) -> None:
         """Raise ValueError unless the class prior, the class weights and the components match the classes."""
         self.model.check()
+        if not 0 <= self.seed < 1 << 64:
+            raise ValueError(f"seed must be from 0 to 2**64 - 1, and is {self.seed}")
         for name, value, n in (
             ("log_prior", self.model.log_prior, self.model.n_counts),
             ("class_weight", self.class_weight, self.model.n_classes),

@@ -9,7 +9,8 @@ from sdem_dist.losses import Loss, marginal_log_likelihood
 
 def check_owners(owners: tuple[int, ...], n_classes: int) -> None:
     """Raise ValueError unless `owners` ascend and leave no class out."""
-    if sorted(owners) != list(owners) or set(owners) != set(range(n_classes)):
+    found = sorted(set(owners))
+    if sorted(owners) != list(owners) or len(found) != n_classes or found != list(range(n_classes)):
         raise ValueError("owners must be the classes of the components, ascending, and every class must have one")
 
 

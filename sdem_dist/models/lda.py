@@ -10,10 +10,11 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.kernels import lda as kernel
 from sdem_dist.kernels import topics, variational
-from sdem_dist.kernels.documents import Counted
+from sdem_dist.kernels.documents import Counted, runs
 from sdem_dist.kernels.losses import NUMBERS
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.schedule import Moment, Objective, Table
+from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, rows_of, working_table
 from sdem_dist.records import record
 
@@ -50,6 +51,16 @@ class Inference:
     n_sweeps: int = 10
     burn_in: int = 3
     n_particles: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in INFERENCE or self.occurrences not in OCCURRENCES:
+            raise ValueError(f"the inference is unknown: {self}")
+        if not 0.0 < self.alpha < np.inf:
+            raise ValueError(f"alpha must be positive and finite, and is {self.alpha}")
+        most_burn_in = self.n_sweeps - 1 if self.method == "gibbs" else topics.MOST
+        topics.check_number("n_sweeps", self.n_sweeps, 1)
+        topics.check_number("burn_in", self.burn_in, 0, most_burn_in)
+        topics.check_number("n_particles", self.n_particles, 0)
 
     @property
     def how(self) -> topics.TopicInference:
@@ -135,11 +146,7 @@ class LdaClasses:
         return self.inference.occurrences == "each"
 
     def check(self) -> None:
-        """Raise ValueError if the inference is unknown."""
-        if not isinstance(self.inference, Inference):
-            raise ValueError(f"its inference is not one of topics: {self.inference!r}")
-        if self.inference.method not in INFERENCE or self.inference.occurrences not in OCCURRENCES:
-            raise ValueError(f"the inference is unknown: {self.inference}")
+        """Do nothing: `Inference` checks itself."""
 
     def check_documents(self, documents: Documents) -> None:
         """Raise ValueError if each occurrence is to have a topic and counts are not whole."""
@@ -171,9 +178,11 @@ class LdaClasses:
         # NLL asks for no scores, and so for no particles.
         how = replace(self.inference, n_particles=0 if loss == "nll" else self.inference.n_particles).how
         objective = Objective(NUMBERS[loss], tolerance, _NO_OWNERS)
-        kernel.add_expected_statistics(
-            local.visited(), keys, parameters.table, parameters.gamma, objective, how, rows, class_counts
-        )
+        for a, b in runs(self._costs(local.documents)):
+            visited = local.visited(np.arange(a, b))
+            kernel.add_expected_statistics(
+                visited, keys, parameters.table, parameters.gamma, objective, how, rows, class_counts
+            )
         return rows, class_counts
 
     def run(
@@ -182,11 +191,15 @@ class LdaClasses:
         """Run sdEM over documents in `order` from the mu of `state`; return N of their words, C, and where it ends."""
         words = rows_of(state.words, local.words)
         table, moment = working_table(state, words, self.log_prior, self.n_features)
-        objective = Objective(steps.loss, steps.tolerance, _NO_OWNERS)
-        end = kernel.run_documents(
-            local.visited(order), keys, table, steps.frozen, steps.schedule, moment, objective, self.inference.how
-        )
-        return words, table.class_counts, end
+        objective, how = Objective(steps.loss, steps.tolerance, _NO_OWNERS), self.inference.how
+        for a, b in runs(self._costs(local.documents)[order]):
+            visited = local.visited(order[a:b])
+            end = kernel.run_documents(visited, keys, table, steps.frozen, steps.schedule, moment, objective, how)
+            moment = Moment(*end)
+        return words, table.class_counts, moment
+
+    def _costs(self, documents: Documents) -> np.ndarray:
+        return _costs(documents, self.inference, self.n_columns)
 
 
 def check_occurrences(documents: Documents, inference: Inference) -> None:
@@ -195,6 +208,14 @@ def check_occurrences(documents: Documents, inference: Inference) -> None:
         odd = documents.data != np.rint(documents.data)
         if odd.any():
             raise ValueError(f"occurrences='each' needs whole counts, and an entry is {documents.data[odd][0]}")
+
+
+def _costs(documents: Documents, inference: Inference, n_columns: int) -> np.ndarray:
+    """Return about how many nanoseconds each document takes."""
+    each = inference.occurrences == "each"
+    words = lengths(documents) if each else np.diff(documents.indptr).astype(np.float64)
+    sweeps = (3.0 if inference.method == "map" else 30.0) * inference.n_sweeps
+    return n_columns * words * (sweeps + 10.0 * inference.n_particles * words)
 
 
 def log_word_probabilities(parameters: LdaParameters) -> np.ndarray:
@@ -237,9 +258,9 @@ def joint_scores(
     scores = np.empty((documents.n_documents, len(p.log_prior)))
     thetas = np.empty((documents.n_documents, p.n_topics, len(p.log_prior)))
     key = np.uint64(mixed(np.uint64(seed)))
-    d = documents
-    counted = Counted(d.data, d.indices, d.indptr)
-    kernel.score_documents(counted, ids, p.table, p.gamma, key, inference.how, scores, thetas)
+    for a, b in runs(_costs(documents, inference, len(p.totals))):
+        counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
+        kernel.score_documents(counted, ids, p.table, p.gamma, key, inference.how, scores[a:b], thetas[a:b])
     return scores + p.log_prior, thetas
 
 
@@ -264,8 +285,9 @@ def log_joint(
     """
     if inference.n_particles:
         return scores
-    p, d = parameters, documents
-    bounds = np.empty(scores.shape)
-    counted = Counted(d.data, d.indices, d.indptr)
-    variational.bound_documents(counted, p.table, p.gamma, float(inference.alpha), inference.n_sweeps, thetas, bounds)
+    p, bounds = parameters, np.empty(scores.shape)
+    alpha, n_sweeps = float(inference.alpha), inference.n_sweeps
+    for a, b in runs(_costs(documents, inference, len(p.totals))):
+        counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
+        variational.bound_documents(counted, p.table, p.gamma, alpha, n_sweeps, thetas[a:b], bounds[a:b])
     return bounds + p.log_prior
