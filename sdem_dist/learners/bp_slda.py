@@ -12,7 +12,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.errors import TrainingError
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
-from sdem_dist.learners.fields import Field
+from sdem_dist.learners.field import Field
 from sdem_dist.learners.local_words import NO_TARGETS, entries, localised, visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.topic_statistics import TopicState, TopicStatistics, combined

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.learners.fields import Field
+from sdem_dist.learners.field import Field
 from sdem_dist.losses import Loss
 from sdem_dist.models.feature_classes import FeatureStatistics
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features

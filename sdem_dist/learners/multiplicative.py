@@ -14,7 +14,7 @@ from sdem_dist.errors import TrainingError
 from sdem_dist.evaluation import Scored, finish, scored, total_sums
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.dense import add_transposed_products, row_products
-from sdem_dist.learners.fields import Field
+from sdem_dist.learners.field import Field
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.components import check_owners
 from sdem_dist.models.mixture import MixtureSums, MixtureWeights, class_scores, multiplied, posterior_sums

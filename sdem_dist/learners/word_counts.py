@@ -11,7 +11,7 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import Scored, finish, scored, total_sums
 from sdem_dist.learners import blocks
-from sdem_dist.learners.fields import Field
+from sdem_dist.learners.field import Field
 from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.word_statistics import SdemStatistics, combined
 from sdem_dist.models.lda import LdaClasses, LdaParameters
