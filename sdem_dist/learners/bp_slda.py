@@ -12,7 +12,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.errors import TrainingError
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
-from sdem_dist.learners.field import Field
+from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import NO_TARGETS, entries, localised, visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.topic_statistics import TopicState, TopicStatistics, combined
@@ -117,8 +117,7 @@ class BpSlda:
             raise ValueError("the columns of the topics are not on the simplex")
         if len(self.location) != len(self.scale) or len(self.location) not in (0, self.n_outputs):
             raise ValueError("the targets' locations and scales do not match the outputs")
-        if self.class_weight is not None and len(self.class_weight) != self.n_outputs:
-            raise ValueError(f"class_weight has {len(self.class_weight)} numbers for {self.n_outputs} classes")
+        check_class_weight(self.class_weight, self.n_outputs)
         if self.response not in _KIND or self.merge not in ("mean", "sum"):
             raise ValueError(f"it learns {self.response!r} with merge {self.merge!r}, which are unknown")
 

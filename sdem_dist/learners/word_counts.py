@@ -11,7 +11,7 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import Scored, finish, scored, total_sums
 from sdem_dist.learners import blocks
-from sdem_dist.learners.field import Field
+from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.word_statistics import SdemStatistics, combined
 from sdem_dist.models.lda import LdaClasses, LdaParameters
@@ -70,16 +70,10 @@ class WordLearner(Generic[Model]):
         }
 
     def check_state(self, state: SdemState) -> None:
-        """Raise ValueError unless the class prior, the class weights and the components match the classes."""
-        self.model.check()
+        """Raise ValueError unless the class weights match the classes, and random numbers have a key."""
         if not 0 <= self.seed < 1 << 64:
             raise ValueError(f"seed must be from 0 to 2**64 - 1, and is {self.seed}")
-        for name, value, n in (
-            ("log_prior", self.model.log_prior, self.model.n_counts),
-            ("class_weight", self.class_weight, self.model.n_classes),
-        ):
-            if value is not None and len(value) != n:
-                raise ValueError(f"{name} has {len(value)} numbers for {n} classes")
+        check_class_weight(self.class_weight, self.model.n_classes)
 
     def init(self) -> SdemState:
         """Return mu_0."""

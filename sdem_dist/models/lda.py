@@ -14,6 +14,7 @@ from sdem_dist.kernels.documents import Counted, runs
 from sdem_dist.kernels.losses import NUMBERS
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.schedule import Moment, Objective, Table
+from sdem_dist.models.components import check_components
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, rows_of, working_table
 from sdem_dist.records import record
@@ -125,6 +126,9 @@ class LdaClasses:
     noise: float = 0.1
     log_prior: tuple[float, ...] | None = None
 
+    def __post_init__(self) -> None:
+        check_components(self.n_classes, self.n_classes, (), self.log_prior)
+
     @property
     def n_columns(self) -> int:
         """Columns of the table of words."""
@@ -144,9 +148,6 @@ class LdaClasses:
     def whole_counts(self) -> bool:
         """Whether documents must be of whole counts: where each occurrence has a topic."""
         return self.inference.occurrences == "each"
-
-    def check(self) -> None:
-        """Do nothing: `Inference` checks itself."""
 
     def check_documents(self, documents: Documents) -> None:
         """Raise ValueError if each occurrence is to have a topic and counts are not whole."""

@@ -20,7 +20,7 @@ from sdem_dist.kernels.documents import runs
 from sdem_dist.kernels.multinomial import run_documents
 from sdem_dist.kernels.rows import gather_rows
 from sdem_dist.kernels.schedule import Moment, Objective
-from sdem_dist.models.components import by_class, check_owners
+from sdem_dist.models.components import by_class, check_components
 from sdem_dist.models.word_counts import (
     LocalDocuments,
     SdemState,
@@ -67,6 +67,9 @@ class NaiveBayes:
     log_prior: tuple[float, ...] | None = None
     owners: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_components(self.n_columns, self.n_classes, self.owners, self.log_prior)
+
     @property
     def n_columns(self) -> int:
         """Columns of the table of words: classes, or components."""
@@ -86,11 +89,6 @@ class NaiveBayes:
     def whole_counts(self) -> bool:
         """Whether documents must be of whole counts: they need not."""
         return False
-
-    def check(self) -> None:
-        """Raise ValueError if the settings do not fit together."""
-        if self.owners:
-            check_owners(self.owners, self.n_classes)
 
     def check_documents(self, documents: Documents) -> None:
         """Take any documents."""
