@@ -13,46 +13,60 @@ SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words")
 
 
 class Scored(NamedTuple):
-    """A batch of documents at a state, see `evaluation_sums`."""
+    """A batch of documents at a state, see `scored`."""
 
     scores: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
     lengths: np.ndarray
+    nll: np.ndarray
+    """``-ln p(y, d)`` of the labels, or its upper bound, shape (n_documents,)."""
+    log_likelihood: np.ndarray
+    """``ln p(d)``, or its lower bound, shape (n_documents,)."""
 
 
-def total_sums(batches: Iterable[Scored]) -> np.ndarray:
-    """Return the sums over all batches, joined first: they may be a few documents each."""
-    return evaluation_sums(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
-
-
-def evaluation_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return sums over documents, in the order of `SUMS`.
+def scored(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    lengths: np.ndarray,
+    log_joint: np.ndarray | None = None,
+) -> Scored:
+    """Return documents with what they cost.
 
     Parameters
     ----------
     scores : ndarray of shape (n_documents, n_classes), float64
-        ``ln p(y, d)``, without the multinomial coefficient.
+        What decides between classes.
     labels : ndarray of shape (n_documents,), integers
     weights : ndarray of shape (n_documents,), float64
     lengths : ndarray of shape (n_documents,), float64
         Words of each document, repetitions counted (the sum of its weights where a corpus is weighted).
-
-    Returns
-    -------
-    ndarray of shape (7,), float64
+    log_joint : ndarray of shape (n_documents, n_classes), float64, optional
+        ``ln p(y, d)`` without the multinomial coefficient, or a lower bound of it. None: the scores.
     """
+    joint = scores if log_joint is None else log_joint
+    return Scored(scores, labels, weights, lengths, losses.nll(joint, labels), losses.marginal_log_likelihood(joint))
+
+
+def total_sums(batches: Iterable[Scored]) -> np.ndarray:
+    """Return the sums over all batches, joined first: they may be a few documents each."""
+    return evaluation_sums(Scored(*(np.concatenate(parts) for parts in zip(*batches, strict=True))))
+
+
+def evaluation_sums(documents: Scored) -> np.ndarray:
+    """Return sums over documents in the order of `SUMS`, shape (7,)."""
+    used = documents.weights > 0  # a document of weight zero counts nowhere, even where its loss is infinite
+    scores, labels, weights, lengths, nll, log_likelihood = (column[used] for column in documents)
     if scores.shape[1] == 1:  # a rival that never is
         scores = np.concatenate([scores, np.full((len(scores), 1), -np.inf)], axis=1)
-    used = weights > 0  # a document of weight zero counts nowhere, even where its loss is infinite
-    scores, labels, weights, lengths = scores[used], labels[used], weights[used], lengths[used]
     columns = (
         np.ones(len(labels)),
-        losses.nll(scores, labels),
+        nll,
         losses.ncll(scores, labels),
         losses.hinge(scores, labels),
         scores.argmax(axis=1) == labels,
-        losses.marginal_log_likelihood(scores),
+        log_likelihood,
         lengths,
     )
     # Not a dot product: BLAS splits long ones over its threads, and the bits would depend on their number.
@@ -66,7 +80,8 @@ def finish(sums: np.ndarray) -> dict[str, float]:
     -------
     dict
         ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means a document, natural logarithms) and ``perplexity``,
-        ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial coefficient.
+        ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial coefficient. Where
+        ``ln p(y, d)`` is bounded from below, as by `LDAClassifier`, both "nll" and "perplexity" are bounds from above.
     """
     s = dict(zip(SUMS, sums.tolist(), strict=True))
     weight = s["weight"]

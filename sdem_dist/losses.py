@@ -154,6 +154,11 @@ LOSSES = tuple(NAMED)
 nll, ncll, hinge = (loss.value for loss in NAMED.values())
 
 
+def share_of_nll(loss: Loss, n_classes: int) -> float:
+    """Return the weight of ``-ln p(d)`` in a loss, what its weights sum to: 0 of p(y | d) alone, 1 of the NLL."""
+    return float(loss.weights(np.zeros((1, n_classes)), np.zeros(1, np.int32)).sum())
+
+
 def rival_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return for each document the strongest class that is not its label.
 

@@ -6,8 +6,10 @@ A file names the class of a record and its fields; it never brings code. A class
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
-from typing import TypeVar
+from types import UnionType
+from typing import TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -18,7 +20,15 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def record(cls: _Class) -> _Class:
-    """Let files name a dataclass of this package. Its fields are its settings, all of them."""
+    """Let files name a dataclass of this package. Its fields are its settings, all of them.
+
+    Raises
+    ------
+    TypeError
+        Another record has its name, or a field has the name of the key for it.
+    """
+    if any(field.name == KIND for field in dataclasses.fields(cls)):
+        raise TypeError(f"{cls.__name__} has a field {KIND!r}, which in files is the name of the class: rename it")
     if _KNOWN.setdefault(cls.__name__, cls).__qualname__ != cls.__qualname__:
         raise TypeError(f"two records are called {cls.__name__}")
     return cls
@@ -44,7 +54,7 @@ def plain(value: object) -> object:
 
 
 def restored(value: object, own: Mapping[str, type]) -> object:
-    """Return what JSON values of `plain` stand for: lists as tuples, records made again.
+    """Return what JSON values of `plain` stand for: lists as tuples, records made again, their fields of the types declared.
 
     Parameters
     ----------
@@ -55,16 +65,54 @@ def restored(value: object, own: Mapping[str, type]) -> object:
     Raises
     ------
     ValueError
-        A record of a class that neither the package nor `own` knows.
+        A record of a class that neither the package nor `own` knows, or with other fields or types than it declares.
     """
     if isinstance(value, list):
         return tuple(restored(v, own) for v in value)
     if not isinstance(value, dict):
         return value
-    name = value[KIND]
+    name = value.get(KIND)
     if name == "dict":
         return {restored(k, own): restored(v, own) for k, v in value["items"]}
-    cls = own.get(name) or _KNOWN.get(name)
+    cls = (own.get(name) or _KNOWN.get(name)) if isinstance(name, str) else None
     if cls is None:
         raise ValueError(f"it is made with {name}, which is not of this package: pass the class as load_model(own=)")
-    return cls(**{k: restored(v, own) for k, v in value.items() if k != KIND})
+    fields = {k: restored(v, own) for k, v in value.items() if k != KIND}
+    declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # of the user's classes they may not be there
+    fields = {k: _typed(v, declared[k], f"{k!r} of {name}") if k in declared else v for k, v in fields.items()}
+    try:
+        return cls(**fields)
+    except TypeError as error:
+        raise ValueError(f"the fields of {name} are not those that it has: {error}") from error
+
+
+def _typed(value: object, declared: object, where: str) -> object:
+    """Return a value as a field declares it: whole numbers as floats where those are asked for, all else unchanged.
+
+    NaN is no setting; infinities are, such as ln 0. For a protocol or a variable of classes any record will do.
+    """
+    kinds = get_args(declared)
+    if get_origin(declared) in (Union, UnionType):
+        for kind in kinds:
+            try:
+                return _typed(value, kind, where)
+            except ValueError:
+                continue
+    elif get_origin(declared) is tuple and isinstance(value, tuple):
+        if kinds[1:] == (...,):
+            return tuple(_typed(v, kinds[0], where) for v in value)
+        if len(kinds) == len(value):
+            return tuple(_typed(v, kind, where) for v, kind in zip(value, kinds, strict=True))
+    elif declared is float and isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.nan
+        if not math.isnan(number):
+            return number
+    elif declared in (int, bool, str, type(None), *_KNOWN.values()):
+        if type(value) is declared:
+            return value
+    elif dataclasses.is_dataclass(value):
+        return value
+    raise ValueError(f"field {where} is {value!r:.80}, and must be {getattr(declared, '__name__', declared)}")

@@ -52,9 +52,10 @@ class LatentDirichletAllocation(TopicModel):
     """
 
     topic_rate: float | None = param(
-        1.0,
+        0.15,
         or_none(real(above=True)),
-        "mu_0 of Algorithm 2; falls to 0. None: 1.0 up to 25,000 documents, less for more.",
+        "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0.\n"
+        "None: 0.15 up to 25,000 documents, less for more.",
     )
     n_epochs: int = param(10, integer(), "Passes over the documents.")
     merge: str = param(
@@ -68,7 +69,7 @@ class LatentDirichletAllocation(TopicModel):
 
     spec = Spec("sparse", "nothing", None, shown=("plug_in_nll",), topics="documents")
     _monitor = "plug_in_nll"
-    _topic_rate = 1.0
+    _topic_rate = 0.15
 
     def _output(self, source: Source, summary: WordSummary) -> Output:
         return Output("words", 0)

@@ -21,7 +21,15 @@ from sdem_dist.estimators.scoring import over_documents
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.models.lda import INFERENCE, OCCURRENCES, Inference, LdaClasses, joint_scores, log_word_probabilities
+from sdem_dist.models.lda import (
+    INFERENCE,
+    OCCURRENCES,
+    Inference,
+    LdaClasses,
+    joint_scores,
+    log_joint,
+    log_word_probabilities,
+)
 
 if TYPE_CHECKING:
     from sdem_dist.engine.plan import Plan
@@ -39,6 +47,9 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
     topic a class this is `MultinomialNB` (but NLL counts its prior twice, in the start and in gamma). Discriminative
     training lowers the conditional losses; it gives the topics of a class little reason to differ. For topics that say what
     a class is about take ``loss="nll"``.
+
+    "nll" and "perplexity" of the history and of `evaluate` are upper bounds unless `n_particles` estimates them:
+    ``-ln p(y, d)`` and the perplexity are at most that.
 
     Parameters
     ----------
@@ -87,7 +98,10 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
         None, integer(0, optional=True), "First sweeps of which sampling keeps nothing. None: 3, or all but one."
     )
     n_particles: int = param(
-        0, integer(0), "Particles of the left-to-right estimate of ln p(d | y); 0 takes what inference gives."
+        0,
+        integer(0),
+        "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow;\n"
+        "0 decides by what inference gives, for sampling the plug-in estimate.",
     )
     init_noise: float = param(0.1, real(), "Counts start times ``exp(init_noise * normal)``, so that topics can part.")
     n_epochs: int = param(10, integer(), "Passes over the documents.")
@@ -163,8 +177,25 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
             self._parameters, documents, np.arange(documents.n_features), learner.model.inference, learner.seed
         )
 
-    def _joint_log_proba(self, X: Any) -> np.ndarray:
+    def _class_scores(self, X: Any) -> np.ndarray:
         return self._scored(X)[0]
+
+    def _joint_log_proba(self, X: Any) -> np.ndarray:
+        inference = self.learner_.model.inference
+        return log_joint(self._parameters, documents_of(self, X), inference, *self._scored(X))
+
+    def predict_joint_log_proba(self, X: Any) -> Any:
+        """Return ln p(y, d), shape (n_samples, n_classes), or at least: without particles it is a lower bound.
+
+        It is what "nll" and "perplexity" are made of, see `sdem_dist.models.lda.log_joint`. Classes are told apart by
+        another score, which training lowers and from which `predict_proba` and "ncll" come: the two may rank them differently.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
+            For a dask array the result is one too, computed block by block.
+        """
+        return super().predict_joint_log_proba(X)
 
     def transform(self, X: Any) -> Any:
         """Return p(class, topic | document), shape (n_samples, n_classes * n_topics), in the order of `components_`.

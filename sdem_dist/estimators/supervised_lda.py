@@ -119,7 +119,6 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse"), topics="documents")
     _monitor = "mse"
-    _topic_rate = 0.3
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)

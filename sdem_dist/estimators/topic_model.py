@@ -70,7 +70,8 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
     topic_rate: float | None = param(
         None,
         or_none(real(above=True)),
-        "mu_0 of Algorithm 2; falls to 0. None: 0.1 for classes, 0.3 for targets, less from\n25,000 documents on.",
+        "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0.\n"
+        "None: 0.05, less from 25,000 documents on.",
     )
     n_epochs: int = param(4, integer(), "Passes over the documents.")
     average_from: int = param(
@@ -91,7 +92,7 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
     )
     rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges an epoch, for "mean". None: 1.')
 
-    _topic_rate = 0.1
+    _topic_rate = 0.05
 
     @abstractmethod
     def _output(self, source: Source, summary: WordSummary) -> Output:

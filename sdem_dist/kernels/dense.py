@@ -11,7 +11,10 @@ from sdem_dist.kernels.jit import jit, jit_inline
 
 
 @jit_inline
-def _add_to_two(a0, a1, a2, a3, b0, b1, b2, b3, row0, row1, row2, row3, out_a, out_b):
+def _add_to_two(a, b, rows, out_a, out_b):
+    """``out_a += a @ rows`` and ``out_b += b @ rows`` of four rows; scalars and views are taken once, so that it vectorises."""
+    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
+    row0, row1, row2, row3 = rows[0], rows[1], rows[2], rows[3]
     for j in range(out_a.size):
         out_a[j] += a0 * row0[j] + a1 * row1[j] + a2 * row2[j] + a3 * row3[j]
         out_b[j] += b0 * row0[j] + b1 * row1[j] + b2 * row2[j] + b3 * row3[j]
@@ -42,10 +45,7 @@ def row_products(X, table, out):
         last = min(i + 1, n - 1)
         x, z, out_x, out_z = X[i], X[last], out[i], out[last] if last > i else spare
         for f in range(0, fours, 4):
-            _add_to_two(
-                x[f], x[f + 1], x[f + 2], x[f + 3], z[f], z[f + 1], z[f + 2], z[f + 3],
-                table[f], table[f + 1], table[f + 2], table[f + 3], out_x, out_z,
-            )  # fmt: skip
+            _add_to_two(x[f : f + 4], z[f : f + 4], table[f : f + 4], out_x, out_z)
         for f in range(fours, d):
             _add(x[f], table[f], out_x)
             _add(z[f], table[f], out_z)
@@ -68,14 +68,10 @@ def add_transposed_products(X, R, out):
         fours = first + (stop - first) // 4 * 4
         block[:] = 0
         for i in range(first, fours, 4):
-            x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
-            r0, r1, r2, r3 = R[i], R[i + 1], R[i + 2], R[i + 3]
+            x, rows = X[i : i + 4], R[i : i + 4]
             pairs = d - d % 2
             for f in range(0, pairs, 2):
-                _add_to_two(
-                    x0[f], x1[f], x2[f], x3[f], x0[f + 1], x1[f + 1], x2[f + 1], x3[f + 1],
-                    r0, r1, r2, r3, block[f], block[f + 1],
-                )  # fmt: skip
+                _add_to_two(x[:, f], x[:, f + 1], rows, block[f], block[f + 1])
             for f in range(pairs, d):
                 for j in range(i, i + 4):
                     _add(X[j, f], R[j], block[f])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.kernels.jit import jit
+
+SECOND = 5e8
+"""What a run of documents may cost."""
 
 
 class Counted(NamedTuple):
@@ -32,6 +36,20 @@ class Visited(NamedTuple):
     """Shape (n_documents,), float64."""
     order: np.ndarray
     """Documents, int64."""
+
+
+def runs(costs: np.ndarray) -> list[tuple[int, int]]:
+    """Return the first document and the first after it of runs that a kernel takes one at a time.
+
+    An interrupt is heard between compiled calls only, so none should take more than a second or two. One document is never cut.
+
+    Parameters
+    ----------
+    costs : ndarray of shape (n_documents,)
+        Nanoseconds, about.
+    """
+    starts = np.flatnonzero(np.diff(np.floor(np.cumsum(costs) / SECOND), prepend=-1.0))
+    return list(pairwise([*starts.tolist(), len(costs)]))
 
 
 @jit

@@ -89,7 +89,7 @@ def run_documents(documents, keys, table, frozen, schedule, moment, objective, h
 
     Returns
     -------
-    Moment
+    gamma, class_gamma, t : float
     """
     data, indices, indptr, labels, weights, order = documents
     words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
@@ -132,7 +132,7 @@ def run_documents(documents, keys, table, frozen, schedule, moment, objective, h
                     new = max(row[column] + factor * counts[j - start] * beta[j - start, z, k - first], 0.0)
                     totals[column] += new - row[column]
                     row[column] = new
-    return moment
+    return moment.gamma, moment.class_gamma, moment.t
 
 
 @jit

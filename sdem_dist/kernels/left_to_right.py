@@ -10,12 +10,13 @@ from sdem_dist.kernels.topics import left_to_right
 
 
 @jit
-def estimate_documents(data, indices, indptr, topics, alpha, n_particles, seed, out):
+def estimate_documents(documents, topics, alpha, n_particles, seed, out):
     """Estimate ln p(document) for each document, see `sdem_dist.kernels.topics.left_to_right`.
 
     Parameters
     ----------
-    data, indices, indptr : CSR arrays of the documents; whole numbers
+    documents : Counted
+        Of whole numbers.
     topics : ndarray of shape (n_words, n_topics), float64
         p(word | topic).
     alpha : float
@@ -25,6 +26,7 @@ def estimate_documents(data, indices, indptr, topics, alpha, n_particles, seed, 
         Of the order of a document's words and of all draws for it, with what it holds: not its place or its neighbours.
     out : ndarray of shape (n_documents,), float64, overwritten
     """
+    data, indices, indptr = documents
     for d in range(out.size):
         start, stop = indptr[d], indptr[d + 1]
         beta = np.empty((stop - start, topics.shape[1]))

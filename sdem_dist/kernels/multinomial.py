@@ -46,7 +46,9 @@ def run_documents(documents, table, logs, frozen, schedule, moment, objective):
 
     Returns
     -------
-    Moment
+    gamma, class_gamma, t : float
+        Of the moment at the end. A NamedTuple would be made by Python code, where an interrupt is an error that Numba does
+        not look for: the process would crash.
     """
     data, indices, indptr, labels, weights, order = documents
     words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
@@ -91,7 +93,7 @@ def run_documents(documents, table, logs, frozen, schedule, moment, objective):
             clip_row(words[indices[j]], totals)
             if not exact:
                 log_row(words[indices[j]], frozen, logs[indices[j]])
-    return moment
+    return moment.gamma, moment.class_gamma, moment.t
 
 
 @jit

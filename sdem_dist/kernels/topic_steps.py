@@ -57,12 +57,11 @@ class Rates(NamedTuple):
 
     batch_size: int
     topic_rate: float
-    """mu_0 at the start of the run; it falls linearly to 0."""
+    """mu_0 at the start of the run, see `step_topics`; it falls linearly to 0."""
     output_rate: float
     """mu_u, likewise."""
     prior: float
     """``(beta - 1) / D``; unless it is 0 the documents' words must be all."""
-    vocabulary_size: int
     ahead: float
     """How many documents of the corpus each document stands for."""
     end: float
@@ -73,7 +72,7 @@ class Progress(NamedTuple):
     """What earlier batches left."""
 
     squares: np.ndarray
-    """Sums over batches of the squared norms of the gradients, shape (n_topics,), changed in place."""
+    """Sums over batches of the gradients' mean squares, see `step_topics`, shape (n_topics,), changed in place."""
     t: float
     """Batches with documents of any weight."""
     seen: float
@@ -154,6 +153,11 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
 def step_topics(parameters, touched, gradient, weight, progress, rates):
     """Step along the mean gradient of a batch (Algorithm 2, lines 6 to 11), columns apart; leave `gradient` zero.
 
+    The length of a gradient is its root mean square over the batch's words, each weighing the square of its probability: so
+    `topic_rate` is the share by which a step changes the probabilities of common words. The entry of a word is about one
+    over its probability; without weights rare words are all of the length, and the more of them there are the less common
+    words move.
+
     Parameters
     ----------
     parameters : Topics
@@ -172,13 +176,16 @@ def step_topics(parameters, touched, gradient, weight, progress, rates):
     squares, t, prior = progress.squares, progress.t, rates.prior
     n_topics = totals.size
     start, steps = totals.copy(), np.empty(n_topics)
+    moments, weights = np.zeros(n_topics), (EPSILON * totals) ** 2
     for i in range(touched.size):
         row, values = gradient[touched[i]], topics[touched[i]]
         for k in range(n_topics):
             row[k] = row[k] / weight - prior * start[k] / values[k]
-            squares[k] += row[k] * row[k]
+            moments[k] += (values[k] * row[k]) ** 2
+            weights[k] += values[k] ** 2
     for k in range(n_topics):
-        steps[k] = rates.topic_rate / (np.sqrt(squares[k] / (t * rates.vocabulary_size)) + EPSILON)
+        squares[k] += moments[k] / weights[k]
+        steps[k] = rates.topic_rate / (np.sqrt(squares[k] / t) + EPSILON)
     for i in range(touched.size):
         row, values = gradient[touched[i]], topics[touched[i]]
         for k in range(n_topics):
@@ -304,5 +311,5 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
 @jit_inline
 def _falling(rates, remaining):
     """Return rates with the topics' as it is when so much of the run remains."""
-    size, topic_rate, output_rate, prior, vocabulary_size, ahead, end = rates
-    return Rates(size, topic_rate * remaining, output_rate, prior, vocabulary_size, ahead, end)
+    size, topic_rate, output_rate, prior, ahead, end = rates
+    return Rates(size, topic_rate * remaining, output_rate, prior, ahead, end)

@@ -19,9 +19,17 @@ MAP, GIBBS = 0, 1
 """Inference."""
 SHARED, LITERAL, EACH = 0, 1, 2
 """Occurrences of a word: they share a topic, share it by the printed equation 18, or draw one each."""
+MOST = 10_000
+"""Sweeps, layers and particles that may be asked for: more take for ever."""
 _DIRECT = 16
 _FEW = 3
 """So many topics are all looked at in every draw: that is faster than to find those that a document has."""
+
+
+def check_number(name: str, value: int, least: int, most: int = MOST) -> None:
+    """Raise ValueError, with the name, unless a number of sweeps, layers or particles lies between bounds."""
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be from {least} to {most:,}, and is {value:,}")
 
 
 class TopicInference(NamedTuple):

@@ -12,7 +12,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.errors import TrainingError
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
-from sdem_dist.learners.fields import Field
+from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import NO_TARGETS, entries, localised, visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.topic_statistics import TopicState, TopicStatistics, combined
@@ -46,7 +46,8 @@ class BpSlda:
     gamma : float
         Factor inside the softmax; for targets the precision of their noise.
     topic_rate, output_rate : float
-        mu_0 and mu_u of Algorithm 2; both fall linearly to 0.
+        mu_0 and mu_u of Algorithm 2; both fall linearly to 0. mu_0 is the share by which a step changes the probabilities
+        of common words, see `sdem_dist.kernels.topic_steps.step_topics`.
     n_epochs : int
         Where they are 0.
     average_from : int
@@ -71,7 +72,7 @@ class BpSlda:
     inference: MirrorDescent = field(default_factory=MirrorDescent)
     beta: float = 1.0
     gamma: float = 1.0
-    topic_rate: float = 0.03
+    topic_rate: float = 0.05
     output_rate: float = 3.0
     n_epochs: int = 4
     average_from: int = 1
@@ -117,8 +118,7 @@ class BpSlda:
             raise ValueError("the columns of the topics are not on the simplex")
         if len(self.location) != len(self.scale) or len(self.location) not in (0, self.n_outputs):
             raise ValueError("the targets' locations and scales do not match the outputs")
-        if self.class_weight is not None and len(self.class_weight) != self.n_outputs:
-            raise ValueError(f"class_weight has {len(self.class_weight)} numbers for {self.n_outputs} classes")
+        check_class_weight(self.class_weight, self.n_outputs)
         if self.response not in _KIND or self.merge not in ("mean", "sum"):
             raise ValueError(f"it learns {self.response!r} with merge {self.merge!r}, which are unknown")
 
@@ -235,9 +235,7 @@ class BpSlda:
     def _rates(self, ahead: float, topic_rate: float | None = None) -> topic_steps.Rates:
         rate = self.topic_rate if topic_rate is None else topic_rate
         prior, end = (self.beta - 1.0) / self.n_documents, self.n_epochs * self.n_documents
-        return topic_steps.Rates(
-            self.batch_size, float(rate), float(self.output_rate), prior, self.n_features, float(ahead), float(end)
-        )
+        return topic_steps.Rates(self.batch_size, float(rate), float(self.output_rate), prior, float(ahead), float(end))
 
     def combine(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
         """Add sets of lanes, word by word, from first to last."""

@@ -10,7 +10,7 @@ from sdem_dist.learners.dense_steps import paper_step, safe_step
 from sdem_dist.learners.features import FeatureLearner, FeatureState, Prepared
 from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.losses import Loss, Ncll, Nll
+from sdem_dist.losses import Loss, Ncll, Nll, share_of_nll
 from sdem_dist.models.feature_classes import FeatureStatistics
 from sdem_dist.records import record
 
@@ -20,6 +20,7 @@ LANE_RADIUS = 0.1
 """The same for steps inside a lane, whose batches are small and noisy."""
 GROWTH, SHRINKAGE = 2.0, 0.25
 """What the step is multiplied by after an accepted and after a rejected round."""
+_ROUNDING = 1e-12
 _STALLED = 1e-3
 """Size of steps after five rejected rounds."""
 
@@ -94,11 +95,16 @@ class FeatureSdem(FeatureLearner[Prepared]):
         return state._replace(class_counts=counts, mu=mu, rho=rho, t=state.t + statistics.weight)
 
     def _judge(self, state: FeatureState, s: FeatureStatistics) -> FeatureState:
-        """Keep the broadcast mu if its objective is the lowest yet, else go back; step on from the best."""
+        """Keep the broadcast mu if its objective is the lowest yet, else go back; step on from the best.
+
+        The loss may not end above the start's either. But one with a share of p(x) has much of what it can get at the
+        start, a fit without a prior: bound to it, it could never give the prior its place, nor p(y | x).
+        """
         loss = s.loss / s.weight
         first = state.first_loss if np.isfinite(state.first_loss) else loss
         objective = loss + self.penalty(state.class_counts, state.mu)
-        better = objective <= state.best_objective and loss <= first
+        blended = _ROUNDING < share_of_nll(self.loss, self.model.n_classes) < 1.0 - _ROUNDING
+        better = objective <= state.best_objective and (loss <= first or blended)
         if better or not len(state.best_counts):  # or the start itself is not finite: nothing to go back to
             rho = state.rho * GROWTH if len(state.best_counts) else state.rho
             best = (state.class_counts, state.mu)

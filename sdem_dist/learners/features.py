@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.learners.fields import Field
+from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.losses import Loss
 from sdem_dist.models.feature_classes import FeatureStatistics
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
@@ -34,9 +34,6 @@ class DenseModel(Protocol[Prepared]):
     @property
     def n_components(self) -> int:
         """Return the rows of mu."""
-
-    def check(self) -> None:
-        """Raise ValueError if the settings do not fit together."""
 
     def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
         """Return N of a start at the prior."""
@@ -164,12 +161,10 @@ class FeatureLearner(Generic[Prepared]):
 
     def check_state(self, state: FeatureState) -> None:
         """Raise ValueError unless the best is there whole or not at all, mu is inside S, and settings match the classes."""
-        self.model.check()
         columns = sorted(c for block in self.model.variables.blocks for c in block.columns)
         if columns != list(range(len(columns))):
             raise ValueError("the columns of the blocks are not those of a table")
-        if self.class_weight is not None and len(self.class_weight) != self.model.n_classes:
-            raise ValueError(f"class_weight has {len(self.class_weight)} numbers for {self.model.n_classes} classes")
+        check_class_weight(self.class_weight, self.model.n_classes)
         n = len(state.best_counts)
         if n not in (0, self.model.n_components) or state.best_mu.shape != (state.mu.shape if n else (0, 0)):
             raise ValueError("arrays 'best_counts' and 'best_mu' do not match the classes")

@@ -11,10 +11,10 @@ import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import TrainingError
-from sdem_dist.evaluation import Scored, finish, total_sums
+from sdem_dist.evaluation import Scored, finish, scored, total_sums
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.dense import add_transposed_products, row_products
-from sdem_dist.learners.fields import Field
+from sdem_dist.learners.field import Field
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.components import check_owners
@@ -286,7 +286,7 @@ class Multiplicative:
         labels = np.repeat(np.arange(self.n_classes), np.diff(documents.starts))
         ones = np.ones(len(labels))
         weights = ones if documents.weights is None else documents.weights
-        return Scored(self.scores(parameters, documents.rows), labels, weights, ones)
+        return scored(self.scores(parameters, documents.rows), labels, weights, ones)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy and mean conditional losses: the model has no p(x)."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from sdem_dist.learners.fields import Field
+from sdem_dist.learners.field import Field
 
 State = TypeVar("State")
 Statistics = TypeVar("Statistics")

@@ -18,7 +18,7 @@ class TopicState(NamedTuple):
     output: np.ndarray
     """U, shape (n_outputs, n_topics)."""
     squares: np.ndarray
-    """Sum over batches of the squared norm of the gradient of each column of Phi, shape (n_topics,)."""
+    """Sum over batches of the weighted mean square of the gradient of each column of Phi, shape (n_topics,)."""
     t: float
     """Batches, those of lanes side by side counted once."""
     seen: float

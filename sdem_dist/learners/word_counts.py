@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import Scored, finish, total_sums
+from sdem_dist.evaluation import Scored, finish, scored, total_sums
 from sdem_dist.learners import blocks
-from sdem_dist.learners.fields import Field
+from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.word_statistics import SdemStatistics, combined
 from sdem_dist.models.class_weight import weighted
@@ -71,14 +71,10 @@ class WordLearner(Generic[Model]):
         }
 
     def check_state(self, state: SdemState) -> None:
-        """Raise ValueError unless the class prior, the class weights and the components match the classes."""
-        self.model.check()
-        for name, value, n in (
-            ("log_prior", self.model.log_prior, self.model.n_counts),
-            ("class_weight", self.class_weight, self.model.n_classes),
-        ):
-            if value is not None and len(value) != n:
-                raise ValueError(f"{name} has {len(value)} numbers for {n} classes")
+        """Raise ValueError unless the class weights match the classes, and random numbers have a key."""
+        if not 0 <= self.seed < 1 << 64:
+            raise ValueError(f"seed must be from 0 to 2**64 - 1, and is {self.seed}")
+        check_class_weight(self.class_weight, self.model.n_classes)
 
     def init(self) -> SdemState:
         """Return mu_0."""
@@ -127,10 +123,10 @@ class WordLearner(Generic[Model]):
         return total_sums(self._scored(state, local) for local in batches)
 
     def _scored(self, state: SdemState, local: LocalDocuments) -> Scored:
-        scores = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
+        scores, log_joint = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
         hidden = local.labels < 0
         labels, weights = np.where(hidden, 0, local.labels), np.where(hidden, 0.0, local.weights)
-        return Scored(scores, labels, weights, lengths(local.documents))
+        return scored(scores, labels, weights, lengths(local.documents), log_joint)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses and perplexity; of clusters only what concerns p(d)."""

@@ -9,8 +9,19 @@ from sdem_dist.losses import Loss, marginal_log_likelihood
 
 def check_owners(owners: tuple[int, ...], n_classes: int) -> None:
     """Raise ValueError unless `owners` ascend and leave no class out."""
-    if sorted(owners) != list(owners) or set(owners) != set(range(n_classes)):
+    found = sorted(set(owners))
+    if sorted(owners) != list(owners) or len(found) != n_classes or found != list(range(n_classes)):
         raise ValueError("owners must be the classes of the components, ascending, and every class must have one")
+
+
+def check_components(
+    n_components: int, n_classes: int, owners: tuple[int, ...], log_prior: tuple[float, ...] | None
+) -> None:
+    """Raise ValueError unless the owners, if there are any, and a fixed ln p(y) match the classes."""
+    if owners:
+        check_owners(owners, n_classes)
+    if log_prior is not None and len(log_prior) != n_components:
+        raise ValueError(f"log_prior has {len(log_prior)} numbers for {n_components} classes")
 
 
 def starts_of(owners: tuple[int, ...]) -> np.ndarray:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.evaluation import Scored, finish, total_sums
+from sdem_dist.evaluation import Scored, finish, scored, total_sums
 from sdem_dist.losses import Loss, marginal_log_likelihood
 from sdem_dist.models.class_weight import weighted
-from sdem_dist.models.components import by_class, check_owners, loss_of_components, starts_of
+from sdem_dist.models.components import by_class, check_components, loss_of_components, starts_of
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
 from sdem_dist.records import record
 
@@ -53,17 +53,13 @@ class FeatureClasses:
     owners: tuple[int, ...] = ()
     log_prior: tuple[float, ...] | None = None
 
+    def __post_init__(self) -> None:
+        check_components(self.n_components, self.n_classes, self.owners, self.log_prior)
+
     @property
     def n_components(self) -> int:
         """Rows of the expectation parameters: components, or classes."""
         return len(self.owners) or self.n_classes
-
-    def check(self) -> None:
-        """Raise ValueError if the settings do not fit together."""
-        if self.owners:
-            check_owners(self.owners, self.n_classes)
-        if self.log_prior is not None and len(self.log_prior) != self.n_components:
-            raise ValueError(f"log_prior has {len(self.log_prior)} numbers for {self.n_components} classes")
 
     def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
         """Return N of a start at the prior."""
@@ -155,7 +151,7 @@ class FeatureClasses:
         known = self.variables.n_variables - labelled.missing.sum(axis=1)
         scores = self.variables.scores(parameters, labelled)
         scores = by_class(scores, self.owners)[0] if self.owners else scores
-        return Scored(scores, labelled.labels, labelled.weights, known)
+        return scored(scores, labelled.labels, labelled.weights, known)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from sdem_dist.documents import Documents
+from sdem_dist.kernels.documents import Counted, runs
 from sdem_dist.kernels.left_to_right import estimate_documents
 from sdem_dist.kernels.randomness import mixed
+from sdem_dist.kernels.topics import check_number
+from sdem_dist.models.naive_bayes import lengths
 
 
 def log_probability(
@@ -37,12 +40,14 @@ def log_probability(
     Raises
     ------
     ValueError
-        An entry is not a whole number.
+        An entry is not a whole number, or there are no particles or more than 10,000.
     """
+    check_number("n_particles", n_particles, 1)
     if (documents.data != np.floor(documents.data)).any():
         raise ValueError("the probability of documents is that of words, counted: their entries must be whole numbers")
     out = np.empty(documents.n_documents)
-    arrays = documents.data, documents.indices, documents.indptr
-    key = np.uint64(mixed(np.uint64(seed)))
-    estimate_documents(*arrays, np.ascontiguousarray(topics, np.float64), float(alpha), int(n_particles), key, out)
+    key, topics = np.uint64(mixed(np.uint64(seed))), np.ascontiguousarray(topics, np.float64)
+    for a, b in runs(lengths(documents) ** 2 * (10.0 * n_particles * topics.shape[1])):
+        counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
+        estimate_documents(counted, topics, float(alpha), int(n_particles), key, out[a:b])
     return out

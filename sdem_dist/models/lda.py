@@ -9,11 +9,13 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels import lda as kernel
-from sdem_dist.kernels import topics
-from sdem_dist.kernels.documents import Counted
+from sdem_dist.kernels import topics, variational
+from sdem_dist.kernels.documents import Counted, runs
 from sdem_dist.kernels.losses import NUMBERS
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.schedule import Moment, Objective, Table
+from sdem_dist.models.components import check_components
+from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, rows_of, working_table
 from sdem_dist.records import record
 
@@ -40,8 +42,8 @@ class Inference:
     n_sweeps, burn_in : int
         Sweeps over a document in all, and, when sampling, those of which nothing is kept.
     n_particles : int
-        Of the left-to-right estimate of ``ln p(d | class)``; 0 takes what inference gives: the maximum, or the plug-in
-        estimate with the sampled proportions.
+        Of the left-to-right estimate of ``ln p(d | class)``; 0 decides by what inference gives: the maximum over the
+        proportions, or the plug-in estimate with the sampled ones. Neither is ln p(d | class), see `log_joint`.
     """
 
     method: str = "gibbs"
@@ -50,6 +52,16 @@ class Inference:
     n_sweeps: int = 10
     burn_in: int = 3
     n_particles: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in INFERENCE or self.occurrences not in OCCURRENCES:
+            raise ValueError(f"the inference is unknown: {self}")
+        if not 0.0 < self.alpha < np.inf:
+            raise ValueError(f"alpha must be positive and finite, and is {self.alpha}")
+        most_burn_in = self.n_sweeps - 1 if self.method == "gibbs" else topics.MOST
+        topics.check_number("n_sweeps", self.n_sweeps, 1)
+        topics.check_number("burn_in", self.burn_in, 0, most_burn_in)
+        topics.check_number("n_particles", self.n_particles, 0)
 
     @property
     def how(self) -> topics.TopicInference:
@@ -114,6 +126,9 @@ class LdaClasses:
     noise: float = 0.1
     log_prior: tuple[float, ...] | None = None
 
+    def __post_init__(self) -> None:
+        check_components(self.n_classes, self.n_classes, (), self.log_prior)
+
     @property
     def n_columns(self) -> int:
         """Columns of the table of words."""
@@ -134,13 +149,6 @@ class LdaClasses:
         """Whether documents must be of whole counts: where each occurrence has a topic."""
         return self.inference.occurrences == "each"
 
-    def check(self) -> None:
-        """Raise ValueError if the inference is unknown."""
-        if not isinstance(self.inference, Inference):
-            raise ValueError(f"its inference is not one of topics: {self.inference!r}")
-        if self.inference.method not in INFERENCE or self.inference.occurrences not in OCCURRENCES:
-            raise ValueError(f"the inference is unknown: {self.inference}")
-
     def check_documents(self, documents: Documents) -> None:
         """Raise ValueError if each occurrence is to have a topic and counts are not whole."""
         check_occurrences(documents, self.inference)
@@ -157,9 +165,10 @@ class LdaClasses:
         prior = log_class_prior(state, self.log_prior)
         return LdaParameters(rows_of(state.words, words), state.totals, float(state.gamma), self.n_features, prior)
 
-    def scores(self, parameters: LdaParameters, local: LocalDocuments, seed: int) -> np.ndarray:
-        """Return ln p(y, d) of every class and document, shape (n_documents, n_classes)."""
-        return joint_scores(parameters, local.documents, local.words, self.inference, seed)[0]
+    def scores(self, parameters: LdaParameters, local: LocalDocuments, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return what decides between classes, and ln p(y, d) at least, see `joint_scores` and `log_joint`."""
+        scores, thetas = joint_scores(parameters, local.documents, local.words, self.inference, seed)
+        return scores, log_joint(parameters, local.documents, self.inference, scores, thetas)
 
     def expected_statistics(
         self, state: SdemState, local: LocalDocuments, loss: str, keys: np.ndarray, tolerance: float
@@ -170,9 +179,11 @@ class LdaClasses:
         # NLL asks for no scores, and so for no particles.
         how = replace(self.inference, n_particles=0 if loss == "nll" else self.inference.n_particles).how
         objective = Objective(NUMBERS[loss], tolerance, _NO_OWNERS)
-        kernel.add_expected_statistics(
-            local.visited(), keys, parameters.table, parameters.gamma, objective, how, rows, class_counts
-        )
+        for a, b in runs(self._costs(local.documents)):
+            visited = local.visited(np.arange(a, b))
+            kernel.add_expected_statistics(
+                visited, keys, parameters.table, parameters.gamma, objective, how, rows, class_counts
+            )
         return rows, class_counts
 
     def run(
@@ -181,11 +192,15 @@ class LdaClasses:
         """Run sdEM over documents in `order` from the mu of `state`; return N of their words, C, and where it ends."""
         words = rows_of(state.words, local.words)
         table, moment = working_table(state, words, self.log_prior, self.n_features)
-        objective = Objective(steps.loss, steps.tolerance, _NO_OWNERS)
-        end = kernel.run_documents(
-            local.visited(order), keys, table, steps.frozen, steps.schedule, moment, objective, self.inference.how
-        )
-        return words, table.class_counts, end
+        objective, how = Objective(steps.loss, steps.tolerance, _NO_OWNERS), self.inference.how
+        for a, b in runs(self._costs(local.documents)[order]):
+            visited = local.visited(order[a:b])
+            end = kernel.run_documents(visited, keys, table, steps.frozen, steps.schedule, moment, objective, how)
+            moment = Moment(*end)
+        return words, table.class_counts, moment
+
+    def _costs(self, documents: Documents) -> np.ndarray:
+        return _costs(documents, self.inference, self.n_columns)
 
 
 def check_occurrences(documents: Documents, inference: Inference) -> None:
@@ -194,6 +209,14 @@ def check_occurrences(documents: Documents, inference: Inference) -> None:
         odd = documents.data != np.rint(documents.data)
         if odd.any():
             raise ValueError(f"occurrences='each' needs whole counts, and an entry is {documents.data[odd][0]}")
+
+
+def _costs(documents: Documents, inference: Inference, n_columns: int) -> np.ndarray:
+    """Return about how many nanoseconds each document takes."""
+    each = inference.occurrences == "each"
+    words = lengths(documents) if each else np.diff(documents.indptr).astype(np.float64)
+    sweeps = (3.0 if inference.method == "map" else 30.0) * inference.n_sweeps
+    return n_columns * words * (sweeps + 10.0 * inference.n_particles * words)
 
 
 def log_word_probabilities(parameters: LdaParameters) -> np.ndarray:
@@ -206,7 +229,7 @@ def log_word_probabilities(parameters: LdaParameters) -> np.ndarray:
 def joint_scores(
     parameters: LdaParameters, documents: Documents, ids: np.ndarray, inference: Inference, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return ln p(y, d) of every class and document, and the documents' topic proportions.
+    """Return what decides between classes, and the documents' topic proportions.
 
     Parameters
     ----------
@@ -222,6 +245,8 @@ def joint_scores(
     Returns
     -------
     scores : ndarray of shape (n_documents, n_classes), float64
+        ln p(y) and what inference gives: by its maximum ``ln p(d, theta | y)`` up to a constant, by sampling the plug-in
+        estimate, which is too high, or the left-to-right estimate of ln p(d | y).
     proportions : ndarray of shape (n_documents, n_topics, n_classes), float64
 
     Raises
@@ -234,7 +259,36 @@ def joint_scores(
     scores = np.empty((documents.n_documents, len(p.log_prior)))
     thetas = np.empty((documents.n_documents, p.n_topics, len(p.log_prior)))
     key = np.uint64(mixed(np.uint64(seed)))
-    d = documents
-    counted = Counted(d.data, d.indices, d.indptr)
-    kernel.score_documents(counted, ids, p.table, p.gamma, key, inference.how, scores, thetas)
+    for a, b in runs(_costs(documents, inference, len(p.totals))):
+        counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
+        kernel.score_documents(counted, ids, p.table, p.gamma, key, inference.how, scores[a:b], thetas[a:b])
     return scores + p.log_prior, thetas
+
+
+def log_joint(
+    parameters: LdaParameters, documents: Documents, inference: Inference, scores: np.ndarray, thetas: np.ndarray
+) -> np.ndarray:
+    """Return ln p(y, d) of every class and document: with particles their estimate, else a lower bound.
+
+    The variational bound of Blei, Ng and Jordan (2003), topics and proportions summed out; `n_sweeps` sweeps from the
+    proportions that inference has found. With one topic it is exact.
+
+    Parameters
+    ----------
+    parameters, documents, inference
+        As for `joint_scores`.
+    scores, thetas : ndarray
+        What that returned.
+
+    Returns
+    -------
+    ndarray of shape (n_documents, n_classes), float64
+    """
+    if inference.n_particles:
+        return scores
+    p, bounds = parameters, np.empty(scores.shape)
+    alpha, n_sweeps = float(inference.alpha), inference.n_sweeps
+    for a, b in runs(_costs(documents, inference, len(p.totals))):
+        counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
+        variational.bound_documents(counted, p.table, p.gamma, alpha, n_sweeps, thetas[a:b], bounds[a:b])
+    return bounds + p.log_prior

@@ -16,10 +16,11 @@ import numpy as np
 from sdem_dist import losses
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.csr import add_scores, add_statistics
+from sdem_dist.kernels.documents import runs
 from sdem_dist.kernels.multinomial import run_documents
 from sdem_dist.kernels.rows import gather_rows
 from sdem_dist.kernels.schedule import Moment, Objective
-from sdem_dist.models.components import by_class, check_owners
+from sdem_dist.models.components import by_class, check_components
 from sdem_dist.models.word_counts import (
     LocalDocuments,
     SdemState,
@@ -66,6 +67,9 @@ class NaiveBayes:
     log_prior: tuple[float, ...] | None = None
     owners: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_components(self.n_columns, self.n_classes, self.owners, self.log_prior)
+
     @property
     def n_columns(self) -> int:
         """Columns of the table of words: classes, or components."""
@@ -86,11 +90,6 @@ class NaiveBayes:
         """Whether documents must be of whole counts: they need not."""
         return False
 
-    def check(self) -> None:
-        """Raise ValueError if the settings do not fit together."""
-        if self.owners:
-            check_owners(self.owners, self.n_classes)
-
     def check_documents(self, documents: Documents) -> None:
         """Take any documents."""
 
@@ -107,10 +106,11 @@ class NaiveBayes:
             prior = log_class_prior(state, self.log_prior)
             return NaturalParameters(np.log(rows, out=rows), np.log(totals), prior)
 
-    def scores(self, parameters: NaturalParameters, local: LocalDocuments, seed: int) -> np.ndarray:
-        """Return ln p(y, d) of every class and document, shape (n_documents, n_classes)."""
+    def scores(self, parameters: NaturalParameters, local: LocalDocuments, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return what decides between classes, and ln p(y, d), shapes (n_documents, n_classes): the same."""
         scores = joint_scores(parameters, local.documents)
-        return by_class(scores, self.owners)[0] if self.owners else scores
+        scores = by_class(scores, self.owners)[0] if self.owners else scores
+        return scores, scores
 
     def expected_statistics(
         self, state: SdemState, local: LocalDocuments, loss: str, keys: np.ndarray, tolerance: float
@@ -140,8 +140,12 @@ class NaiveBayes:
             done += len(chosen)
         table, moment = working_table(state, words, self.log_prior, self.n_features)
         objective = Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
-        end = run_documents(local.visited(order), table, logs, steps.frozen, steps.schedule, moment, objective)
-        return words, table.class_counts, end
+        entries = np.diff(local.documents.indptr)[order]
+        for a, b in runs(entries * ((20.0 if steps.exact else 4.0) * self.n_columns)):
+            visited = local.visited(order[a:b])
+            end = run_documents(visited, table, logs, steps.frozen, steps.schedule, moment, objective)
+            moment = Moment(*end)
+        return words, table.class_counts, moment
 
 
 def lengths(documents: Documents) -> np.ndarray:

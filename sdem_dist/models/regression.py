@@ -48,15 +48,14 @@ class JointGaussian:
     variables: FeatureModel
     n_classes = n_components = 1
 
+    def __post_init__(self) -> None:
+        if len(self.variables.blocks) != 1 or not isinstance(self.family, GaussianFull):
+            raise ValueError("a regression is of one block of a GaussianFull")
+
     @property
     def family(self) -> GaussianFull:
         """The family of features and target."""
         return cast(GaussianFull, self.variables.blocks[0].family)
-
-    def check(self) -> None:
-        """Raise ValueError unless there is one block of a `GaussianFull`."""
-        if len(self.variables.blocks) != 1 or not isinstance(self.family, GaussianFull):
-            raise ValueError("a regression is of one block of a GaussianFull")
 
     def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
         """Return N of a start: as many as there are documents."""

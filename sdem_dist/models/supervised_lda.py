@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.documents import Counted
+from sdem_dist.kernels.documents import Counted, runs
 from sdem_dist.kernels.mirror_descent import Descent, infer_documents
+from sdem_dist.kernels.topics import check_number
 from sdem_dist.records import record
 
 
@@ -44,6 +45,11 @@ class MirrorDescent:
     step: float = 1.0
     search: bool = False
 
+    def __post_init__(self) -> None:
+        if not (0.0 < self.alpha < np.inf and 0.0 < self.step < np.inf):
+            raise ValueError(f"alpha and the step must be positive and finite, and are {self.alpha} and {self.step}")
+        check_number("n_layers", self.n_layers, 1)
+
     @property
     def how(self) -> Descent:
         """What kernels take."""
@@ -66,8 +72,10 @@ class MirrorDescent:
         """
         theta = np.empty((documents.n_documents, topics.shape[1]))
         log_likelihood = np.empty(documents.n_documents)
-        counted = Counted(documents.data, documents.indices, documents.indptr)
-        infer_documents(counted, topics, self.how, theta, log_likelihood)
+        costs = np.diff(documents.indptr) * (4.0 * self.n_layers * topics.shape[1])
+        for a, b in runs(costs):
+            counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
+            infer_documents(counted, topics, self.how, theta[a:b], log_likelihood[a:b])
         return theta, log_likelihood
 
 

@@ -363,3 +363,15 @@ def test_threads_of_blas_change_no_bit_of_wide_covariances():
             model = MixedNB(kinds={tuple(range(120)): GaussianFull(120, 1.0)}, loss="nll").fit(table, y)
             found.append(np.asarray(model._parameters.theta).tobytes())
     assert found[0] == found[1]
+
+
+def test_a_blend_with_nll_leaves_the_generative_fit():
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    from sdem_dist.losses import Blend, Ncll
+
+    X, X_test, y, y_test = train_test_split(*load_digits(return_X_y=True), test_size=0.4, random_state=0)
+    start = GaussianNB(loss="nll").fit(X, y).score(X_test, y_test)
+    for share in (0.1, 0.3):
+        assert GaussianNB(loss=Blend(Ncll(), share)).fit(X, y).score(X_test, y_test) > start + 0.05

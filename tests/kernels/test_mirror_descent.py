@@ -205,7 +205,7 @@ def test_batches_without_weight_are_not_counted():
     parameters = Topics(topics.copy(), np.zeros(4), output.copy())
     *_, n, t = run_batches(
         documents, np.arange(8), Response(SOFTMAX, 1.0), parameters, Descent(1.001, 5, 1.0, False),
-        Rates(2, 0.3, 0.7, 0.0, 9, 1.0, 8.0), Progress(np.zeros(4), 10.0, 0.0),
+        Rates(2, 0.3, 0.7, 0.0, 1.0, 8.0), Progress(np.zeros(4), 10.0, 0.0),
         Topics(np.empty((0, 0)), np.zeros(0), output.copy()),
     )  # fmt: skip
     assert (n, t) == (4, 12.0)
@@ -229,11 +229,26 @@ def test_columns_stay_on_the_simplex(seed, prior, rate):
         touched = np.arange(len(topics)) if prior else np.flatnonzero(rng.random(len(topics)) < 0.5)
         gradient = np.zeros_like(topics)
         gradient[touched] = 10 ** rng.uniform(-9, 9) * rng.normal(size=(len(touched), topics.shape[1]))
-        parameters, rates = Topics(topics, totals, np.empty((0, 0))), Rates(1, rate, 0.0, prior, len(topics), 1.0, 1.0)
+        parameters, rates = Topics(topics, totals, np.empty((0, 0))), Rates(1, rate, 0.0, prior, 1.0, 1.0)
         step_topics(parameters, touched, gradient, 2.0, Progress(squares, float(t), 0.0), rates)
         assert not gradient.any()
     np.testing.assert_allclose(topics.sum(axis=0), totals, rtol=1e-12)
     assert (topics >= 0.9 * FLOOR * totals.min()).all()
+
+
+@pytest.mark.parametrize("n_rare", [0, 3, 3_000])
+def test_rare_words_do_not_hold_common_ones_back(n_rare):
+    rng = np.random.default_rng(0)
+    common, rare = rng.dirichlet(np.full(20, 5.0), 4).T, np.full((n_rare, 4), 1e-6)
+    signs = rng.choice([-1.0, 1.0], (20, 4))
+    topics = np.vstack([common * (1 - n_rare * 1e-6), rare])
+    gradient = np.vstack([signs, np.full((n_rare, 4), 1e3)])  # about one over their probabilities
+    step_topics(
+        Topics(topics, np.ones(4), np.empty((0, 0))), np.arange(len(topics)), gradient, 1.0,
+        Progress(np.zeros(4), 1.0, 0.0), Rates(1, 0.01, 0.0, 0.0, 1.0, 1.0),
+    )  # fmt: skip
+    moved = np.log(topics[:20] / (common * (1 - n_rare * 1e-6)))
+    np.testing.assert_allclose(moved, -0.01 * signs, rtol=0.03)
 
 
 def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rates, n_layers):
@@ -246,8 +261,9 @@ def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rat
         by_topics = by_topics / len(batch) - prior / topics
         remaining = 1 - (seen + len(batch) / 2) / len(counts)
         seen += len(batch)
-        squares += (by_topics**2).sum(axis=0)
-        rate = rates[0] * remaining / np.sqrt(squares / (t * len(topics)))
+        weights = topics**2 * (counts[batch].any(axis=0) | (prior > 0))[:, None]
+        squares += (weights * by_topics**2).sum(axis=0) / weights.sum(axis=0)
+        rate = rates[0] * remaining / np.sqrt(squares / t)
         topics = topics * np.exp(np.clip(-rate * by_topics, -1, 1))
         topics = topics / topics.sum(axis=0)
         output = output - rates[1] * remaining * by_output / len(batch)
@@ -271,7 +287,7 @@ def test_a_lane_is_algorithm_2(kind, prior):
     documents = TopicDocuments(*csr(counts), labels, targets, np.ones(11))
     kept, kept_sums, n, t = run_batches(
         documents, np.arange(11), Response(kind, 1.0), Topics(local, topics[n_local:].sum(axis=0), own_output),
-        Descent(1.001, 5, 1.0, False), Rates(4, 0.3, 0.7, prior, 9, 1.0, 11.0), Progress(own_squares, 0.0, 0.0),
+        Descent(1.001, 5, 1.0, False), Rates(4, 0.3, 0.7, prior, 1.0, 11.0), Progress(own_squares, 0.0, 0.0),
         Topics(sums, np.zeros(0), output_sums),
     )  # fmt: skip
     assert n == t == 3

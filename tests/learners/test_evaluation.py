@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 
 from sdem_dist import losses
-from sdem_dist.evaluation import SUMS, evaluation_sums, finish
+from sdem_dist.evaluation import SUMS, evaluation_sums, finish, scored
 
 RNG = np.random.default_rng(0)
 SCORES, LABELS = RNG.normal(-20, 3, (50, 4)), RNG.integers(0, 4, 50)
 WEIGHTS, LENGTHS = RNG.random(50), RNG.integers(0, 9, 50).astype(float)
 
 
+def sums_of(*columns):
+    return evaluation_sums(scored(*columns))
+
+
 def test_means_by_hand():
-    found = finish(evaluation_sums(SCORES, LABELS, WEIGHTS, LENGTHS))
+    found = finish(sums_of(SCORES, LABELS, WEIGHTS, LENGTHS))
     assert found["accuracy"] == pytest.approx(np.average(SCORES.argmax(axis=1) == LABELS, weights=WEIGHTS))
     for name in losses.LOSSES:
         assert found[name] == pytest.approx(np.average(getattr(losses, name)(SCORES, LABELS), weights=WEIGHTS))
@@ -23,26 +27,26 @@ def test_means_by_hand():
 
 
 def test_parts_add_up():
-    whole = evaluation_sums(SCORES, LABELS, WEIGHTS, LENGTHS)
-    parts = sum(evaluation_sums(SCORES[i::3], LABELS[i::3], WEIGHTS[i::3], LENGTHS[i::3]) for i in range(3))
+    whole = sums_of(SCORES, LABELS, WEIGHTS, LENGTHS)
+    parts = sum(sums_of(SCORES[i::3], LABELS[i::3], WEIGHTS[i::3], LENGTHS[i::3]) for i in range(3))
     np.testing.assert_allclose(parts, whole, rtol=1e-12)
     assert len(whole) == len(SUMS)
 
 
 def test_documents_of_weight_zero_count_nowhere_even_with_infinite_losses():
     scores = np.vstack([SCORES, [[0.0, -np.inf, 0.0, 0.0]]])
-    with_it = evaluation_sums(scores, np.append(LABELS, 1), np.append(WEIGHTS, 0.0), np.append(LENGTHS, 5.0))
-    np.testing.assert_array_equal(with_it, evaluation_sums(SCORES, LABELS, WEIGHTS, LENGTHS))
+    with_it = sums_of(scores, np.append(LABELS, 1), np.append(WEIGHTS, 0.0), np.append(LENGTHS, 5.0))
+    np.testing.assert_array_equal(with_it, sums_of(SCORES, LABELS, WEIGHTS, LENGTHS))
     assert (
-        finish(evaluation_sums(scores, np.append(LABELS, 1), np.append(WEIGHTS, 1.0), np.append(LENGTHS, 5.0)))["ncll"]
+        finish(sums_of(scores, np.append(LABELS, 1), np.append(WEIGHTS, 1.0), np.append(LENGTHS, 5.0)))["ncll"]
         == np.inf
     )
 
 
 def test_nothing_to_measure():
-    nothing = finish(evaluation_sums(SCORES[:0], LABELS[:0], WEIGHTS[:0], LENGTHS[:0]))
+    nothing = finish(sums_of(SCORES[:0], LABELS[:0], WEIGHTS[:0], LENGTHS[:0]))
     assert all(np.isnan(v) for v in nothing.values())
-    assert np.isnan(finish(evaluation_sums(SCORES, LABELS, WEIGHTS, np.zeros(50)))["perplexity"])
+    assert np.isnan(finish(sums_of(SCORES, LABELS, WEIGHTS, np.zeros(50)))["perplexity"])
 
 
 def test_bits_do_not_depend_on_the_threads_of_blas():
@@ -52,6 +56,6 @@ def test_bits_do_not_depend_on_the_threads_of_blas():
     sums = []
     for n in (1, 2, 4):
         with threadpoolctl.threadpool_limits(n):
-            sums.append(evaluation_sums(*arguments))
+            sums.append(sums_of(*arguments))
     np.testing.assert_array_equal(sums[0], sums[1])
     np.testing.assert_array_equal(sums[0], sums[2])

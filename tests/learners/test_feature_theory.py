@@ -19,7 +19,7 @@ FAMILIES = [
     Bernoulli(), Categorical(3), Multinomial(3, length=4), Poisson(), Exponential(), Gaussian(alpha=0.5), GaussianFull(2),
 ]  # fmt: skip
 COSTS = CostSensitiveHinge(((0.0, 1.0, 2.0), (0.5, 0.0, 1.0), (1.0, 3.0, 0.0)))
-LOSSES = [Nll(), Ncll(), Hinge(), Hinge(0.0), COSTS, Blend(Hinge(), 0.3)]
+LOSSES = [Nll(), Ncll(), Hinge(), Hinge(0.0), COSTS, Blend(Hinge(), 0.3), Blend(Ncll(), 0.3)]
 K = 3
 
 
@@ -95,6 +95,31 @@ def test_theorem_2(family, loss, gaps):
     fisher = jacobian(theta_of, at)
     by_mu = jacobian(lambda m: loss_at(learner, features, theta_of(m)), at)[0]
     np.testing.assert_allclose(np.linalg.solve(fisher, by_mu), by_theta, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+def test_what_is_judged_falls_as_the_natural_gradient_says(family, loss):
+    learner, features, counts, mu = problem(family, loss)
+    variables = learner.model.variables
+    theta = to_theta(variables, counts, mu)
+
+    def judged(rho):
+        """Return the objective at theta moved along the gradient that steps of mu are made of."""
+        moved = (theta + rho[0] * np.concatenate([class_step[1:], step.ravel()]))[K - 1 :].reshape(K, -1)
+        partitions = variables.blocks[0].family.log_partition(moved[:, None])[:, 0]
+        of_n = np.concatenate([[0.0], (theta + rho[0] * np.concatenate([class_step[1:], step.ravel()]))[: K - 1]])
+        new = np.exp(of_n + partitions - logsumexp(of_n + partitions)) * counts.sum()
+        at = new, variables.blocks[0].family.to_expectation(moved)
+        found = learner.expected(*at, features)
+        return found.loss * learner.n_documents / found.weight + learner.n_documents * learner.penalty(*at)
+
+    found = learner.expected(counts, mu, features)
+    class_step, step = learner.natural_gradient(counts, mu, found)
+    slope = jacobian(judged, np.zeros(1))[0, 0]
+    share = learner.n_documents / found.weight
+    expected = -share * ((class_step[1:] ** 2).sum() + (step**2).sum())
+    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("hidden", [False, True])

@@ -223,16 +223,31 @@ def test_arrays_that_no_state_has_are_named(name, value):
 @pytest.mark.parametrize(
     ("learner", "match"),
     [
-        (replace(GOOD, model=replace(NAIVE, log_prior=(0.0, 0.0))), "log_prior has 2 numbers for 3 classes"),
         (replace(GOOD, class_weight=(1.0,)), "class_weight has 1 numbers for 3 classes"),
+        (replace(GOOD, seed=-1), "seed"),
         (replace(GOOD, loss="other"), "unknown"),
-        (Sdem(NaiveBayes(WIDTH, K, owners=(0, 2, 1)), TOTAL), "ascending"),
-        (FeatureEm(FeatureClasses(FeatureModel((Block(Poisson(), (0,)),)), K, (0, 0, 1)), TOTAL), "every class"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(learner, match):
     with pytest.raises(ValueError, match=match):
         learner.check_state(learner.init())
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: replace(NAIVE, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
+        (lambda: replace(LDA, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
+        (lambda: NaiveBayes(WIDTH, K, owners=(0, 2, 1)), "ascending"),
+        (lambda: NaiveBayes(WIDTH, 10**12, owners=(0, 1, 2)), "every class"),
+        (lambda: FeatureClasses(FeatureModel((Block(Poisson(), (0,)),)), K, (0, 0, 1)), "every class"),
+        (lambda: JointGaussian(FeatureModel((Block(Poisson(), (0,)),))), "GaussianFull"),
+        (lambda: Block(Poisson(), (0, 1), (0.0,), (1.0,)), "location and scale"),
+    ],
+)
+def test_models_that_do_not_fit_together_are_not_made(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
 
 
 def test_points_outside_are_refused():

@@ -1,0 +1,133 @@
+"""Settings in model files: of another type they are refused by name, of another value nothing hangs."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sdem_dist as sd
+from sdem_dist.errors import ModelError
+from sdem_dist.estimators.persistence import KIND
+from sdem_dist.learners.schedule import PaperSchedule
+from sdem_dist.losses import Blend, Ncll
+from sdem_dist.records import plain, record, restored
+from sdem_dist.storage.archive import read_archive, write_archive
+from sdem_dist.storage.numbers import from_json, to_json
+
+RNG = np.random.default_rng(0)
+X = RNG.integers(0, 4, (60, 8))
+Y, Z = np.arange(60) % 3, RNG.normal(size=(60, 3))
+COUNTS = sp.csr_matrix(X)
+MODELS = {
+    "naive Bayes": lambda: sd.MultinomialNB(n_epochs=1).fit(COUNTS, Y),
+    "LDA": lambda: sd.LDAClassifier(n_epochs=1).fit(COUNTS, Y),
+    "LDA, sampled": lambda: sd.LDAClassifier(n_epochs=1, inference="gibbs", n_particles=2).fit(COUNTS, Y),
+    "Gaussian": lambda: sd.GaussianNB(n_epochs=2, loss=Blend(Ncll(), 0.5)).fit(Z, Y),
+    "categories": lambda: sd.CategoricalNB(n_epochs=2).fit(X, Y),
+    "regression": lambda: sd.GaussianRegressor().fit(Z, Z[:, 0]),
+    "topics": lambda: sd.SupervisedLDAClassifier(2, n_epochs=1).fit(COUNTS, Y),
+    "real targets": lambda: sd.SupervisedLDARegressor(2, n_epochs=1, line_search=True).fit(COUNTS, Z[:, 0]),
+    "words": lambda: sd.LatentDirichletAllocation(2, n_epochs=1).fit(COUNTS),
+    "clusters": lambda: sd.MultinomialMixture(2, n_epochs=1).fit(COUNTS),
+    "multiplicative": lambda: sd.MultiplicativeMixtureClassifier(2, n_epochs=1).fit(X, Y),
+    "mixture": lambda: sd.EMMixtureClassifier(2, n_epochs=1).fit(Z, Y),
+}
+OTHER = ["text", None, [], {}, ["text"], True, -1, 0, 3, 10**12, [10**12], 10**400, 0.5, -1e300, math.inf, math.nan]
+
+
+def leaves(value, path=()):
+    """Return the paths of all values that are no records."""
+    if isinstance(value, dict):
+        return [p for k, v in value.items() for p in leaves(v, (*path, k))]
+    return [path] + ([p for i, v in enumerate(value) for p in leaves(v, (*path, i))] if isinstance(value, list) else [])
+
+
+def replaced(tree, path, value):
+    """Return a copy of a tree with another value at a path."""
+    tree = copy.deepcopy(tree)
+    at = tree
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return tree
+
+
+def predicted(model):
+    data = Z if model.n_features_in_ == 3 else COUNTS if hasattr(model, "topics") else X
+    with np.errstate(all="ignore"):
+        return model.predict(data) if hasattr(model, "predict") else model.transform(data)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_other_setting_is_refused_or_a_model(name, tmp_path):
+    model, path = MODELS[name](), tmp_path / "model"
+    model.save(path)
+    arrays, metadata = read_archive(path, KIND)
+    metadata = from_json(metadata)
+    expected, refused, n = predicted(model), 0, 0
+    for i, leaf in enumerate(leaves(metadata["learner"])):
+        for value in OTHER[i % 4 :: 4]:
+            changed = {**metadata, "learner": replaced(metadata["learner"], leaf, value)}
+            write_archive(path, KIND, arrays, to_json(changed))
+            n += 1
+            try:
+                loaded = sd.load_model(path)
+            except ModelError as error:
+                refused += 1
+                assert str(path) in str(error)
+            else:  # another number of the same type
+                try:
+                    assert predicted(loaded).shape == expected.shape
+                except ValueError as error:
+                    assert "takes no such value" in str(error)  # the data are not in the new units
+    assert refused > n / 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"n_sweeps": 10**12}, "n_sweeps"),
+        ({"n_particles": 10**12}, "n_particles"),
+        ({"burn_in": 10**12}, "burn_in"),
+        ({"alpha": -1e300}, "alpha"),
+        ({"alpha": "1"}, "'alpha' of Inference"),
+        ({"n_sweeps": True}, "'n_sweeps' of Inference"),
+        ({"n_sweeps": 2.0}, "'n_sweeps' of Inference"),
+    ],
+)
+def test_the_field_is_named(settings, field, tmp_path):
+    model, path = MODELS["LDA"](), tmp_path / "model"
+    model.save(path)
+    arrays, metadata = read_archive(path, KIND)
+    metadata["learner"]["model"]["inference"].update(settings)
+    write_archive(path, KIND, arrays, metadata)
+    with pytest.raises(ModelError, match=field):
+        sd.load_model(path)
+
+
+def test_more_than_can_be_computed_is_refused_by_estimators_too():
+    with pytest.raises(ValueError, match="n_sweeps must be from 1 to 10,000"):
+        sd.LDAClassifier(n_sweeps=10**12).fit(COUNTS, Y)
+    with pytest.raises(ValueError, match="n_layers must be from 1 to 10,000"):
+        sd.SupervisedLDAClassifier(n_layers=10**12).fit(COUNTS, Y)
+    with pytest.raises(ValueError, match="n_particles must be from 1 to 10,000"):
+        MODELS["words"]().score(COUNTS, n_particles=10**12)
+
+
+def test_whole_numbers_are_floats_where_those_are_declared():
+    made = restored({**plain(PaperSchedule()), "tolerance": 0}, {})
+    assert type(made.tolerance) is float
+
+
+def test_a_field_cannot_have_the_name_of_the_key():
+    with pytest.raises(TypeError, match="a field 'record'"):
+
+        @record
+        @dataclass(frozen=True)
+        class Unfit:
+            record: int = 0
