@@ -105,7 +105,7 @@ class EngineEstimator(BaseEstimator):
         """Columns of the documents, the target's included where it is one."""
         return self.n_features_in_
 
-    def _encoded(self, X: Any, *, reset: bool) -> Any:
+    def _encoded(self, X: object, *, reset: bool) -> Any:
         """Return a table as numbers."""
         return X
 
@@ -121,12 +121,12 @@ class EngineEstimator(BaseEstimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
         *,
         client: Client | None = None,
-        validation: Any = None,
+        validation: object = None,
         checkpoint: str | Path | None = None,
         checkpoint_rounds: int | None = None,
         checkpoint_seconds: float | None = None,
@@ -225,7 +225,7 @@ class EngineEstimator(BaseEstimator):
     def _parameters(self) -> Any:
         return self._lazy_parameters.value
 
-    def evaluate(self, X: Any, y: Any = None, *, client: Client | None = None) -> dict[str, float]:
+    def evaluate(self, X: object, y: object = None, *, client: Client | None = None) -> dict[str, float]:
         """Return the metrics that a history holds: for classifiers accuracy, mean losses and perplexity.
 
         Parameters

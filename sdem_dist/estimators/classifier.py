@@ -22,7 +22,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
     """Base of the classifiers; they say how documents are scored."""
 
     @abstractmethod
-    def _class_scores(self, X: Any) -> np.ndarray:
+    def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each document."""
 
     @property
@@ -30,7 +30,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         loss = getattr(self, "loss", None)
         return loss if isinstance(loss, str) else "ncll"
 
-    def predict_log_proba(self, X: Any) -> Any:
+    def predict_log_proba(self, X: object) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes).
 
         Parameters
@@ -43,19 +43,19 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: log_softmax(self._class_scores(b), axis=1), len(self.classes_))
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: object) -> Any:
         """Return p(y | d), shape (n_samples, n_classes)."""
         from scipy.special import softmax
 
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: softmax(self._class_scores(b), axis=1), len(self.classes_))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """Return the most probable class of each document, shape (n_samples,)."""
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self.classes_[self._class_scores(b).argmax(axis=1)], None)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels."""
         from sdem_dist.corpus import Corpus
 
@@ -72,10 +72,10 @@ class JointClassifier(EngineClassifier):
     """Base of the classifiers that are joint distributions of classes and documents."""
 
     @abstractmethod
-    def _joint_log_proba(self, X: Any) -> np.ndarray:
+    def _joint_log_proba(self, X: object) -> np.ndarray:
         """Return ln p(y, d) of documents in memory."""
 
-    def _class_scores(self, X: Any) -> np.ndarray:
+    def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X)
 
     @property
@@ -84,7 +84,7 @@ class JointClassifier(EngineClassifier):
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
-    def predict_joint_log_proba(self, X: Any) -> Any:
+    def predict_joint_log_proba(self, X: object) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
 
         Parameters
@@ -96,14 +96,14 @@ class JointClassifier(EngineClassifier):
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_))
 
 
-def fixed_log_prior(class_prior: Any, fit_prior: bool, n_classes: int) -> tuple[float, ...] | None:
+def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tuple[float, ...] | None:
     """Return ln p(y) from the parameters of that name; None if it is to be learnt."""
     if class_prior is not None:
         return log_shares(class_prior, n_classes)
     return None if fit_prior else (-float(np.log(n_classes)),) * n_classes
 
 
-def log_shares(class_prior: Any, n_classes: int) -> tuple[float, ...]:
+def log_shares(class_prior: object, n_classes: int) -> tuple[float, ...]:
     """Return the logarithms of a class prior.
 
     Raises
@@ -122,7 +122,7 @@ def log_shares(class_prior: Any, n_classes: int) -> tuple[float, ...]:
         return tuple(np.log(prior).tolist())
 
 
-def weights_of_classes(class_weight: Any, source: Source) -> tuple[float, ...] | None:
+def weights_of_classes(class_weight: object, source: Source) -> tuple[float, ...] | None:
     """Return the weights of the classes' documents, as scikit-learn understands `class_weight`."""
     if class_weight is None:
         return None

@@ -170,11 +170,11 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         log_prior = fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
         return FeatureClasses(variables, n_classes, log_prior=log_prior)
 
-    def _joint_log_proba(self, X: Any) -> np.ndarray:
+    def _joint_log_proba(self, X: object) -> np.ndarray:
         model: FeatureModel = self.learner_.model.variables
         return model.scores(self._parameters, model.features(table_of(self, X)))
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing."""
         from sdem_dist.losses import marginal_log_likelihood
 
@@ -199,7 +199,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
         return self.learner_.model.variables.sample(self._parameters, drawn, rng), self.classes_[drawn]
 
-    def with_class_prior(self, class_prior: Any) -> Self:
+    def with_class_prior(self, class_prior: object) -> Self:
         """Return a copy of the fitted model for a population with other shares of the classes.
 
         For the generative fit this replaces p(y). For the other losses scores gain ``ln new - ln old`` share, old being

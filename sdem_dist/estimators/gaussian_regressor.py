@@ -166,7 +166,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
         return float((covariance[-1, -1] - slopes @ covariance[:-1, -1]) * scale[-1] ** 2)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: object, return_std: bool = False) -> Any:
         """Return the mean of the target given the features that are known, shape (n_samples,).
 
         Parameters

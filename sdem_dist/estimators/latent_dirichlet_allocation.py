@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -74,7 +74,7 @@ class LatentDirichletAllocation(TopicModel):
     def _output(self, source: Source, summary: WordSummary) -> Output:
         return Output("words", 0)
 
-    def score_samples(self, X: Any, *, n_particles: int = 10) -> np.ndarray:
+    def score_samples(self, X: object, *, n_particles: int = 10) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
 
         Topics and proportions are summed out, see `sdem_dist.models.held_out.log_probability`. Its time grows with the
@@ -90,7 +90,7 @@ class LatentDirichletAllocation(TopicModel):
         documents = documents_of(self, X)
         return log_probability(self._parameters.topics, documents, self.learner_.inference.alpha, n_particles)
 
-    def score(self, X: Any, y: Any = None, *, n_particles: int = 10) -> float:
+    def score(self, X: object, y: object = None, *, n_particles: int = 10) -> float:
         """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`."""
         check_is_fitted(self)
         if isinstance(X, Corpus):
@@ -101,7 +101,7 @@ class LatentDirichletAllocation(TopicModel):
             words += float(lengths(documents_of(self, rows)).sum())
         return total / max(words, 1.0)
 
-    def perplexity(self, X: Any, *, n_particles: int = 10) -> float:
+    def perplexity(self, X: object, *, n_particles: int = 10) -> float:
         """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator.
 
         The exponential of "plug_in_nll" from `evaluate` is lower.

@@ -171,20 +171,20 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
     def _n_features_out(self) -> int:
         return int(self.learner_.model.n_columns)
 
-    def _scored(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _scored(self, X: object) -> tuple[np.ndarray, np.ndarray]:
         documents, learner = documents_of(self, X), self.learner_
         return joint_scores(
             self._parameters, documents, np.arange(documents.n_features), learner.model.inference, learner.seed
         )
 
-    def _class_scores(self, X: Any) -> np.ndarray:
+    def _class_scores(self, X: object) -> np.ndarray:
         return self._scored(X)[0]
 
-    def _joint_log_proba(self, X: Any) -> np.ndarray:
+    def _joint_log_proba(self, X: object) -> np.ndarray:
         inference = self.learner_.model.inference
         return log_joint(self._parameters, documents_of(self, X), inference, *self._scored(X))
 
-    def predict_joint_log_proba(self, X: Any) -> Any:
+    def predict_joint_log_proba(self, X: object) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes), or at least: without particles it is a lower bound.
 
         It is what "nll" and "perplexity" are made of, see `sdem_dist.models.lda.log_joint`. Classes are told apart by
@@ -197,7 +197,7 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
         """
         return super().predict_joint_log_proba(X)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: object) -> Any:
         """Return p(class, topic | document), shape (n_samples, n_classes * n_topics), in the order of `components_`.
 
         The posterior of the class times the document's topic proportions under it; rows sum to 1.

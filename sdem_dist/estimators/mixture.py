@@ -128,7 +128,7 @@ class JointMixture(Components, JointClassifier):
         """Ln p(class), shape (n_classes,)."""
         return np.asarray(np.logaddexp.reduce(self.log_weights_, axis=1))
 
-    def _joint_log_proba(self, X: Any) -> np.ndarray:
+    def _joint_log_proba(self, X: object) -> np.ndarray:
         if self.components == "multinomial":
             scores = joint_scores(self._parameters, documents_of(self, X))
         else:
@@ -136,7 +136,7 @@ class JointMixture(Components, JointClassifier):
             scores = model.scores(self._parameters, model.features(table_of(self, X)))
         return by_class(scores, self.learner_.model.owners)[0]
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,).
 
         Of the values that are not missing; of counts without the multinomial coefficient.

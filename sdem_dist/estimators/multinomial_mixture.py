@@ -90,7 +90,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
     )
     _monitor = "nll"
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> MultinomialMixture:
+    def fit(self, X: object, y: object = None, sample_weight: object = None, **options: Any) -> MultinomialMixture:
         """Cluster documents in memory or of a corpus; labels play no part.
 
         Parameters
@@ -184,34 +184,34 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: object) -> np.ndarray:
         """Return ln p(cluster, d), shape (n_samples, n_components)."""
         return joint_scores(self._parameters, documents_of(self, X))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
         check_is_fitted(self)
         return over_documents(self, X, lambda b: self._scores(b).argmax(axis=1), None)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: object) -> Any:
         """Return p(cluster | d), shape (n_samples, n_components)."""
         from scipy.special import softmax
 
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self.learner_.model.n_columns)
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(d) of each document, without the multinomial coefficient, shape (n_samples,)."""
         check_is_fitted(self)
         return marginal_log_likelihood(self._scores(X))
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: object, y: object = None) -> float:
         """Return the mean of ln p(d) of documents in memory or of a corpus."""
         if isinstance(X, Corpus):
             return -self.evaluate(X)["nll"]
         return float(self.score_samples(X).mean())
 
-    def bic(self, X: Any) -> float:
+    def bic(self, X: object) -> float:
         """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
         check_is_fitted(self)
         n_components = self.learner_.model.n_columns

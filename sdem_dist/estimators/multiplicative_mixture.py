@@ -115,7 +115,9 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
         if self.init == "em" and self.shared:
             raise ValueError("init='em' fits components to classes: it needs shared=False")
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> MultiplicativeMixtureClassifier:
+    def fit(
+        self, X: object, y: object = None, sample_weight: object = None, **options: Any
+    ) -> MultiplicativeMixtureClassifier:
         """Train on a table or a sparse matrix in memory, or on a corpus of either; see `EngineEstimator.fit`."""
         rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
         sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows)
@@ -210,7 +212,7 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
         check_is_fitted(self)
         return np.asarray(self.state_.path)
 
-    def _class_scores(self, X: Any) -> np.ndarray:
+    def _class_scores(self, X: object) -> np.ndarray:
         learner: Multiplicative = self.learner_
         if self._layout == "sparse":
             return learner.scores(self._parameters, learner.transform.sparse(documents_of(self, X)))

@@ -134,7 +134,7 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
         schedule = schedule_of(self, n_classes, source.weighted, exact=plan.n_lanes == plan.n_rounds == 1)
         return Sdem(model, n, weights, plan.seed, loss=self.loss, merge=self.merge, schedule=schedule)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass of sdEM over it, from where the model stands.
 
         Parameters
@@ -168,11 +168,11 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
         self.n_iter_ += 1
         return self
 
-    def _all_classes(self, classes: Any, first: bool) -> np.ndarray:
+    def _all_classes(self, classes: object, first: bool) -> np.ndarray:
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
-        known = np.unique(classes) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(known, np.unique(classes)):
+        known = np.unique(np.asarray(classes)) if first else self.classes_
+        if not first and classes is not None and not np.array_equal(known, np.unique(np.asarray(classes))):
             raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}")
         if len(known) < 2:
             raise ValueError(f"classes has one class only ({some(known)}): a classifier needs at least two classes")
@@ -184,7 +184,7 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
         check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
-    def _joint_log_proba(self, X: Any) -> np.ndarray:
+    def _joint_log_proba(self, X: object) -> np.ndarray:
         return joint_scores(self._parameters, documents_of(self, X))
 
     def __sklearn_tags__(self) -> Any:

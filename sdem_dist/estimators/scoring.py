@@ -46,7 +46,7 @@ def over_blocks(
 
 
 def over_documents(
-    estimator: EngineEstimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None
+    estimator: EngineEstimator, X: object, function: Callable[[Any], np.ndarray], n_columns: int | None
 ) -> Any:
     """Return ``function(X)`` as `over_blocks` does, or of all documents of a corpus, in its order.
 
@@ -62,7 +62,7 @@ def over_documents(
     return np.concatenate([function(rows) for rows in pieces(X)])
 
 
-def pieces(X: Any) -> Iterator[sp.csr_matrix]:
+def pieces(X: object) -> Iterator[sp.csr_matrix]:
     """Yield the documents of a sparse corpus as CSR matrices, or `X` if it is no corpus."""
     if not isinstance(X, Corpus):
         yield X

@@ -78,7 +78,7 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
     def _topic_labels(self) -> list[Any]:
         return self.classes_[self._parameters.output.argmax(axis=0)].tolist()
 
-    def _class_scores(self, X: Any) -> np.ndarray:
+    def _class_scores(self, X: object) -> np.ndarray:
         return self.learner_.gamma * outputs(self._parameters.output, self._proportions(X))
 
     def __sklearn_tags__(self) -> Any:
@@ -146,7 +146,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     def _topic_labels(self) -> list[Any]:
         return self.coef_[0].tolist() if self._single else [tuple(column) for column in self.coef_.T.tolist()]
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns.
 
         Parameters
@@ -173,7 +173,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         if self._single and self.learner_.n_outputs != 1:
             raise ValueError("a single target does not match the outputs")
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
         from sdem_dist.corpus import Corpus
 

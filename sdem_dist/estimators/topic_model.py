@@ -168,15 +168,15 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
     def _n_features_out(self) -> int:
         return int(self.learner_.n_topics)
 
-    def _documents(self, X: Any) -> Documents:
+    def _documents(self, X: object) -> Documents:
         """Return documents in memory as the model sees them."""
         documents = documents_of(self, X)
         return replace(documents, data=entries(documents.data, self.learner_.log_counts))
 
-    def _proportions(self, X: Any) -> np.ndarray:
+    def _proportions(self, X: object) -> np.ndarray:
         return np.asarray(self.learner_.inference.proportions(self._parameters.topics, self._documents(X))[0])
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: object) -> Any:
         """Return the topic proportions of documents, shape (n_samples, n_components).
 
         Parameters

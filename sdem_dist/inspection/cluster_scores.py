@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 
-def cluster_scores(y: Any, labels: Any) -> dict[str, float]:
+def cluster_scores(y: object, labels: object) -> dict[str, float]:
     """Return purity, normalised mutual information and adjusted Rand index of clusters.
 
     Parameters

@@ -76,7 +76,7 @@ def topic_title(topic: Topic) -> str:
     return f"topic {topic.number + 1}" + (f": {shown}" if topic.label is not None else "")
 
 
-def coherence(components: np.ndarray, X: Any, n_words: int = 10) -> np.ndarray:
+def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
     """Return how well the most probable words of each topic go together in documents that did not train it.
 
     The mean over pairs of words of ``ln(p(v, w) / (p(v) p(w))) / -ln p(v, w)`` (NPMI, Bouma 2009), where p is the share of the
