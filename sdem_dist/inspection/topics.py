@@ -70,10 +70,10 @@ def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
 def topic_title(topic: Topic) -> str:
     """Return what a topic is called: its class and number, or its number and what it says."""
     if topic.share is not None:
-        return f"{topic.label}, topic {topic.number + 1}: {topic.share:.0%}"
+        return f"{topic.label}, topic {topic.number}: {topic.share:.0%}"
     said = topic.label if isinstance(topic.label, tuple) else (topic.label,)
     shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
-    return f"topic {topic.number + 1}" + (f": {shown}" if topic.label is not None else "")
+    return f"topic {topic.number}" + (f": {shown}" if topic.label is not None else "")
 
 
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
