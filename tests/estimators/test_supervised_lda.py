@@ -221,7 +221,7 @@ def test_topics_for_people(tmp_path):
         plot_topics(topics, tmp_path / "topics.png", 4)
         assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
     assert {t.label for t in words.topics()} == {None}
-    assert topic_title(single.topics()[2]) == f"topic 3: {single.coef_[0, 2]:.3g}"
+    assert topic_title(single.topics()[2]) == f"topic 2: {single.coef_[0, 2]:.3g}"
     named = LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
     assert set(named.topics(3)[0].words) <= set(WORDS)
     one = LatentDirichletAllocation(n_components=1).fit(X).topics(3)
