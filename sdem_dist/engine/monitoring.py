@@ -40,6 +40,16 @@ class Monitoring:
         """Whether the state after an epoch, from 0, is evaluated."""
         return self.every > 0 and (epoch == n_epochs - 1 or (epoch + 1) % self.every == 0)
 
+    def continued(self, history: History, n_epochs: int, best_epoch: int) -> History:
+        """Return the history of a run that goes on, as if it had never ended.
+
+        Its last epoch was evaluated because it was the last; it is not now, unless it is due or the best of all.
+        """
+        last = len(history) - 1
+        if last < 0 or self.every == 0 or last == best_epoch or self.due(last, n_epochs):
+            return list(history)
+        return [*history[:-1], {name: history[-1][name] for name in ("epoch", "seconds")}]
+
     def best(self, history: History, best_epoch: int) -> bool:
         """Whether the last entry of a history is lower than that of the best epoch before it."""
         watched = f"{VALIDATION}{self.monitor}"

@@ -105,7 +105,7 @@ class Training(Generic[State, Statistics, Prepared]):
         self._best = found[2] if found else None
         del found  # a wide state is not to be kept twice
         self._first = at.epoch * stage.plan.n_rounds + at.round
-        self._history: History = list(at.history)
+        self._history: History = monitoring.continued(at.history, stage.plan.n_epochs, at.best_epoch)
         self._best_epoch, self._seconds = at.best_epoch, at.seconds
         blocks = self._start(stage, saved)
         self._flight = Flight(feed, stage.plan, executor, blocks, max(MANY_TASKS, size // TASK_BYTES))

@@ -18,6 +18,7 @@ def is_url(location: str | Path) -> bool:
 def refuse_url(path: str | Path, what: str, error: type[SdemError] = SdemError) -> None:
     """Raise `error` if `path` is a URL, also one that was made a Path: as a path it would name a local folder."""
     if _URL.match(str(path)):
+        shown = re.sub(":/+", "://", str(path), count=1)
         raise error(
-            f"{path} is a URL, and {what} of this machine or a mounted file system: only a corpus may be at a URL"
+            f"{shown} is a URL, and {what} of this machine or a mounted file system: only a corpus may be at a URL"
         )
