@@ -33,6 +33,8 @@ SCHEDULER = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 10_00
 """Of how many tasks a scheduler keeps measurements, 2.5 KB each.  Dask's default is 100,000, in the memory of the driver."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
 """What workers that are started elsewhere need of both."""
+_LEAVE_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+"""What workers run first: a terminal sends Ctrl-C to all, and this process alone is to end, and to end them."""
 
 
 def configuration() -> dict[str, object]:
@@ -81,6 +83,7 @@ def connected(
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",  # None would still take port 8787
                 silence_logs=logging.ERROR,
+                preload=[_LEAVE_INTERRUPTS],
             ) as cluster,
             Client(cluster) as client,
         ):
