@@ -33,8 +33,8 @@ def halves(n: int, share: float = 0.8, seed: int = 0) -> tuple[np.ndarray, np.nd
 
 
 @cache
-def imdb(n_words: int = 5000) -> tuple[Reviews, Reviews]:
-    """Return the standard split, with the training part's most frequent words."""
+def imdb(n_words: int | None = 5000) -> tuple[Reviews, Reviews]:
+    """Return the standard split, with the training part's most frequent words, or all of them."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     vectorizer, found = CountVectorizer(max_features=n_words), []
