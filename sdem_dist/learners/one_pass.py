@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
@@ -12,7 +13,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 _Found = TypeVar("_Found")
 
 
-class OnePass(Generic[_Found]):
+class OnePass(ABC, Generic[_Found]):
     """Base of learners whose state is what they found; what parts of the corpus hold is joined by `combine`."""
 
     @property
@@ -27,9 +28,9 @@ class OnePass(Generic[_Found]):
         """Return the documents."""
         return documents
 
+    @abstractmethod
     def combine(self, parts: Sequence[_Found]) -> _Found:
         """Join what several sets of lanes found."""
-        raise NotImplementedError
 
     def update(self, state: _Found, statistics: _Found) -> _Found:
         """Join what was found before and now."""
