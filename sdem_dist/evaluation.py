@@ -49,9 +49,14 @@ def scored(
     return Scored(scores, labels, weights, lengths, losses.nll(joint, labels), losses.marginal_log_likelihood(joint))
 
 
+def joined(batches: Iterable[Scored]) -> Scored:
+    """Return batches, which may be a few documents each, as one."""
+    return Scored(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
+
+
 def total_sums(batches: Iterable[Scored]) -> np.ndarray:
-    """Return the sums over all batches, joined first: they may be a few documents each."""
-    return evaluation_sums(Scored(*(np.concatenate(parts) for parts in zip(*batches, strict=True))))
+    """Return the sums over all batches."""
+    return evaluation_sums(joined(batches))
 
 
 def evaluation_sums(documents: Scored) -> np.ndarray:

@@ -26,6 +26,10 @@ class Monitoring:
         Metric of the validation corpus that has to fall.
     patience : int or None
         Stop after so many evaluations without a new lowest value, and return the state of the lowest.
+    improvement : float
+        Share by which a value has to be lower to be a new lowest.
+    training : bool
+        Evaluate the training documents too.
     shown : tuple of str
         Metrics that people want to see while it runs, where there is room for few.
     """
@@ -34,6 +38,8 @@ class Monitoring:
     validation: CorpusLike | None = None
     monitor: str = "ncll"
     patience: int | None = None
+    improvement: float = 0.0
+    training: bool = True
     shown: tuple[str, ...] = ()
 
     def due(self, epoch: int, n_epochs: int) -> bool:
@@ -55,7 +61,7 @@ class Monitoring:
         watched = f"{VALIDATION}{self.monitor}"
         if self.patience is None or watched not in history[-1]:
             return False
-        return best_epoch < 0 or history[-1][watched] < history[best_epoch][watched]
+        return best_epoch < 0 or history[-1][watched] < (1.0 - self.improvement) * history[best_epoch][watched]
 
     def exhausted(self, history: History, best_epoch: int) -> bool:
         """Whether patience has come to its end."""

@@ -18,11 +18,16 @@ class Plan:
     (almost) equal length. In each epoch each lane visits its ranges in an order of its own, drawn with the seed and
     the epoch. So a lane keeps its documents, and what a worker has read and prepared serves again.
 
+    Rounds may grow: the first of them is then halved `growth` times, ``1/8, 1/8, 1/4, 1/2`` of it for 3, and the first
+    epoch visits ranges as they are stored.  Lanes that begin at the prior learn much from few documents, and all the same.
+
     Attributes
     ----------
     n_documents, n_epochs, n_rounds, n_lanes : int
         `n_rounds` an epoch, `n_lanes` a round.
     seed : int
+    growth : int
+        How often the first round is halved; `n_rounds` counts the halves.
     n_blocks : int
         Parts of the vocabulary that are reduced and updated apart, for learners of wide models.
     """
@@ -32,6 +37,7 @@ class Plan:
     n_rounds: int
     n_lanes: int
     seed: int
+    growth: int = 0
     n_blocks: int = 1
 
     @property
@@ -41,9 +47,15 @@ class Plan:
 
     def range(self, lane: int, number: int) -> tuple[int, int]:
         """Return (start, stop) of one of a lane's ranges; empty if documents are few."""
-        cells = self.n_rounds * self.n_lanes
-        cell = lane * self.n_rounds + number
-        return self.n_documents * cell // cells, self.n_documents * (cell + 1) // cells
+        strip = (self.n_rounds - self.growth) << self.growth  # in units of the smallest range
+        first, after = (lane * strip + self._units(n) for n in (number, number + 1))
+        return self.n_documents * first // (strip * self.n_lanes), self.n_documents * after // (strip * self.n_lanes)
+
+    def _units(self, number: int) -> int:
+        """Return where one of a strip's ranges begins."""
+        if number > self.growth:
+            return (number - self.growth) << self.growth
+        return 1 << (number - 1) if number else 0
 
     def ranges(self, lane: int) -> list[tuple[int, int]]:
         """Return (start, stop) of all ranges of a lane, in stored order."""
@@ -52,6 +64,8 @@ class Plan:
     @lru_cache(maxsize=4)  # noqa: B019  a plan is small, and rounds may be many
     def order(self, epoch: int) -> np.ndarray:
         """Return which of its ranges each lane visits in each round: shape (n_rounds, n_lanes)."""
+        if self.growth and epoch == 0:
+            return np.repeat(np.arange(self.n_rounds)[:, None], self.n_lanes, axis=1)
         # A counter block of its own, so that no lane draws the same numbers.
         bits = np.random.Philox(key=np.array([self.seed, epoch], np.uint64), counter=1 << 64)
         ranges = np.tile(np.arange(self.n_rounds), (self.n_lanes, 1))

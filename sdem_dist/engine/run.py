@@ -127,7 +127,7 @@ class _Run:
             kept = Kept(self._checkpoints, run, state_type, n)
         corpus = self._corpus if stage.corpus is None else stage.corpus
         feed = tasks.Feed(stage.learner, corpus, Claim(self.name, needed_bytes(size, n), memory))
-        monitoring = self._monitoring if stage.monitored else UNSEEN
+        monitoring = stage.monitoring or self._monitoring if stage.monitored else UNSEEN
         training = Training(stage, number, feed, self._executor, monitoring, size, kept, self._resume, self._emit)
         training.announce()
         self._compile(stage, feed)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
@@ -40,6 +41,8 @@ class Stage(Generic[State, Statistics, Prepared]):
         None: that of the fit.
     monitored : bool
         Evaluated after epochs, and ended by patience. Its history is that of the fit.
+    monitoring : Monitoring or None
+        What is evaluated, and when to stop. None: what the fit was told.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Stage(Generic[State, Statistics, Prepared]):
     initial: State | Callable[[], State] | None = None
     corpus: CorpusLike | None = None
     monitored: bool = False
+    monitoring: Monitoring | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -208,7 +208,9 @@ class Training(Generic[State, Statistics, Prepared]):
             self._best_epoch, self._best = epoch, self._flight.value()
 
     def _scored(self) -> dict[str, float]:
-        metrics = evaluate(self._feed, groups_of_plan(self._plan), self._executor, self._flight.blocks)
+        metrics: dict[str, float] = {}
+        if self._monitoring.training:
+            metrics = evaluate(self._feed, groups_of_plan(self._plan), self._executor, self._flight.blocks)
         if (corpus := self._monitoring.validation) is not None:
             held_out = self._feed._replace(corpus=corpus)
             found = evaluate(held_out, groups_of(corpus.n_documents), self._executor, self._flight.blocks)

@@ -118,6 +118,7 @@ class EngineEstimator(Estimator):
             if skip_damaged and isinstance(source.corpus, Corpus):
                 corpus, self.damaged_shards_ = sound_part(source.corpus, executor, callbacks)
                 source = source_of(self, corpus)
+            source = self._weighed(source)
             self._describe(source)
             options = FitOptions(
                 client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks

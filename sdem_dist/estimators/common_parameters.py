@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sdem_dist.estimators.parameters import (
     checked_later,
-    either,
     estimator,
     integer,
     one_of,
@@ -63,30 +62,29 @@ class Unlabelled:
 
 
 @estimator
-class PaperSteps:
-    """The step size of Masegosa 2014, and how lanes are averaged."""
+class Steps:
+    """How far steps over counts go, and how documents are shared out to lanes."""
 
+    steps: str = param(
+        "margin",
+        one_of("margin", "paper"),
+        '"margin": rho_0 is such that a first step moves a mean document\'s label against a rival by `step`, by twice that\n'
+        'with the hinge loss. "paper": rho_0 = 1, and the prior\'s running correction (Masegosa 2014, section 4.1). Both fall\n'
+        "with the documents seen: ``rho = rho_0 / (1 + 1e-5 t)``.",
+    )
+    step: float = param(0.3, real(above=True), 'c, for "margin".')
     n_lanes: int | None = param(
         None, integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
     )
     rounds_per_epoch: int | None = param(
-        None, integer(optional=True), 'Merges an epoch, for "mean". None: 8, down to 1 for half a million documents.'
+        None,
+        integer(optional=True),
+        'Merges an epoch, for "mean", beside the short first ones. None: 8, of one lane 1.',
     )
     merge: str = param(
         "mean",
         one_of("mean", "sum"),
-        '"mean": lanes run sdEM and their expectation parameters are averaged, each word\'s over the lanes that met it.\n'
-        '"sum": the statistics of all lanes at one theta are added for one step a round.',
+        '"mean": lanes run sdEM side by side, and what they learned is merged. "sum": the statistics of all documents of a\n'
+        "round at one theta lead to one step.",
     )
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a round for ``merge="sum"``. None: 128.')
-    step_decay: float = param(1e-5, real(), "lambda of the step size ``1 / (1 + lambda t)``, t counting documents.")
-    tolerance: float = param(
-        1e-6, real(), "A document whose largest loss weight is not above it asks for no step. The paper has 0."
-    )
-    prior_scale: float = param(1.0, real(), "Multiplies the running prior correction gamma. The paper has 1.")
-    absence: float | str = param(
-        "auto",
-        either(one_of("auto"), real(0, 1)),
-        'For "mean": how much a lane that did not meet a word counts for keeping its row: 0 not at all, 1 as any other\n'
-        'lane. "auto": 3 / n_classes for counts, 10 / n_classes for weights such as tf-idf, at most 1.',
-    )

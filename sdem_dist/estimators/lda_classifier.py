@@ -14,13 +14,15 @@ from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded
-from sdem_dist.estimators.naive_bayes import check_priors_positive, plan_of, schedule_of
+from sdem_dist.estimators.common_parameters import Classes, Steps, Seeded
+from sdem_dist.estimators.naive_bayes import check_merge, plan_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import over_documents
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
+from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.step_sizes import StepSizes, margin_steps, paper_steps
 from sdem_dist.models.lda import (
     INFERENCE,
     OCCURRENCES,
@@ -30,6 +32,7 @@ from sdem_dist.models.lda import (
     log_joint,
     log_word_probabilities,
 )
+from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
     from sdem_dist.engine.plan import Plan
@@ -40,7 +43,7 @@ BURN_IN = 3
 
 
 @estimator
-class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, JointClassifier):
+class LDAClassifier(Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, JointClassifier):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
@@ -109,7 +112,7 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
     spec = Spec("sparse", "labels", "class", topics="classes")
 
     def _check(self) -> None:
-        check_priors_positive(self, "prior_scale")
+        check_merge(self)
         if self.burn_in is not None and self.inference == "map":
             raise ValueError("burn_in is of sampling, and inference='map' samples nothing: leave it at None")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
@@ -130,7 +133,7 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
         if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents
             rounds = self.rounds_per_epoch or plans.default_rounds(source.n_documents)
             return plans.sequential(source.n_documents, self.n_epochs, seed, self.n_lanes, rounds)
-        return plan_of(self, source.n_documents, seed)
+        return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 
     def _learner(self, source: Source) -> Sdem[LdaClasses]:
         n_classes, sweeps = len(source.classes), int(self.n_sweeps)
@@ -158,8 +161,14 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
             plans.seed_of(self.random_state),
             loss=self.loss,
             merge="sum" if self.loss == "nll" else self.merge,
-            schedule=schedule_of(self, n_classes, source.weighted),
+            steps=self._sizes(source, model),
         )
+
+    def _sizes(self, source: Source, model: LdaClasses) -> StepSizes:
+        if self.loss == "nll" or self.steps == "paper":
+            return paper_steps()
+        prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
+        return margin_steps(float(self.step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
 
     @property
     def components_(self) -> np.ndarray:

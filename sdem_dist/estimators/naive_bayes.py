@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, PaperSteps, Seeded, Unlabelled
-from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.common_parameters import Classes, Seeded, Steps, Unlabelled
+from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
+from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, NO_REFIT, chosen, share_held_out
 from sdem_dist.estimators.validation import some
+from sdem_dist.estimators.weighting import checked_orders, sample, scaled, weighting_of
 from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.step_sizes import margin_steps, paper_steps
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.unit import unit_of
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from typing import Self
@@ -31,12 +37,17 @@ if TYPE_CHECKING:
 
 SUM_BATCH = 128
 """Default documents of a round for ``merge="sum"``."""
-ABSENCE_CLASSES = {"counts": 3.0, "weights": 10.0}
-"""Classes up to which ``absence="auto"`` is the plain mean; chosen by tests/benchmarks/choose_defaults.py."""
+PRIOR_POWER = 0.125
+"""Power of its document frequency that a word's pseudo-count grows with: words that are met often take shorter steps."""
+TOLERANCE = 1e-4
+"""Loss weight under which a document asks for no step."""
+EM_EPOCHS = 15
+"""Iterations of EM where classes are hidden."""
+_log = logging.getLogger(__name__)
 
 
 @estimator
-class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
+class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
@@ -77,18 +88,55 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     """
 
     loss: str = param(
-        "ncll",
-        one_of("ncll", "hinge", "nll"),
-        "``-ln p(y | d)``, the hinge loss (Masegosa 2014, equation 17), or ``-ln p(y, d)``: scikit-learn's\n"
-        "``MultinomialNB``, exactly, in one pass.",
+        "hinge",
+        one_of("hinge", "ncll", "nll"),
+        "The hinge loss (Masegosa 2014, equation 17), ``-ln p(y | d)``, or ``-ln p(y, d)``: scikit-learn's\n"
+        "``MultinomialNB``, exactly, in one pass over the counts.",
+    )
+    weighting: str = param(
+        "auto",
+        one_of("auto", "counts", "log", "binary", "tfidf"),
+        'What becomes of counts: nothing, ln(1 + x), 1, or sublinear tf-idf with scikit-learn\'s smooth idf. "auto": tf-idf\n'
+        'of whole numbers, nothing of others and with ``loss="nll"``.',
+    )
+    norm: str | float | None = param(
+        "auto",
+        either(one_of("auto", None), real(above=True)),
+        'Euclidean length of each document; None leaves it as it is. "auto": 10 with tf-idf, logarithms and ones. Where\n'
+        'documents keep their length, one factor makes their mean length 10, but with ``steps="paper"`` and "nll".',
+    )
+    min_df: int = param(1, integer(), "Words of fewer training documents are left out.")
+    ngram_range: tuple[int, int] | None = param(
+        None,
+        checked_later("(int, int)"),
+        "Shortest and longest n-grams, of a corpus that has longer ones. None: all it has.",
     )
     alpha: str | float = param(
         "laplace",
         either(one_of("laplace", "log"), real(0, LARGEST)),
-        "Pseudo-count of each word: 1 (the paper's P1), ln of the vocabulary's size (P2), or a number.",
+        "Pseudo-count of a word: 1 (the paper's P1), ln of the vocabulary's size (P2), or a number. With steps of the\n"
+        "margin it grows with the eighth root of the documents that hold the word, and its size hardly matters: steps are in\n"
+        "its unit.",
     )
-    n_epochs: int = param(15, integer(), "Passes over the documents; with hidden classes, iterations of EM.")
-
+    n_epochs: int | str = param(
+        "auto",
+        either(one_of("auto"), integer()),
+        'Passes over the documents; with hidden classes, iterations of EM. "auto": held-out documents choose, 20 at most.',
+    )
+    validation_fraction: float = param(
+        0.1,
+        real(0, 0.5),
+        "Documents held out, 20,000 at most, to choose training time and temperature; then all documents are trained on\n"
+        "(but where under 2 % were held out). 0: none.",
+    )
+    calibrate: bool = param(
+        True,
+        truth(),
+        "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
+    )
+    evaluate_every: int = param(
+        0, integer(0), "Record metrics of training after every so many epochs and after the last; 0 never."
+    )
     n_blocks: int | None = param(
         None, integer(optional=True), "Parts of the vocabulary that are merged apart. None: one for each 256 MiB."
     )
@@ -96,46 +144,99 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
     def _check(self) -> None:
-        check_priors_positive(self, "prior_scale", "alpha")
+        check_merge(self)
+        if self.alpha == 0 and self.loss != "nll":
+            raise ValueError(
+                "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
+            )
         if self.unlabelled is not None and (self.loss != "nll" or self.class_weight is not None):
             raise ValueError("unlabelled documents need loss='nll', and no class_weight")
+        if self.ngram_range is not None:
+            checked_orders(self.ngram_range)
+
+    def _weighed(self, source: Source) -> Source:
+        weighting = weighting_of(self, source)
+        if weighting is None:
+            self.weighting_, self.document_frequency_ = None, None
+            return source
+        assert not isinstance(source.corpus, DenseMemoryCorpus)
+        self.document_frequency_ = source.corpus.document_frequency
+        source = replace(source, weighting=weighting, trained_on=source.corpus)
+        if not weighting.norm and self.steps == "margin":
+            source = replace(source, weighting=scaled(source, weighting))
+        self.weighting_ = source.weighting
+        return source
 
     def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the one stage of a fit."""
-        learner = self._learner(source)
-        plan = replace(
-            self._plan(source), n_blocks=plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
-        )
-        return (yield from final_stage(learner, plan))
+        """Yield the stage in which held-out documents choose how long to train, and the one that trains on all."""
+        plan, blocks = self._plan(source), plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
+        plan = replace(plan, n_blocks=blocks)
+        if self.loss == "nll":
+            return (yield from final_stage(self._counting(source), plan))
+        learner, initial = self._learner(source)
+        share = 0.0
+        if self.n_epochs == "auto" or self.calibrate:
+            share = share_held_out(self.validation_fraction, source.n_documents)
+        if not share:
+            return (yield from final_stage(learner, plan, initial))
+        patience = (self.patience or 1) if self.n_epochs == "auto" else None
+        choice = yield from chosen(source, learner, plan, initial, share, patience)
+        _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
+        learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
+        if share <= NO_REFIT:
+            return Trained(learner, choice.result.state, choice.result.history)
+        found = yield from final_stage(learner, replace(plan, n_epochs=choice.n_epochs), initial)
+        return found._replace(history=together(found.history, choice.history))
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, plans.seed_of(self.random_state)
         if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
-            epochs = 1 if self.unlabelled is None else self.n_epochs
-            return plans.sequential(n, epochs, seed, self.n_lanes, 1)
-        return plan_of(self, n, seed)
+            epochs = 1 if self.unlabelled is None else EM_EPOCHS if self.n_epochs == "auto" else int(self.n_epochs)
+            return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
+        choosing = share_held_out(self.validation_fraction, n) > 0
+        epochs = self.n_epochs if self.n_epochs != "auto" else MOST_EPOCHS if choosing else FEW_EPOCHS
+        return plan_of(self, n, int(epochs), seed)
 
-    def _learner(self, source: Source, n_documents: float | None = None) -> Sdem[NaiveBayes] | WordEm:
-        """Return the learner for a training source; `n_documents` is n of the paper, else the source's by weight."""
-        n_classes, plan = len(source.classes), self._plan(source)
-        model = NaiveBayes(
+    def _model(self, source: Source) -> NaiveBayes:
+        n_classes = len(source.classes)
+        return NaiveBayes(
             source.n_features,
             n_classes,
             pseudo_count(self.alpha, source.n_features),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
-        n = source.weight if n_documents is None else n_documents
-        weights = weights_of_classes(self.class_weight, source)
-        if self.loss == "nll" and self.unlabelled is None:
-            return WordEm(model, n, weights, plan.seed)
-        if self.loss == "nll":
-            share = float(self.unlabelled_weight)
-            return WordEm(model, n, weights, plan.seed, rule="maximise", unlabelled_weight=share)
-        schedule = schedule_of(self, n_classes, source.weighted, exact=plan.n_lanes == plan.n_rounds == 1)
-        return Sdem(model, n, weights, plan.seed, loss=self.loss, merge=self.merge, schedule=schedule)
+
+    def _counting(self, source: Source) -> WordEm:
+        weights, seed = weights_of_classes(self.class_weight, source), plans.seed_of(self.random_state)
+        if self.unlabelled is None:
+            return WordEm(self._model(source), source.weight, weights, seed)
+        share = float(self.unlabelled_weight)
+        return WordEm(self._model(source), source.weight, weights, seed, rule="maximise", unlabelled_weight=share)
+
+    def _learner(self, source: Source) -> tuple[Sdem[NaiveBayes], SdemState]:
+        """Return the learner for a training source, and where it starts."""
+        model, weights = self._model(source), weights_of_classes(self.class_weight, source)
+        prior, sizes = np.full(source.n_features, model.alpha), paper_steps()
+        if self.steps == "margin":
+            assert not isinstance(source.corpus, DenseMemoryCorpus)
+            prior = model.alpha * np.maximum(source.corpus.document_frequency, 1.0) ** PRIOR_POWER
+            sizes = margin_steps(float(self.step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
+        learner = Sdem(
+            model,
+            source.weight,
+            weights,
+            plans.seed_of(self.random_state),
+            loss=self.loss,
+            merge=self.merge,
+            steps=sizes,
+            tolerance=0.0 if self.steps == "paper" else TOLERANCE,
+        )
+        return learner, model.start_at(prior)
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
-        """Go on with one more batch of documents: one pass of sdEM over it, from where the model stands.
+        """Go on with one more batch of documents: one pass over it, from where the model stands.
+
+        The first batch decides the weighting's document frequencies and the size of steps.
 
         Parameters
         ----------
@@ -159,14 +260,24 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
         if first:
             self.history_, self.n_iter_ = [], 0
+            source = self._weighed(source)
             self._describe(source)
-        state = self._learner(source).init() if first else self.state_
-        learner = self._learner(source, n_documents=state.t + source.weight)
-        stage = Stage("train", learner, replace(self._plan(source), n_epochs=1), initial=state)
+        learner, initial = self._begun(source) if first else (self._continued(source), self.state_)
+        stage = Stage("train", learner, replace(self._plan(source), n_epochs=1), initial=initial)
         with executor_for(None, self.n_jobs, source) as executor:
-            self._take(learner, run_stages(state_of(stage), source.corpus, executor))
+            self._take(learner, run_stages(state_of(stage), source.documents, executor))
         self.n_iter_ += 1
         return self
+
+    def _begun(self, source: Source) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState]:
+        if self.loss != "nll":
+            return self._learner(source)
+        counting = self._counting(source)
+        return counting, counting.init()
+
+    def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:
+        weights = weights_of_classes(self.class_weight, source)
+        return replace(self.learner_, n_documents=self.state_.t + source.weight, class_weight=weights)
 
     def _all_classes(self, classes: object, first: bool) -> np.ndarray:
         if first and classes is None:
@@ -187,30 +298,34 @@ class MultinomialNB(Classes, Unlabelled, PaperSteps, Seeded, JointClassifier):
     def _joint_log_proba(self, X: object) -> np.ndarray:
         return joint_scores(self._parameters, documents_of(self, X))
 
+    def _class_scores(self, X: object) -> np.ndarray:
+        return self._joint_log_proba(X) / float(self.learner_.temperature)
+
+    @property
+    def temperature_(self) -> float:
+        """What scores are divided by for probabilities."""
+        check_is_fitted(self)
+        return float(self.learner_.temperature)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
 
 
-def check_priors_positive(e: Any, *names: str) -> None:
-    """Raise ValueError where a discriminative loss would have no prior, or settings belong to another merge."""
-    for name in names:
-        if getattr(e, name) == 0 and e.loss != "nll":
-            raise ValueError(
-                f"{name} must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
-            )
+def check_merge(e: Any) -> None:
+    """Raise ValueError where settings belong to another merge."""
     if e.merge == "mean" and e.batch_size is not None:
         raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
     if e.merge == "sum" and e.rounds_per_epoch is not None:
         raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
 
-def plan_of(e: Any, n_documents: int, seed: int) -> Plan:
+def plan_of(e: Any, n_documents: int, n_epochs: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if e.merge == "sum":
-        return plans.batches(n_documents, e.n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
-    return plans.sequential(n_documents, e.n_epochs, seed, e.n_lanes, e.rounds_per_epoch)
+        return plans.batches(n_documents, n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
+    return plans.sequential(n_documents, n_epochs, seed, e.n_lanes, e.rounds_per_epoch)
 
 
 def pseudo_count(alpha: str | float, n_features: int) -> float:
@@ -225,14 +340,9 @@ def pseudo_count(alpha: str | float, n_features: int) -> float:
     return max(float(alpha), 1e-10)
 
 
-def schedule_of(e: Any, n_classes: int, weighted: bool, *, exact: bool = False) -> PaperSchedule:
-    """Return the steps that parameters ask for."""
-    absence = absence_of(e.absence, n_classes, weighted)
-    return PaperSchedule(float(e.step_decay), float(e.prior_scale), float(e.tolerance), absence, exact)
-
-
-def absence_of(absence: str | float, n_classes: int, weighted: bool) -> float:
-    """Return `absence` as a number, chosen by the number of classes for "auto"."""
-    if absence == "auto":
-        return min(1.0, ABSENCE_CLASSES["weights" if weighted else "counts"] / n_classes)
-    return float(absence)
+def together(history: list[dict[str, float]], choosing: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Return a history with what the held-out documents said of the same epochs, and of those that were not kept."""
+    return [
+        {**entry, **(history[i] if i < len(history) else {})} | {"choosing_seconds": entry["seconds"]}
+        for i, entry in enumerate(choosing)
+    ]

@@ -12,6 +12,7 @@ from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.saving import KIND
 from sdem_dist.learners.fields import restored_state
+from sdem_dist.models.weighting import Weighting
 from sdem_dist.records import restored
 from sdem_dist.storage.archive import read_archive
 from sdem_dist.storage.numbers import from_json
@@ -77,11 +78,22 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
         if len(estimator.vocabulary_) != n_features:
             raise ValueError("the vocabulary has another size than the arrays")
+    if metadata["weighting"] is not None:
+        estimator.weighting_ = _weighting(restored(metadata["weighting"], own))
+        estimator.document_frequency_ = arrays["document_frequency"]
+        if estimator.document_frequency_.shape != (n_features,) or estimator.document_frequency_.dtype != np.int64:
+            raise ValueError("array 'document_frequency' has another size or dtype than the vocabulary asks for")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata["damaged_shards"]
     estimator._take(learner, state)
     estimator.take_extra(cast("Mapping[str, Any]", restored(metadata["extra"], own)))
     return estimator
+
+
+def _weighting(value: object) -> Weighting:
+    if not isinstance(value, Weighting):
+        raise ValueError(f"the weighting is {value!r:.80}")
+    return value
 
 
 def _checked(settings: dict[str, Any] | None) -> dict[str, Any] | None:

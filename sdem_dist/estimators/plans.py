@@ -8,13 +8,16 @@ from sdem_dist.engine.memory import default_blocks
 from sdem_dist.engine.plan import Plan
 
 LANES = 128
-"""Lanes of a round at most, where lanes are short."""
-MIN_LANE_DOCUMENTS = 2
+"""Lanes at most, where lanes only add."""
+ONE_LANE_DOCUMENTS = 65_536
+"""Documents up to which one lane, a run through all documents one after the other, is fast enough."""
+LANES_OF_STEPS = 16
+"""Lanes of sequential steps where there are more documents."""
+FIRST_ROUND_DOCUMENTS = 64
+"""Documents of the first round, about: rounds double from there on."""
 MAX_LANE_DOCUMENTS = 10_000
 """Documents of a sequential lane in a round."""
 ROUNDS = 8
-MANY_DOCUMENTS = 1_000_000
-"""Documents of an epoch from which one round is enough: on large corpora merging more often gains nothing."""
 SUM_TASK_DOCUMENTS = 1_000
 """Documents of counts that make a task worth its overhead, where lanes only add."""
 PASS_DOCUMENTS = 4_096
@@ -27,29 +30,28 @@ def lanes_of(n_documents: int, least: int, most: int = LANES) -> int:
 
 
 def default_lanes(n_documents: int, n_rounds: int) -> int:
-    """Return the number of sequential lanes of a round, for ``merge="mean"``.
+    """Return the number of lanes that each run through their documents: one where documents are few.
 
-    128, fewer where a lane would have under 2 documents; doubled until none has over 10,000 in a round, so that lanes can
-    be dealt out evenly: tasks have powers of two of them.
+    Otherwise 16, doubled until none has over 10,000 documents in a round, so that lanes can be dealt out evenly: tasks
+    have powers of two of them.
     """
-    a_round = n_documents // n_rounds
-    lanes = lanes_of(a_round, MIN_LANE_DOCUMENTS)
-    while lanes * MAX_LANE_DOCUMENTS < a_round:
+    if n_documents <= ONE_LANE_DOCUMENTS:
+        return 1
+    lanes = LANES_OF_STEPS
+    while lanes * MAX_LANE_DOCUMENTS < n_documents // n_rounds:
         lanes *= 2
     return lanes
 
 
-def default_rounds(n_documents: int) -> int:
-    """Return the rounds of an epoch for ``merge="mean"``: 8, fewer where documents are many, 1 where they are few."""
-    if n_documents < ROUNDS * MIN_LANE_DOCUMENTS:
-        return 1
-    return max(1, min(ROUNDS, MANY_DOCUMENTS // n_documents))
-
-
 def sequential(n_documents: int, n_epochs: int, seed: int, lanes: int | None = None, rounds: int | None = None) -> Plan:
-    """Return the plan of lanes that each run through their documents and are averaged."""
-    rounds = rounds or (1 if lanes == 1 else default_rounds(n_documents))
-    return Plan(n_documents, n_epochs, rounds, lanes or default_lanes(n_documents, rounds), seed)
+    """Return the plan of lanes that each run through their documents and are merged, in rounds that grow."""
+    lanes = lanes or default_lanes(n_documents, ROUNDS)
+    if rounds is None:
+        rounds = 1 if lanes == 1 else max(1, min(ROUNDS, n_documents // (2 * lanes)))
+    a_round, growth = n_documents // rounds, 0
+    while lanes > 1 and a_round >> (growth + 1) >= max(FIRST_ROUND_DOCUMENTS, lanes):
+        growth += 1
+    return Plan(n_documents, n_epochs, rounds + growth, lanes, seed, growth)
 
 
 def batches(

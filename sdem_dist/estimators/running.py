@@ -99,9 +99,9 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
     stopping: object = None  # without patience, what is evaluated decides nothing
     if options.validation is not None:
         held_out = validation_source(estimator, options.validation, options.client)
-        monitoring = replace(monitoring, validation=held_out.corpus)
+        monitoring = replace(monitoring, validation=held_out.documents)
         stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
-    settings = identity(corpus=source.identity, stopping=stopping)
+    settings = identity(corpus=source.identity, weighting=source.weighting, stopping=stopping)
     checkpoints = None
     if checkpoint is not None:
         checkpoints = Checkpoints(Path(checkpoint), options.checkpoint_rounds, options.checkpoint_seconds)
@@ -111,7 +111,7 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         progress = stack.enter_context(shown("")) if estimator.verbose else None
         return run_stages(
             estimator.stages(source),
-            source.corpus,
+            source.documents,
             executor,
             monitoring=monitoring,
             checkpoints=checkpoints,
@@ -133,7 +133,7 @@ def evaluate_source(estimator: Estimator, source: Source, client: Client | None)
     """Return the metrics of a fitted estimator over a source."""
     scoring = Scoring("score", estimator.learner_, estimator.state_)
     with executor_for(client, estimator.n_jobs, source) as executor:
-        return run_stages(metrics_of(scoring), source.corpus, executor)
+        return run_stages(metrics_of(scoring), source.documents, executor)
 
 
 def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:

@@ -46,6 +46,8 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
     arrays = {name: np.asarray(value) for name, value in estimator.state_._asdict().items()}
     if estimator.vocabulary_ is not None:
         arrays["vocabulary_bytes"], arrays["vocabulary_offsets"] = encode_strings(estimator.vocabulary_)
+    if estimator.document_frequency_ is not None:
+        arrays["document_frequency"] = estimator.document_frequency_
     labels = {}
     if estimator.spec.target == "labels":
         labels = {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}
@@ -59,6 +61,7 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
         "history": estimator.history_,
         "n_iter": int(estimator.n_iter_),
         "damaged_shards": list(getattr(estimator, "damaged_shards_", [])),
+        "weighting": plain(estimator.weighting_),
         "learner": plain(estimator.learner_),
         "extra": plain(estimator.extra()),
     }

@@ -9,13 +9,14 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.mixture import JointMixture
-from sdem_dist.estimators.naive_bayes import absence_of
-from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.parameters import estimator, integer, one_of, param
+from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.learners.features import started
-from sdem_dist.learners.schedule import PaperSchedule
+from sdem_dist.learners.step_sizes import margin_steps
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.losses import NAMED
+from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 START_SHARE = 0.001
 """Share of EM's expected counts that sdEM of counts starts with; a step is a document, and would hardly move all of them."""
 EPOCHS, EPOCHS_OF_COUNTS = 60, 15
+STEP = 0.2
+"""How far a first step moves the label of a mean document of counts against a rival."""
 
 
 @estimator
@@ -57,14 +60,6 @@ class SdemMixtureClassifier(JointMixture):
         None, integer(optional=True), f"Passes over the documents. None: {EPOCHS}; {EPOCHS_OF_COUNTS} of multinomials."
     )
     n_em_epochs: int = param(10, integer(), "Iterations of EM before them.")
-    absence: float | str = param(
-        "auto", either(one_of("auto"), real(0, 1)), "As in `MultinomialNB`, for multinomial components."
-    )
-
-    def _check(self) -> None:
-        super()._check()
-        if self.components != "multinomial" and self.absence != "auto":
-            raise ValueError(f"absence means nothing with components={self.components!r}: leave it at 'auto'")
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stages that find a start, EM, and sdEM from where it ends."""
@@ -84,8 +79,8 @@ class SdemMixtureClassifier(JointMixture):
         fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
         if self.loss == "nll":
             return (yield from final_stage(em, replace(once, n_epochs=n_epochs), fitted))
-        schedule = PaperSchedule(absence=absence_of(self.absence, len(source.classes), source.weighted))
-        learner = Sdem(em.model, source.weight, em.class_weight, once.seed, loss=self.loss, schedule=schedule)
         words = em.model.alpha + START_SHARE * (fitted.words - em.model.alpha)
+        sizes = margin_steps(STEP, unit_of(sample(source), words.mean(axis=1)), em.model.alpha, em.model.class_alpha)
+        learner = Sdem(em.model, source.weight, em.class_weight, once.seed, loss=self.loss, steps=sizes)
         initial = em.start_at(words, em.model.class_alpha + START_SHARE * fitted.class_counts)
         return (yield from final_stage(learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -54,6 +55,15 @@ def source_of(
     ValueError, CorpusError
         What is wrong, where, and what to do.
     """
+    source = _source_of(estimator, X, y, sample_weight, client, use, classes)
+    if use == "train" or estimator.weighting_ is None:
+        return source
+    return replace(source, weighting=estimator.weighting_, trained_on=estimator.document_frequency_)
+
+
+def _source_of(
+    estimator: Estimator, X: object, y: object, sample_weight: object, client: object, use: Use, classes: object
+) -> Source:
     checks.refuse_path(X)
     if isinstance(X, Corpus):
         return _of_corpus(estimator, X, y, sample_weight, use)
@@ -213,7 +223,11 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         They are a corpus, a path or raw text, or unfit numbers.
     """
     _refuse_corpus(X, "to_csr()")
-    return checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
+    documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
+    if estimator.weighting_ is None or estimator.document_frequency_ is None:
+        return documents
+    factors = estimator.weighting_.factors(estimator.document_frequency_, estimator.vocabulary_)
+    return estimator.weighting_.apply(documents, factors)
 
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from sklearn.base import BaseEstimator
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.estimators.weighted import WeightedCorpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
     from sdem_dist.engine.stages import Stages
+    from sdem_dist.engine.tasks import CorpusLike
     from sdem_dist.learners.protocol import ModelLearner
+    from sdem_dist.models.weighting import Weighting
 
 Layout = Literal["sparse", "dense"]
 Target = Literal["labels", "numbers", "nothing"]
@@ -75,6 +78,21 @@ class Source:
     """How text became numbers, where the corpus says."""
     single: bool = True
     """Numbers to be learned are one a document, not a column of a table."""
+    weighting: Weighting | None = None
+    """How the model weighs counts; None: it takes entries as they are."""
+    trained_on: Corpus | MemoryCorpus | np.ndarray | None = None
+    """Where the document frequencies come from that `weighting` needs."""
+
+    @property
+    def documents(self) -> CorpusLike:
+        """What the engine reads."""
+        return self.seen(self.corpus)
+
+    def seen(self, corpus: CorpusLike) -> CorpusLike:
+        """Return documents of the same columns as the model sees them."""
+        if self.weighting is None or self.trained_on is None:
+            return corpus
+        return WeightedCorpus(corpus, self.weighting, self.trained_on)
 
     @property
     def n_features(self) -> int:
@@ -132,6 +150,8 @@ class Estimator(BaseEstimator):
     n_features_in_: int
     vocabulary_: list[str] | None
     vectorizer_: dict[str, Any] | None
+    weighting_: Weighting | None = None
+    document_frequency_: np.ndarray | None = None
 
     @abstractmethod
     def stages(self, source: Source) -> Stages[Trained]:
@@ -150,6 +170,10 @@ class Estimator(BaseEstimator):
 
     def _check(self) -> None:
         """Raise ValueError where parameters do not go together; each by itself has been checked."""
+
+    def _weighed(self, source: Source) -> Source:
+        """Return training documents as the model weighs them, and take note of how."""
+        return source
 
     @property
     def _layout(self) -> Layout:

@@ -119,17 +119,24 @@ def run_documents(documents, keys, table, frozen, schedule, moment, objective, h
         if weights[d] * loss_weights(loss, scores, labels[d], step) <= tolerance:
             continue
         stale = True
+        reach = weights[d]
+        if schedule.mean_square > 0.0:  # no step goes further than that of a mean document
+            square = 0.0
+            for j in range(counts.size):
+                square += counts[j] * counts[j]
+            reach = min(reach, schedule.mean_square / max(square, 1e-300))
         for k in range(first, first + n_chosen):
             if weights[d] * abs(step[k]) <= tolerance:
                 continue
-            factor = rho * weights[d] * step[k]
+            factor = rho * reach * step[k]
             if learn_prior:
-                class_counts[k] = max(class_counts[k] + factor, 0.0)
+                change = factor * schedule.class_start / schedule.start
+                class_counts[k] = max(class_counts[k] + change, schedule.class_floor)
             for j in range(start, stop):
                 row = words[indices[j]]
                 for z in range(n_topics):
                     column = z * n_classes + k
-                    new = max(row[column] + factor * counts[j - start] * beta[j - start, z, k - first], 0.0)
+                    new = max(row[column] + factor * counts[j - start] * beta[j - start, z, k - first], schedule.floor)
                     totals[column] += new - row[column]
                     row[column] = new
     return moment.gamma, moment.class_gamma, moment.t

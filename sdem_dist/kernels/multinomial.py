@@ -1,126 +1,157 @@
-"""sdEM for documents as multinomial counts, over word-major arrays (Masegosa 2014, Algorithms 2 to 4 as corrected)."""
+"""sdEM for documents as multinomial counts, one step a document: the fast kernel (Masegosa 2014, Algorithm 2).
+
+A row holds a word's expected counts and, beside them, their logarithms, in single precision. A step touches only classes
+whose loss weight is not negligible: with the hinge loss there are two.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from sdem_dist.kernels.documents import measured
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.logarithm import log
 from sdem_dist.kernels.losses import component_weights, loss_weights
-from sdem_dist.kernels.rows import add_row, add_rows_at, clip_row, log_row, multiply_eighths, ones_first, shift_row
-from sdem_dist.kernels.schedule import advanced, renew_prior
 
-
-class _Scratch(NamedTuple):
-    """Room for the rows of one document."""
-
-    rows: np.ndarray
-    ascending: np.ndarray
-    positions: np.ndarray
-    factors: np.ndarray
+NEGLIGIBLE = 0.01
+"""Share of the largest loss weight up to which a class is left alone; less where classes are many."""
 
 
 @jit
-def run_documents(documents, table, logs, frozen, schedule, moment, objective):
+def with_logarithms(table, words):
+    """Return the rows of some words as `run_documents` takes them, shape (n_words, 2 n_columns), float32; all are positive."""
+    n_columns = table.shape[1]
+    rows = np.empty((words.size, 2 * n_columns), np.float32)
+    for i in range(words.size):
+        before = table[words[i]]
+        for k in range(n_columns):
+            rows[i, k] = before[k]
+            rows[i, n_columns + k] = log(before[k])
+    return rows
+
+
+@jit
+def changes_of(rows, table, words):
+    """Return how far rows have gone from those of `table`, shape (n_words, n_columns), float64: 0 where nothing changed."""
+    n_columns = table.shape[1]
+    changes = np.empty((words.size, n_columns))
+    for i in range(words.size):
+        before = table[words[i]]
+        for k in range(n_columns):
+            changes[i, k] = np.float64(rows[i, k]) - np.float64(np.float32(before[k]))
+    return changes
+
+
+@jit
+def run_documents(documents, table, schedule, t, objective):
     """Run sdEM over documents in their order, one step a document, changing the counts in place.
 
-    A step: scores at the parameters before it, mu += rho * weighted statistics, check (counts below zero become
-    zero), M-step (logarithms of the rows that changed).
+    A step: scores at the parameters before it, mu += rho * weighted statistics, check (no count below
+    ``schedule.floor``), M-step (logarithms of what changed). There is no running prior correction: the prior is where
+    mu starts.
 
     Parameters
     ----------
     documents : Visited
     table : Table
-        A column is a class, or a component of one.  Changed in place.
-    logs : ndarray of shape (n_words, n_columns) or (0, 0), float64
-        ln(N + frozen), changed in place.  Empty: every logarithm is taken at the gamma of the moment, as the paper
-        does, and `frozen` plays no part.
-    frozen : float
-        The gamma of `logs`, constant through this call: a moving gamma would change every logarithm of the table.
+        Its `words` are `with_logarithms`; a column is a class, or a component of one.  Changed in place.
     schedule : Schedule
-    moment : Moment
+    t : float
+        Documents of the corpus seen.
     objective : Objective
 
     Returns
     -------
-    gamma, class_gamma, t : float
-        Of the moment at the end. A NamedTuple would be made by Python code, where an interrupt is an error that Numba does
-        not look for: the process would crash.
+    t : float
+        After the last document.
     """
     data, indices, indptr, labels, weights, order = documents
-    words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
+    rows, totals, class_counts, log_prior, learn_prior, _ = table
     loss, tolerance, owners = objective
-    n_columns, exact = totals.size, logs.size == 0
-    lengths, longest = measured(documents, words.shape[0])
-    scratch = _scratch(longest if exact else 0, n_columns)
+    n_columns = totals.size
+    sums = np.empty(n_columns, np.float32)
     scores, step, log_totals = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
-    stale = True
+    active = np.empty(n_columns, np.int64)
+    share = min(NEGLIGIBLE, 0.5 / n_columns)
+    for k in range(n_columns):
+        log_totals[k] = log(totals[k])
+        if learn_prior:
+            log_prior[k] = np.log(class_counts[k])
     for d in order:
-        rho, moment = advanced(schedule, moment, weights[d])
-        if exact or stale:
-            shift = moment.gamma if exact else frozen
-            for k in range(n_columns):
-                log_totals[k] = log(totals[k] + shift * vocabulary_size)
-            renew_prior(table, moment.class_gamma)
-            stale = False
-        start, stop = indptr[d], indptr[d + 1]
+        if weights[d] <= 0.0:
+            continue
+        t += schedule.ahead * weights[d]
+        values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
+        length, square = _add_scores(values, words, rows, sums)
         for k in range(n_columns):
-            scores[k] = 0.0
-        if exact:
-            _add_exact_scores(data[start:stop], indices[start:stop], words, moment.gamma, scratch, scores)
-        else:
-            add_rows_at(data[start:stop], indices[start:stop], logs, scores)
-        for k in range(n_columns):
-            scores[k] += log_prior[k] - lengths[d] * log_totals[k]
+            scores[k] = sums[k] + log_prior[k] - length * log_totals[k]
         if owners.size:
             largest = component_weights(loss, scores, labels[d], owners, step)
         else:
             largest = loss_weights(loss, scores, labels[d], step)
-        if weights[d] * largest <= tolerance:
+        if largest <= tolerance:
             continue
-        stale = True
-        factor = rho * weights[d]
-        for j in range(start, stop):
-            add_row(factor * data[j], step, words[indices[j]])
+        n_active = 0
         for k in range(n_columns):
-            totals[k] += factor * lengths[d] * step[k]
+            if abs(step[k]) > share * largest:
+                active[n_active] = k
+                n_active += 1
+        # However heavy or long a document is, its step goes no further than that of a mean one.
+        reach = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
+        reach /= 1.0 + schedule.decay * t
+        for first in range(0, n_active, 2):
+            k = active[first]
+            other = active[min(first + 1, n_active - 1)]
+            _move(values, words, rows, schedule.start * reach, step, k, other, schedule.floor, totals)
+        for i in range(n_active):
+            k = active[i]
+            log_totals[k] = log(totals[k])
             if learn_prior:
-                class_counts[k] = max(class_counts[k] + factor * step[k], 0.0)
-        for j in range(start, stop):
-            clip_row(words[indices[j]], totals)
-            if not exact:
-                log_row(words[indices[j]], frozen, logs[indices[j]])
-    return moment.gamma, moment.class_gamma, moment.t
-
-
-@jit
-def _scratch(longest, n_columns):
-    return _Scratch(
-        np.empty((longest, n_columns)),
-        np.arange(longest).astype(np.uint32),
-        np.empty(longest + 1, np.uint32),  # with room for one that does not stay
-        np.empty(longest + 1),
-    )
+                class_counts[k] = max(class_counts[k] + schedule.class_start * reach * step[k], schedule.class_floor)
+                log_prior[k] = np.log(class_counts[k])
+    return t
 
 
 @jit_inline
-def _add_exact_scores(data, indices, words, gamma, scratch, scores):
-    """Add a document's ``sum_j data[j] * ln(words[indices[j]] + gamma)`` to `scores`."""
-    rows, ascending, positions, factors = scratch
-    n = data.size
-    n_ones = ones_first(data, indices, positions, factors)
-    for j in range(n):
-        shift_row(words[positions[j]], gamma, rows[j])
-    # Loops over all rows, whatever the number of classes: they vectorise even for two.
-    used = rows.reshape(-1)[: n * scores.size]
-    # Eight words of count 1 share a logarithm; between 1e-38 and 1e38 their product stays in range.
-    eighth = n_ones // 8
-    skipped = 7 * eighth
-    multiply_eighths(used[: 8 * eighth * scores.size])
-    used = used[skipped * scores.size :]
-    for i in range(used.size):
-        used[i] = log(used[i])
-    add_rows_at(factors[skipped:n], ascending[: n - skipped], rows[skipped:n], scores)
+def _add_scores(values, words, rows, sums):
+    """Set `sums` to a document's ``sum_j x_j ln N_j``; return the sum of its entries and of their squares."""
+    n_columns, length, square = sums.size, 0.0, 0.0
+    if n_columns == 2:  # in registers
+        first, second = np.float32(0.0), np.float32(0.0)
+        for j in range(values.size):
+            x, row = np.float32(values[j]), rows[words[j]]
+            length += x
+            square += x * x
+            first += x * row[2]
+            second += x * row[3]
+        sums[0], sums[1] = first, second
+        return length, square
+    for k in range(n_columns):
+        sums[k] = 0.0
+    for j in range(values.size):
+        x, logs = np.float32(values[j]), rows[words[j]][n_columns:]
+        length += x
+        square += x * x
+        for k in range(n_columns):
+            sums[k] += x * logs[k]
+    return length, square
+
+
+@jit_inline
+def _move(values, words, rows, rho, step, k, other, least, totals):
+    """Add a document's weighted entries to two columns, or to one where both are the same."""
+    n_columns, floor = step.size, np.float32(least)
+    rho_k, rho_other = np.float32(rho * step[k]), np.float32(rho * step[other])
+    gain_k, gain_other = 0.0, 0.0
+    for j in range(values.size):
+        x, row = np.float32(values[j]), rows[words[j]]
+        old = row[k]
+        new = max(old + rho_k * x, floor)
+        gain_k += new - old
+        row[k], row[n_columns + k] = new, log(new)
+        if other != k:
+            old = row[other]
+            new = max(old + rho_other * x, floor)
+            gain_other += new - old
+            row[other], row[n_columns + other] = new, log(new)
+    totals[k] += gain_k
+    totals[other] += gain_other

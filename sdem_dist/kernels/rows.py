@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.logarithm import log
 
 
 # Rows are passed as views: with the index taken once and the scalars in registers, the class loops vectorise.
@@ -78,11 +77,13 @@ def clip_row(row, totals):
         row[k] -= below
 
 
-@jit_inline
-def log_row(row, shift, out):
-    """``out = ln(row + shift)``."""
-    for k in range(out.size):
-        out[k] = log(row[k] + shift)
+@jit
+def column_sums(table):
+    """Return the sum of each column of a table, float64."""
+    sums = np.zeros(table.shape[1])
+    for i in range(table.shape[0]):
+        add_row(1.0, table[i], sums)
+    return sums
 
 
 @jit
@@ -109,51 +110,7 @@ def number_words(number):
 
 
 @jit
-def gather_rows(table, words, shift, rows, logs):
-    """Copy the rows of some words and take the logarithms of what they hold plus `shift`.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_features, n_classes), float64
-    words : ndarray of shape (n_words,), integers
-    shift : float
-    rows, logs : ndarray of shape (n_words, n_classes), float64, overwritten
-    """
-    for i in range(words.size):
-        copy_row(table[words[i]], rows[i])
-        log_row(rows[i], shift, logs[i])
-
-
-@jit
-def scatter_add_rows(words, rows, met, number, out, out_met):
-    """Add each word's row to ``out[number[word]]``, and its entry of `met` to that of `out_met`."""
+def scatter_add_rows(words, rows, number, out):
+    """Add each word's row to ``out[number[word]]``."""
     for i in range(words.size):
         add_row(1.0, rows[i], out[number[words[i]]])
-        out_met[number[words[i]]] += met[i]
-
-
-@jit
-def average_rows(words, rows, met, total, absence, table):
-    """Replace the rows of some words by their average over lanes, in place.
-
-    Parameters
-    ----------
-    words : ndarray of shape (n_words,), integers
-    rows : ndarray of shape (n_words, n_classes), float64
-        Weighted sums over the lanes that met the word.
-    met : ndarray of shape (n_words,), float64
-        Those lanes' weight.
-    total : float
-        Weight of all lanes.
-    absence : float
-        How much of the weight of the other lanes keeps the row as it was.
-    table : ndarray of shape (n_features, n_classes), float64, changed in place
-    """
-    n_classes = table.shape[1]
-    for i in range(words.size):
-        source, target = rows[i], table[words[i]]
-        kept = absence * max(total - met[i], 0.0)
-        weight = met[i] + kept
-        if weight > 0.0:  # lanes of weight zero have no say
-            for k in range(n_classes):
-                target[k] = (source[k] + kept * target[k]) / weight

@@ -37,13 +37,22 @@ class Objective(NamedTuple):
 class Schedule(NamedTuple):
     """How far steps go."""
 
-    word_step: float
-    """What gamma gains for rho = 1 and one document: alpha / n."""
-    class_step: float
+    start: float
+    """rho before the first document."""
+    class_start: float
+    """The same for the class counts."""
     decay: float
-    """lambda of ``rho = 1 / (1 + lambda t)``."""
+    """lambda of ``rho = start / (1 + lambda t)``."""
+    word_gain: float
+    """What gamma gains for rho = 1 and one document: alpha / n."""
+    class_gain: float
     ahead: float
     """Documents of the corpus that one document here stands for."""
+    floor: float
+    """Least expected count of a word."""
+    class_floor: float
+    mean_square: float
+    """Mean of the documents' squared lengths."""
 
 
 class Moment(NamedTuple):
@@ -60,9 +69,9 @@ class Moment(NamedTuple):
 def advanced(schedule, moment, weight):
     """Return rho and the moment with one more document seen, as Algorithm 2 counts it before it takes the posterior."""
     t = moment.t + schedule.ahead * weight
-    rho = 1.0 / (1.0 + schedule.decay * t)
-    gamma = moment.gamma + schedule.word_step * rho * weight
-    class_gamma = moment.class_gamma + schedule.class_step * rho * weight
+    rho = schedule.start / (1.0 + schedule.decay * t)
+    gamma = moment.gamma + schedule.word_gain * rho * weight
+    class_gamma = moment.class_gamma + schedule.class_gain * rho * weight
     return rho, Moment(gamma, class_gamma, t)
 
 

@@ -22,9 +22,12 @@ def bounds(n_features: int, block: int, n_blocks: int) -> tuple[int, int]:
 
 def of_statistics(statistics: SdemStatistics, first: int, last: int) -> SdemStatistics:
     """Return the statistics of the words ``first:last``, numbered from `first`."""
-    a, b = np.searchsorted(statistics.words, (first, last))
+    inside = (statistics.words >= first) & (statistics.words < last)
     return statistics._replace(
-        words=statistics.words[a:b] - np.uint32(first), rows=statistics.rows[a:b], met=statistics.met[a:b]
+        words=statistics.words[inside] - np.uint32(first),
+        rows=statistics.rows[inside],
+        met=statistics.met[inside],
+        entries=statistics.entries[inside],
     )
 
 

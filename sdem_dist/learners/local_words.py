@@ -26,6 +26,16 @@ def localised(
     return LocalDocuments(local, words, labels, weights, targets)
 
 
+def by_frequency(local: LocalDocuments) -> LocalDocuments:
+    """Return documents with words numbered by falling frequency: rows that are often needed lie side by side in cache."""
+    indices = local.documents.indices
+    rare = np.uint16(0xFFFF) - np.minimum(np.bincount(indices, minlength=len(local.words)), 0xFFFF).astype(np.uint16)
+    order = np.argsort(rare, kind="stable")  # of 16 bits: in linear time
+    number = np.empty(len(order), indices.dtype)
+    number[order] = np.arange(len(order))
+    return local._replace(documents=replace(local.documents, indices=number[indices]), words=local.words[order])
+
+
 def entries(data: np.ndarray, log_counts: bool) -> np.ndarray:
     """Return counts, or ln(1 + x) of them, as float32: one dtype for kernels to be compiled for."""
     return np.asarray(np.log1p(data.astype(np.float64)) if log_counts else data, np.float32)

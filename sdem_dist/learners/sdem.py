@@ -10,9 +10,10 @@ from sdem_dist.kernels.losses import NUMBERS
 from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.schedule import PaperSchedule
+from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.learners.word_counts import Model, WordLearner
-from sdem_dist.learners.word_statistics import SdemStatistics, added, at_one_theta, averaged
+from sdem_dist.learners.word_statistics import SdemStatistics, at_one_theta, merged
+from sdem_dist.models.class_weight import trained_part
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps
 from sdem_dist.records import record
 
@@ -26,14 +27,20 @@ class Sdem(WordLearner[Model]):
     ----------
     loss : {"nll", "ncll", "hinge"}
     merge : {"mean", "sum"}
-        "mean": every lane runs Algorithm 2 over its documents from the broadcast mu, and their mu are averaged.  "sum": one
-        step with the statistics of all lanes at the broadcast theta.
-    schedule : PaperSchedule
+        "mean": every lane runs Algorithm 2 over its documents from the broadcast mu, and what the lanes learned is merged.
+        "sum": one step with the statistics of all lanes at the broadcast theta.
+    steps : StepSizes
+    tolerance : float
+        Documents whose largest loss weight is not above it ask for no step.
+    held_out : float
+        Share of the documents that are not trained on, drawn by their place in the corpus.
     """
 
     loss: str = "ncll"
     merge: str = "mean"
-    schedule: PaperSchedule = field(default_factory=PaperSchedule)
+    steps: StepSizes = field(default_factory=StepSizes)
+    tolerance: float = 0.0
+    held_out: float = 0.0
 
     def check_state(self, state: SdemState) -> None:
         """Raise ValueError unless the names in the settings are known and the settings match each other."""
@@ -42,35 +49,64 @@ class Sdem(WordLearner[Model]):
             raise ValueError(f"it was trained with loss {self.loss!r} and merge {self.merge!r}, which are unknown")
 
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
-        """Return what one lane adds to a round: its mu times its weight, or statistics at the broadcast theta."""
+        """Return what one lane adds to a round: how far it moved, or statistics at the broadcast theta."""
         local = self.trained_on(documents)
-        weight = local.weight
+        if self.held_out:
+            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
+            local = local._replace(weights=np.where(part, local.weights, 0.0))
         keys = document_keys(self.seed, lane.epoch, lane.start, lane.stop)
         if self.merge == "sum":
-            found = self.model.expected_statistics(state, local, self.loss, keys, self.schedule.tolerance)
-            return at_one_theta(local.words, *found, weight)
-        n = local.documents.n_documents
-        schedule = self.schedule.of_lane(
+            return self._at_one_theta(state, local, keys)
+        n, weight = local.documents.n_documents, local.weight
+        schedule = self.steps.of_lane(
             self.model.alpha, self.model.class_alpha, self.n_documents, lane.round_documents / max(n, 1)
         )
-        # The gamma frozen in the logarithms is that of the middle of the lane.
-        frozen = state.gamma + 0.5 * schedule.word_step * weight / (1.0 + self.schedule.step_decay * state.t)
-        steps = Steps(schedule, frozen, self.schedule.exact, NUMBERS[self.loss], self.schedule.tolerance)
-        words, counts, end = self.model.run(state, local, visiting_order(self.seed, lane, n), keys, steps)
-        words *= weight
-        counts *= weight
-        met = np.full(len(words), weight)
-        return SdemStatistics(local.words, words, met, counts, weight * end.gamma, weight * end.class_gamma, weight)
+        # The gamma frozen in what cannot follow it is that of the middle of the lane.
+        frozen = state.gamma + 0.5 * schedule.word_gain * weight * self.steps.rho(state.t)
+        steps = Steps(schedule, frozen, self.steps.literal, NUMBERS[self.loss], self.tolerance)
+        changes, counts, end = self.model.run(state, local, visiting_order(self.seed, lane, n), keys, steps)
+        # Of one lane alone, nothing is to be merged.
+        alone = lane.round_documents == lane.stop - lane.start
+        met = np.zeros(len(changes)) if alone else changes.any(axis=1).astype(np.float64)
+        return SdemStatistics(
+            local.words,
+            changes,
+            met,
+            met if alone else local.entries(),
+            counts,
+            end.gamma - state.gamma,
+            end.class_gamma - state.class_gamma,
+            weight,
+            float(weight > 0),
+        )
+
+    def _at_one_theta(self, state: SdemState, local: LocalDocuments, keys: np.ndarray) -> SdemStatistics:
+        """Return statistics of documents that each go their way from the broadcast theta: lanes of one document."""
+        reach = local.weights
+        if self.steps.mean_square:
+            squares = local.squares()
+            reach = np.minimum(reach, self.steps.mean_square / np.where(squares > 0, squares, self.steps.mean_square))
+        rows, counts = self.model.expected_statistics(
+            state, local._replace(weights=reach), self.loss, keys, self.tolerance
+        )
+        found = at_one_theta(local.words, rows, counts, local.weight)
+        met = np.bincount(
+            local.documents.indices, np.repeat(reach > 0, np.diff(local.documents.indptr)), len(local.words)
+        )
+        return found._replace(met=met, entries=local.entries(), n_lanes=float((reach > 0).sum()))
 
     def update(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
-        """Merge the lanes of a round into the next mu: their mean, or a step of Algorithm 1 and the check."""
+        """Merge what the lanes of a round learned into the next mu."""
         if statistics.weight == 0.0:
             return state
-        if self.merge == "mean":
-            return averaged(state, statistics, self.schedule.absence)
-        rho = self.schedule.rho(state.t + statistics.weight)
-        prior_step = self.schedule.prior_scale * rho * statistics.weight / self.n_documents
-        return added(state, statistics, rho, least=0.0)._replace(
-            gamma=state.gamma + self.model.alpha * prior_step,
-            class_gamma=state.class_gamma + self.model.class_alpha * prior_step,
-        )
+        lanes, steps = statistics, self.steps
+        if self.merge == "sum":
+            rho = steps.rho(state.t + lanes.weight)
+            share = steps.class_start / steps.start
+            lanes = lanes._replace(rows=rho * lanes.rows, class_counts=share * rho * lanes.class_counts)
+            if steps.literal:  # a step of Algorithm 1: nothing is damped
+                gain = rho * lanes.weight / self.n_documents
+                lanes = lanes._replace(
+                    gamma=self.model.alpha * gain, class_gamma=self.model.class_alpha * gain, n_lanes=1.0
+                )
+        return merged(state, lanes, steps.floor, steps.class_floor)

@@ -9,10 +9,11 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import Scored, finish, scored, total_sums
+from sdem_dist import calibration
+from sdem_dist.evaluation import SUMS, Scored, evaluation_sums, finish, joined, scored
 from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight
-from sdem_dist.learners.local_words import localised
+from sdem_dist.learners.local_words import by_frequency, localised
 from sdem_dist.learners.word_statistics import SdemStatistics, combined
 from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.lda import LdaClasses, LdaParameters
@@ -36,12 +37,15 @@ class WordLearner(Generic[Model]):
     class_weight : tuple of float or None
         Multiplies the weights of the documents of each class.
     seed : int
+    temperature : float
+        Scores are divided by it for probabilities.
     """
 
     model: Model
     n_documents: float
     class_weight: tuple[float, ...] | None = None
     seed: int = 0
+    temperature: float = 1.0
 
     state_type = SdemState
 
@@ -99,7 +103,7 @@ class WordLearner(Generic[Model]):
         elif labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-        local = localised(documents, labels, weights)
+        local = by_frequency(localised(documents, labels, weights))
         indices = local.documents.indices.astype(np.uint16 if len(local.words) <= 1 << 16 else np.uint32, copy=False)
         data = documents.data.astype(_COMPILED.get(documents.data.dtype.name, np.float64), copy=False)
         return local._replace(documents=replace(local.documents, data=data, indices=indices))
@@ -119,19 +123,29 @@ class WordLearner(Generic[Model]):
         return self.model.parameters(state, words)
 
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
-        """Return the sums of `sdem_dist.evaluation` over all batches; documents without a label count nowhere."""
-        return total_sums(self._scored(state, local) for local in batches)
+        """Return the sums of `evaluation` and `calibration` over all batches; documents without a label count nowhere."""
+        documents = joined(self._scored(state, local) for local in batches)
+        sums = evaluation_sums(documents)
+        if self.model.clusters:
+            return sums
+        return np.concatenate(
+            [sums, calibration.calibration_sums(documents.scores, documents.labels, documents.weights)]
+        )
 
     def _scored(self, state: SdemState, local: LocalDocuments) -> Scored:
         scores, log_joint = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
         hidden = local.labels < 0
         labels, weights = np.where(hidden, 0, local.labels), np.where(hidden, 0.0, local.weights)
-        return scored(scores, labels, weights, lengths(local.documents), log_joint)
+        return scored(scores / self.temperature, labels, weights, lengths(local.documents), log_joint)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return accuracy, mean losses and perplexity; of clusters only what concerns p(d)."""
-        found = finish(sums)
-        return {name: found[name] for name in ("nll", "perplexity")} if self.model.clusters else found
+        """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only what concerns p(d)."""
+        found, weight = finish(sums[: len(SUMS)]), sums[0]
+        if self.model.clusters:
+            return {name: found[name] for name in ("nll", "perplexity")}
+        if weight == 0.0:
+            return found | dict.fromkeys(("brier", "ece", "temperature", "tempered"), float("nan"))
+        return found | calibration.finish(sums[len(SUMS) :], weight)
 
     def initial_block(self, block: int, n_blocks: int) -> SdemState:
         """Return one block of ``init()``."""

@@ -7,30 +7,41 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.kernels.rows import average_rows, mark_words, number_words, scatter_add_rows
+from sdem_dist.kernels.merge import add_changes, damped_changes, shifts
+from sdem_dist.kernels.rows import column_sums, mark_words, number_words, scatter_add_rows
 from sdem_dist.models.word_counts import SdemState
+
+DAMPING = 30.0
+"""How soon a word's change is averaged over lanes rather than added up."""
+MEAN_DAMPING = 100.0
+"""The same for the score of the mean document, which all lanes correct alike."""
 
 
 class SdemStatistics(NamedTuple):
-    """Sums over lanes: weighted results of the lanes (merge "mean") or statistics at one theta (merge "sum", EM)."""
+    """Sums over lanes: how far the lanes moved, or statistics at one theta."""
 
     words: np.ndarray
     """The words met by any lane: shape (n_words,), uint32, ascending."""
     rows: np.ndarray
     """Shape (n_words, n_columns): sums over the lanes that met the word."""
     met: np.ndarray
-    """Shape (n_words,): the weights of those lanes; zeros for statistics at one theta."""
+    """Shape (n_words,): how many lanes changed the word."""
+    entries: np.ndarray
+    """Shape (n_words,): sums of the documents' entries."""
     class_counts: np.ndarray
     """Shape (n_counts,)."""
     gamma: float
+    """Gains of the running prior corrections, as `class_gamma`."""
     class_gamma: float
     weight: float
     """Documents, by weight."""
+    n_lanes: float
 
 
 def at_one_theta(words: np.ndarray, rows: np.ndarray, class_counts: np.ndarray, weight: float) -> SdemStatistics:
-    """Return statistics that no lane moved along with."""
-    return SdemStatistics(words, rows, np.zeros(len(rows)), class_counts, 0.0, 0.0, weight)
+    """Return statistics that are only to be added."""
+    none = np.zeros(len(rows))
+    return SdemStatistics(words, rows, none, none, class_counts, 0.0, 0.0, weight, 0.0)
 
 
 def combined(parts: Sequence[SdemStatistics], n_features: int) -> SdemStatistics:
@@ -41,41 +52,77 @@ def combined(parts: Sequence[SdemStatistics], n_features: int) -> SdemStatistics
     for part in parts:
         mark_words(part.words, number)
     words = number_words(number)
-    rows, met = np.zeros((len(words), parts[0].rows.shape[1])), np.zeros(len(words))
+    rows, columns = np.zeros((len(words), parts[0].rows.shape[1])), np.zeros((len(words), 2))
     for part in parts:
-        scatter_add_rows(part.words, part.rows, part.met, number, rows, met)
+        scatter_add_rows(part.words, part.rows, number, rows)
+        scatter_add_rows(part.words, np.stack([part.met, part.entries], axis=1), number, columns)
     return SdemStatistics(
         words,
         rows,
-        met,
+        columns[:, 0],
+        columns[:, 1],
         np.sum([p.class_counts for p in parts], axis=0),
         sum(p.gamma for p in parts),
         sum(p.class_gamma for p in parts),
         sum(p.weight for p in parts),
+        sum(p.n_lanes for p in parts),
     )
 
 
-def averaged(state: SdemState, lanes: SdemStatistics, absence: float) -> SdemState:
-    """Return the mean of the lanes' mu; each word's row over the lanes that met it, see `PaperSchedule`.
+def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: float) -> SdemState:
+    """Return the counts moved by what lanes learned side by side.
 
-    The set of expectation parameters is convex: a mean needs no check.
+    Lanes that go their ways from one mu correct what they have in common, such as the classes' overall scores, each for
+    itself: their sum would do it as often as there are lanes. What is rare is learned by one of them: their mean would lose
+    it. So each word's change is between the two, by how far it moves (`damped_changes`); and then the mean document is
+    taken away from the sum until its own scores move as far as they did in the mean lane.
+
+    Parameters
+    ----------
+    state : SdemState
+    lanes : SdemStatistics
+    floor, class_floor : float
+        Least counts (the check).
     """
-    total = lanes.weight
-    words = state.words.copy()
-    average_rows(lanes.words, lanes.rows, lanes.met, total, absence, words)
+    n, words = lanes.n_lanes, state.words.copy()
+    if not n:
+        return state
+    of_mean, changes, entries = np.zeros(lanes.rows.shape[1]), lanes.rows, np.zeros(len(lanes.words))
+    classes = lanes.class_counts
+    if n > 1:
+        before, entries = state.words[lanes.words], lanes.entries / (lanes.weight or 1.0)
+        length, least = float(entries.sum()), max(floor, 1e-300)
+        before = np.maximum(before, least)
+        in_mean, _ = shifts(before, lanes.rows, 1.0 / n, entries, length, state.totals, least)
+        in_sum, _ = shifts(before, lanes.rows, 1.0, entries, length, state.totals, least)
+        wanted = in_mean + (in_sum - in_mean) / (1.0 + MEAN_DAMPING * np.abs(in_sum))
+        changes = lanes.rows.copy()
+        damped_changes(changes, lanes.met, before, DAMPING)
+        for _ in range(2):
+            moved, slopes = shifts(
+                before, changes + entries[:, None] * of_mean, 1.0, entries, length, state.totals, least
+            )
+            of_mean += np.where(slopes > 0, (wanted - moved) / np.where(slopes > 0, slopes, 1.0), 0.0)
+        share = np.abs(lanes.class_counts) / np.maximum(state.class_counts, 1e-300)
+        classes = lanes.class_counts * (1.0 / n + (1.0 - 1.0 / n) / (1.0 + DAMPING * share))
+    add_changes(changes, entries, of_mean, floor, lanes.words, words)
     return SdemState(
         words=words,
-        totals=words.sum(axis=0),
-        class_counts=lanes.class_counts / total,
-        gamma=lanes.gamma / total,
-        class_gamma=lanes.class_gamma / total,
-        t=state.t + total,
+        totals=column_sums(words),
+        class_counts=np.maximum(state.class_counts + classes, class_floor),
+        gamma=state.gamma + lanes.gamma / n,
+        class_gamma=state.class_gamma + lanes.class_gamma / n,
+        t=state.t + lanes.weight,
     )
 
 
-def added(state: SdemState, s: SdemStatistics, rho: float = 1.0, least: float = -np.inf) -> SdemState:
-    """Return the counts with rho times statistics added, kept from falling below `least` (the check)."""
+def added(state: SdemState, s: SdemStatistics) -> SdemState:
+    """Return the counts with statistics added."""
     words = state.words.copy()
-    words[s.words] = np.maximum(words[s.words] + rho * s.rows, least)
-    counts = np.maximum(state.class_counts + rho * s.class_counts, least)
-    return state._replace(words=words, totals=words.sum(axis=0), class_counts=counts, t=state.t + s.weight)
+    words[s.words] += s.rows
+    return state._replace(
+        words=words,
+        totals=column_sums(words),
+        class_counts=state.class_counts + s.class_counts,
+        t=state.t + s.weight,
+    )

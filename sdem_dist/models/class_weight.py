@@ -1,8 +1,10 @@
-"""What scikit-learn calls class weights: they weigh documents in training, and nowhere else."""
+"""What documents weigh in training, and nowhere else: class weights, and documents that are held out."""
 
 from __future__ import annotations
 
 import numpy as np
+
+from sdem_dist.kernels.randomness import document_keys
 
 
 def weighted(weights: np.ndarray, labels: np.ndarray, class_weight: tuple[float, ...] | None) -> np.ndarray:
@@ -19,3 +21,13 @@ def weighted(weights: np.ndarray, labels: np.ndarray, class_weight: tuple[float,
     if class_weight is None:
         return weights
     return weights * np.where(labels < 0, 1.0, np.asarray(class_weight)[labels])
+
+
+HELD_OUT = (1 << 32) - 1
+"""Takes the place of an epoch in the keys that decide what is held out."""
+
+
+def trained_part(seed: int, start: int, stop: int, held_out: float) -> np.ndarray:
+    """Return which documents at the stored positions ``start:stop`` are trained on, bool, where a share is held out."""
+    keys = document_keys(seed, HELD_OUT, start, stop)
+    return np.asarray(keys >= np.uint64(held_out * 2.0**64))

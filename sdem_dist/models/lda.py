@@ -189,15 +189,16 @@ class LdaClasses:
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run sdEM over documents in `order` from the mu of `state`; return N of their words, C, and where it ends."""
-        words = rows_of(state.words, local.words)
+        """Run sdEM over documents in `order` from the mu of `state`; return how N of their words and C change, and where it ends."""
+        before = rows_of(state.words, local.words)
+        words = before.copy()
         table, moment = working_table(state, words, self.log_prior, self.n_features)
         objective, how = Objective(steps.loss, steps.tolerance, _NO_OWNERS), self.inference.how
         for a, b in runs(self._costs(local.documents)[order]):
             visited = local.visited(order[a:b])
             end = kernel.run_documents(visited, keys, table, steps.frozen, steps.schedule, moment, objective, how)
             moment = Moment(*end)
-        return words, table.class_counts, moment
+        return words - before, table.class_counts - state.class_counts, moment
 
     def _costs(self, documents: Documents) -> np.ndarray:
         return _costs(documents, self.inference, self.n_columns)

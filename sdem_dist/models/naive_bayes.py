@@ -15,10 +15,10 @@ import numpy as np
 
 from sdem_dist import losses
 from sdem_dist.documents import Documents
+from sdem_dist.kernels import multinomial_exact as literal
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.documents import runs
-from sdem_dist.kernels.multinomial import run_documents
-from sdem_dist.kernels.rows import gather_rows
+from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.schedule import Moment, Objective
 from sdem_dist.models.components import by_class, check_components
 from sdem_dist.models.word_counts import (
@@ -26,7 +26,6 @@ from sdem_dist.models.word_counts import (
     SdemState,
     Steps,
     log_class_prior,
-    parted,
     rows_of,
     working_table,
 )
@@ -98,6 +97,11 @@ class NaiveBayes:
         words = np.full((last - first, self.n_columns), self.alpha)
         return SdemState(words, words.sum(axis=0), np.full(self.n_counts, self.class_alpha), 0.0, 0.0, 0.0)
 
+    def start_at(self, prior: np.ndarray) -> SdemState:
+        """Return mu_0 of words with pseudo-counts of their own, shape (n_features,)."""
+        words = np.repeat(prior[:, None], self.n_columns, axis=1)
+        return SdemState(words, words.sum(axis=0), np.full(self.n_counts, self.class_alpha), 0.0, 0.0, 0.0)
+
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
         """Return the natural parameters theta(mu) of the given words (M-step, Algorithm 3)."""
         rows, totals = rows_of(state.words, words) + state.gamma, state.totals + state.gamma * self.n_features
@@ -127,25 +131,26 @@ class NaiveBayes:
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run sdEM over documents in `order` from the mu of `state`; return N of their words, C, and where it ends."""
-        words = np.empty((len(local.words), self.n_columns))
-        logs = np.empty((0, 0) if steps.exact else words.shape)
-        done = 0
-        for part, chosen in parted(state.words, local.words):
-            rows = slice(done, done + len(chosen))
-            if steps.exact:
-                words[rows] = part[chosen]
-            else:
-                gather_rows(part, chosen, steps.frozen, words[rows], logs[rows])
-            done += len(chosen)
-        table, moment = working_table(state, words, self.log_prior, self.n_features)
+        """Run sdEM over documents in `order` from the mu of `state`; return how N of their words and C change, and where it ends."""
         objective = Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
-        entries = np.diff(local.documents.indptr)[order]
-        for a, b in runs(entries * ((20.0 if steps.exact else 4.0) * self.n_columns)):
-            visited = local.visited(order[a:b])
-            end = run_documents(visited, table, logs, steps.frozen, steps.schedule, moment, objective)
-            moment = Moment(*end)
-        return words, table.class_counts, moment
+        entries = np.diff(local.documents.indptr)[order] * float(self.n_columns)
+        if steps.literal:
+            before = rows_of(state.words, local.words)
+            words = before.copy()
+            table, moment = working_table(state, words, self.log_prior, self.n_features)
+            for a, b in runs(20.0 * entries):
+                end = literal.run_documents(local.visited(order[a:b]), table, steps.schedule, moment, objective)
+                moment = Moment(*end)
+            return words - before, table.class_counts - state.class_counts, moment
+        whole, words = state.words, local.words
+        if not isinstance(whole, np.ndarray):
+            whole, words = rows_of(whole, words), np.arange(len(words), dtype=np.uint32)
+        rows = with_logarithms(whole, words)
+        table, moment = working_table(state, rows, self.log_prior, self.n_features)
+        for a, b in runs(2.0 * entries):
+            t = run_documents(local.visited(order[a:b]), table, steps.schedule, moment.t, objective)
+            moment = moment._replace(t=t)
+        return changes_of(rows, whole, words), table.class_counts - state.class_counts, moment
 
 
 def lengths(documents: Documents) -> np.ndarray:

@@ -39,7 +39,7 @@ class LocalDocuments(NamedTuple):
     documents: Documents
     """`indices` are positions in `words`; labels and weights are beside it."""
     words: np.ndarray
-    """Shape (n_words,), uint32, ascending: the words of the corpus that occur."""
+    """Shape (n_words,), uint32: the words of the corpus that occur, in any order."""
     labels: np.ndarray
     """Shape (n_documents,), int32."""
     weights: np.ndarray
@@ -57,6 +57,17 @@ class LocalDocuments(NamedTuple):
         """Documents, by weight."""
         return float(self.weights.sum())
 
+    def entries(self) -> np.ndarray:
+        """Return the sum of each word's entries over documents, by their weights, shape (n_words,), float64."""
+        d = self.documents
+        return np.bincount(d.indices, d.data * np.repeat(self.weights, np.diff(d.indptr)), len(self.words))
+
+    def squares(self) -> np.ndarray:
+        """Return the squared length of each document, shape (n_documents,), float64."""
+        d = self.documents
+        rows = np.repeat(np.arange(d.n_documents), np.diff(d.indptr))
+        return np.bincount(rows, np.square(d.data, dtype=np.float64), d.n_documents)
+
     def visited(self, order: np.ndarray | None = None) -> Visited:
         """Return what kernels visit, in an order, or as the documents are stored."""
         d = self.documents
@@ -65,21 +76,17 @@ class LocalDocuments(NamedTuple):
 
 
 def rows_of(table: Rows, words: np.ndarray | slice) -> np.ndarray:
-    """Return the rows of some words, ascending, or of a slice."""
+    """Return the rows of some words, in any order, or of a slice."""
     if isinstance(table, np.ndarray):
         return table[words]
     if isinstance(words, slice):
         return np.concatenate(table)[words]
-    return np.concatenate([part[chosen] for part, chosen in parted(table, words)])
-
-
-def parted(table: Rows, words: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return each array of a table with those of `words`, ascending, that it holds, numbered from its first."""
-    if isinstance(table, np.ndarray):
-        return [(table, words)]
-    starts = np.cumsum([0, *(len(part) for part in table)])
-    cuts = np.searchsorted(words, starts)
-    return [(part, words[cuts[i] : cuts[i + 1]] - words.dtype.type(starts[i])) for i, part in enumerate(table)]
+    rows, first = np.empty((len(words), table[0].shape[1])), 0
+    for part in table:
+        inside = (words >= first) & (words < first + len(part))
+        rows[inside] = part[words[inside] - words.dtype.type(first)]
+        first += len(part)
+    return rows
 
 
 def log_class_prior(state: SdemState, fixed: tuple[float, ...] | None) -> np.ndarray:
@@ -106,8 +113,8 @@ class Steps(NamedTuple):
 
     schedule: Schedule
     frozen: float
-    """The gamma in logarithms."""
-    exact: bool
-    """Take logarithms at the gamma of the moment instead."""
+    """The gamma of a whole lane, where it cannot follow the moment's."""
+    literal: bool
+    """Steps are the paper's, to the letter."""
     loss: int
     tolerance: float

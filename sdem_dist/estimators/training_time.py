@@ -1,0 +1,78 @@
+"""How long to train, and the temperature of probabilities: chosen by documents that are held out of training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from sdem_dist.engine.monitoring import VALIDATION, Monitoring
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Stage, StageResult, Stages, trained
+from sdem_dist.estimators.spec import Source
+from sdem_dist.estimators.weighted import HeldOut
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.word_counts import SdemState
+
+MONITOR = "tempered"
+"""Log-loss at the best temperature: what is chosen by."""
+MOST_EPOCHS = 20
+"""Epochs at most where held-out documents choose."""
+IMPROVEMENT = 0.005
+"""Share by which the log-loss has to fall for another epoch to be worth its time."""
+FEW, FEW_EPOCHS = 20, 6
+"""Held-out documents under which they choose nothing, and the epochs then."""
+MOST_HELD_OUT = 20_000
+"""Documents held out at most."""
+NO_REFIT = 0.02
+"""Share of documents that is not missed: the model that chose is the model."""
+
+
+class Chosen(NamedTuple):
+    """What held-out documents say."""
+
+    n_epochs: int
+    temperature: float
+    history: list[dict[str, float]]
+    result: StageResult[SdemState] | None
+    """The model trained without them; None where there were too few."""
+
+
+def share_held_out(asked: float, n_documents: int) -> float:
+    """Return the share of documents to hold out; 0 where they would be too few to say anything."""
+    share = min(asked, MOST_HELD_OUT / n_documents)
+    return share if share * n_documents >= FEW else 0.0
+
+
+def chosen(
+    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState, share: float, patience: int | None
+) -> Stages[Chosen]:
+    """Yield the stage that trains without the held-out documents, scored after each epoch.
+
+    Parameters
+    ----------
+    share : float
+        Of documents to hold out.
+    patience : int or None
+        Epochs without a lower log-loss that end it; None runs all of the plan.
+    """
+    held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
+    monitoring = Monitoring(
+        validation=held_out,
+        monitor=MONITOR,
+        patience=patience,
+        improvement=IMPROVEMENT,
+        training=False,
+        shown=("accuracy", "ncll"),
+    )
+    learner = replace(learner, held_out=share)
+    stage = Stage("choose", learner, plan, initial, monitored=True, monitoring=monitoring)
+    result = yield from trained(stage)
+    scored = [entry for entry in result.history if VALIDATION + MONITOR in entry]
+    best = scored[-1]
+    if patience is not None:
+        best = scored[0]
+        for i, entry in enumerate(scored):
+            if monitoring.best(scored[: i + 1], scored.index(best)):
+                best = entry
+    return Chosen(int(best["epoch"]), best[f"{VALIDATION}temperature"], result.history, result)

@@ -1,0 +1,116 @@
+"""Documents of a corpus as a model weighs them, and those that are held out of training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.models.class_weight import trained_part
+
+if TYPE_CHECKING:
+    from sdem_dist.corpus import Corpus, MemoryCorpus
+    from sdem_dist.engine.tasks import CorpusLike
+    from sdem_dist.models.weighting import Weighting
+
+
+@dataclass(frozen=True)
+class WeightedCorpus:
+    """A corpus behind the same reading interface, weighted as it is read.
+
+    Attributes
+    ----------
+    corpus : corpus
+        Of counts.
+    weighting : Weighting
+    trained_on : Corpus, MemoryCorpus or ndarray of shape (n_features,)
+        Where document frequencies come from: workers read those of a corpus on disk for themselves.
+    """
+
+    corpus: CorpusLike
+    weighting: Weighting
+    trained_on: Corpus | MemoryCorpus | np.ndarray
+
+    def __getstate__(self) -> dict[str, object]:
+        # What is cached stays behind.
+        return {"corpus": self.corpus, "weighting": self.weighting, "trained_on": self.trained_on}
+
+    @property
+    def cache_key(self) -> str:
+        """Name the content."""
+        return f"{self.corpus.cache_key} {self.weighting}"
+
+    @property
+    def n_documents(self) -> int:
+        """How many documents there are."""
+        return self.corpus.n_documents
+
+    def place(self, document: int) -> str:
+        """Return where a document is, for people."""
+        return self.corpus.place(document)
+
+    @cached_property
+    def factors(self) -> np.ndarray:
+        """What multiplies each column."""
+        source = self.trained_on
+        frequency = source if isinstance(source, np.ndarray) else source.document_frequency
+        words = None if self.weighting.orders is None or isinstance(source, np.ndarray) else source.vocabulary()
+        return self.weighting.factors(frequency, words)
+
+    def read(self, start: int, stop: int) -> Documents:
+        """Return the documents `start` up to `stop`, weighted."""
+        return self.weighting.apply(cast(Documents, self.corpus.read(start, stop)), self.factors)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The documents of a corpus that are held out of training, read like a corpus of all of them.
+
+    A range holds those of its documents that are held out, so it may be empty.
+
+    Attributes
+    ----------
+    corpus : corpus
+    seed : int
+    share : float
+        Of the documents.
+    """
+
+    corpus: CorpusLike
+    seed: int
+    share: float
+
+    @property
+    def cache_key(self) -> str:
+        """Name the content."""
+        return f"{self.corpus.cache_key} held out {self.seed} {self.share}"
+
+    @property
+    def n_documents(self) -> int:
+        """How many positions there are to read."""
+        return self.corpus.n_documents
+
+    def place(self, document: int) -> str:
+        """Return where a document is, for people."""
+        return self.corpus.place(document)
+
+    def read(self, start: int, stop: int) -> Documents:
+        """Return those of the documents `start` up to `stop` that are held out."""
+        documents = cast(Documents, self.corpus.read(start, stop))
+        chosen = np.flatnonzero(~trained_part(self.seed, start, stop, self.share))
+        lengths = np.diff(documents.indptr)[chosen]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(documents.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return replace(
+            documents,
+            data=documents.data[entries],
+            indices=documents.indices[entries],
+            indptr=indptr,
+            **{
+                name: None if (column := getattr(documents, name)) is None else column[chosen]
+                for name in ("labels", "weights", "targets")
+            },
+        )

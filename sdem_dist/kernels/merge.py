@@ -1,0 +1,86 @@
+"""Merging what lanes learned side by side: each word's change between the sum of the lanes and their mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit
+from sdem_dist.kernels.logarithm import log
+
+
+@jit
+def damped_changes(changes, met, before, damping):
+    """Replace each row's sum of the lanes' changes by ``mean + (sum - mean) / (1 + damping * r)``.
+
+    The mean is over the lanes that changed the row, and r is its largest |sum| over its mean count before. So what moves
+    little adds up, as in one long run, and what moves much, in all lanes alike, is averaged.
+
+    Parameters
+    ----------
+    changes : ndarray of shape (n_rows, n_columns), float64, changed in place
+    met : ndarray of shape (n_rows,), float64
+        How many lanes changed the row.
+    before : ndarray of shape (n_rows, n_columns), float64
+    damping : float
+    """
+    n_columns = before.shape[1]
+    for i in range(met.size):
+        if met[i] > 1.0:
+            largest, total = 0.0, 0.0
+            for k in range(n_columns):
+                largest = max(largest, abs(changes[i, k]))
+                total += before[i, k]
+            share = 1.0 / met[i]
+            factor = share + (1.0 - share) / (1.0 + damping * largest * n_columns / total)
+            for k in range(n_columns):
+                changes[i, k] *= factor
+
+
+@jit
+def shifts(before, changes, factor, entries, mean_length, totals, floor):
+    """Return how far changes move the score of the mean document, and how far they would move it with one word's more.
+
+    Parameters
+    ----------
+    before, changes : ndarray of shape (n_words, n_columns), float64
+    factor : float
+        Multiplies the changes.
+    entries : ndarray of shape (n_words,), float64
+        Of the mean document.
+    mean_length : float
+        Their sum.
+    totals : ndarray of shape (n_columns,), float64
+        Sums of all words' counts before.
+    floor : float
+        Least count.
+
+    Returns
+    -------
+    moved : ndarray of shape (n_columns,)
+        ``sum_w x_w d ln N_w - L d ln M``.
+    slopes : ndarray of shape (n_columns,)
+        The derivative of that by an addition of the mean document, after the changes.
+    """
+    n_words, n_columns = before.shape
+    moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)
+    for i in range(n_words):
+        for k in range(n_columns):
+            old = before[i, k]
+            new = max(old + factor * changes[i, k], floor)
+            gains[k] += new - old
+            moved[k] += entries[i] * log(new / old)
+            slopes[k] += entries[i] * entries[i] / new
+    for k in range(n_columns):
+        total = totals[k] + gains[k]
+        moved[k] -= mean_length * log(total / totals[k])
+        slopes[k] -= mean_length * mean_length / total
+    return moved, slopes
+
+
+@jit
+def add_changes(changes, entries, of_mean, floor, words, table):
+    """Add changes, and `of_mean` times the mean document, to the rows of a table; no count falls below the floor."""
+    for i in range(words.size):
+        row = table[words[i]]
+        for k in range(row.size):
+            row[k] = max(row[k] + changes[i, k] + entries[i] * of_mean[k], floor)

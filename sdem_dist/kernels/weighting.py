@@ -1,0 +1,64 @@
+"""From counts of words to weights, document by document."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.logarithm import log
+
+COUNTS, LOG, BINARY, TFIDF = 0, 1, 2, 3
+FORMS = {"counts": COUNTS, "log": LOG, "binary": BINARY, "tfidf": TFIDF}
+
+
+SMALL = 256
+"""Counts below it are looked up."""
+
+
+@jit_inline
+def _weight(count, form):
+    if form == TFIDF:
+        return 1.0 + log(count) if count > 0.0 else 0.0
+    if form == LOG:
+        return log(1.0 + count)
+    if form == BINARY:
+        return 1.0 if count > 0.0 else 0.0
+    return count
+
+
+@jit
+def weigh(data, indices, indptr, factors, form, norm, scale):
+    """Return the entries of documents as weights, float32.
+
+    Parameters
+    ----------
+    data, indices, indptr : CSR arrays of the documents
+    factors : ndarray of shape (n_features,), float32
+        Of each column; 0 leaves it out.
+    form : int
+        `COUNTS`: x. `LOG`: ln(1 + x). `BINARY`: 1. `TFIDF`: 1 + ln x.
+    norm : float
+        Euclidean length of each document; 0 leaves it as it is.
+    scale : float
+        Multiplies every entry of documents that keep their length.
+    """
+    out = np.empty(data.size, np.float32)
+    small = np.empty(SMALL)
+    for count in range(SMALL):
+        small[count] = _weight(np.float64(count), form)
+    for d in range(indptr.size - 1):
+        square = 0.0
+        for j in range(indptr[d], indptr[d + 1]):
+            count = np.float64(data[j])
+            whole = np.int64(count)
+            x = small[whole] if whole < SMALL and whole == count else _weight(count, form)
+            x *= factors[indices[j]]
+            out[j] = x
+            square += x * x
+        factor = scale
+        if norm > 0.0:
+            factor = norm / np.sqrt(square) if square > 0.0 else 0.0
+        if factor != 1.0:
+            for j in range(indptr[d], indptr[d + 1]):
+                out[j] *= factor
+    return out

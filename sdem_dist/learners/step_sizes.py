@@ -1,0 +1,98 @@
+"""How far steps over counts of words go: in units of the margin, or as the paper has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdem_dist.kernels.schedule import Schedule
+from sdem_dist.models.unit import Unit
+from sdem_dist.records import record
+
+LEAST = 1e-3
+"""Least expected count of a word or a class, as a share of its prior."""
+DECAY = 1e-5
+"""lambda of Masegosa 2014, section 4.1: after 100,000 documents steps are half as long."""
+
+
+@record
+@dataclass(frozen=True)
+class StepSizes:
+    """``rho = start / (1 + decay t)``, t counting documents.
+
+    Attributes
+    ----------
+    start, class_start : float
+        rho_0, of words and of classes.
+    decay : float
+        lambda.
+    correction : bool
+        The prior adds ``alpha rho / n`` to every count with each document (the paper's running correction). Otherwise the
+        prior is where mu starts, and no more.
+    floor, class_floor : float
+        Least expected counts (the check).
+    mean_square : float
+        Mean squared length of the documents; a longer document's step goes no further. 0: each goes by its own length.
+    """
+
+    start: float = 1.0
+    class_start: float = 1.0
+    decay: float = 0.0
+    correction: bool = False
+    floor: float = 0.0
+    class_floor: float = 0.0
+    mean_square: float = 0.0
+
+    @property
+    def literal(self) -> bool:
+        """Whether steps are the paper's."""
+        return self.correction
+
+    def rho(self, t: float) -> float:
+        """Return the size of a step after so many documents."""
+        return self.start / (1.0 + self.decay * t)
+
+    def of_lane(self, alpha: float, class_alpha: float, n_documents: float, ahead: float) -> Schedule:
+        """Return what kernels take; `ahead` documents of the corpus are seen for one of the lane."""
+        gains = [a / n_documents if self.correction else 0.0 for a in (alpha, class_alpha)]
+        return Schedule(
+            self.start,
+            self.class_start,
+            self.decay,
+            *gains,
+            float(ahead),
+            self.floor,
+            self.class_floor,
+            self.mean_square,
+        )
+
+
+def paper_steps() -> StepSizes:
+    """Return the step sizes of Masegosa 2014, section 4.1."""
+    return StepSizes(decay=DECAY, correction=True)
+
+
+def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float) -> StepSizes:
+    """Return steps of which the first moves a document's label against a rival by `step`, with the hinge loss by twice that.
+
+    A step rho moves the natural parameters of a document's words by ``rho x / mu``, and so its own score by ``rho sum_j
+    x_j^2 / mu_j``, less what the words' shares of the total lose. Its mean over documents is `unit`; rho_0 is the step
+    divided by it. From there on rho falls as in the paper, with the documents seen, whatever the length of the run.
+
+    Parameters
+    ----------
+    step : float
+        c.
+    unit : Unit
+        Of the training documents.
+    alpha, class_alpha : float
+        Pseudo-counts.
+    """
+    class_start = step * class_alpha / (unit.mean_square or 1.0)
+    return StepSizes(
+        start=step / (unit.margin or 1.0),
+        decay=DECAY,
+        class_start=class_start,
+        floor=LEAST * alpha,
+        class_floor=LEAST * class_alpha,
+        mean_square=unit.mean_square,
+    )

@@ -1,0 +1,40 @@
+"""How far one document's step of size 1 moves its own score, at the prior: the unit of steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+
+
+class Unit(NamedTuple):
+    """Means over documents."""
+
+    margin: float
+    """``s' (d theta / d mu) s`` of their statistics s, at the prior."""
+    mean_square: float
+    """Squared Euclidean length."""
+
+
+def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
+    """Return the unit of steps over some documents, those without words left out.
+
+    Parameters
+    ----------
+    documents : Documents
+    prior : ndarray of shape (n_features,), float64
+        Pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M / M``.
+    """
+    n, x = documents.n_documents, documents.data.astype(np.float64)
+    rows = np.repeat(np.arange(n), np.diff(documents.indptr))
+    squares = np.bincount(rows, x * x, n)
+    lengths = np.bincount(rows, x, n)
+    margins = np.bincount(rows, x * x / prior[documents.indices], n) - lengths**2 / prior.sum()
+    used = squares > 0
+    if not used.any():
+        return Unit(1.0, 1.0)
+    # Of one word alone, or of the same share of every word, no step moves the score.
+    margin, mean_square = float(margins[used].mean()), float(squares[used].mean())
+    return Unit(max(margin, 1e-6 * mean_square / float(prior.max())), mean_square)

@@ -1,0 +1,79 @@
+"""How a model turns the counts of a corpus into what it is trained on; it carries that, and predicts with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.kernels.weighting import FORMS, weigh
+from sdem_dist.records import record
+
+
+@record
+@dataclass(frozen=True)
+class Weighting:
+    """What becomes of counts.
+
+    Attributes
+    ----------
+    form : {"counts", "log", "binary", "tfidf"}
+        x, ln(1 + x), 1, or sublinear tf-idf: (1 + ln x) times scikit-learn's smooth idf,
+        ``ln((1 + n) / (1 + df)) + 1``.
+    norm : float
+        Euclidean length of each document; 0 leaves it as it is.
+    scale : float
+        Multiplies every entry where documents keep their length.
+    min_df : int
+        Columns that occur in fewer training documents are left out.
+    orders : tuple of (int, int) or None
+        Shortest and longest n-grams; None: all that the corpus has.
+    of_characters : bool
+        N-grams are of characters, not of words.
+    n_documents : int
+        n of the training corpus.
+    """
+
+    form: str = "counts"
+    norm: float = 0.0
+    scale: float = 1.0
+    min_df: int = 1
+    orders: tuple[int, int] | None = None
+    of_characters: bool = False
+    n_documents: int = 0
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise ValueError(f"the weighting {self.form!r} is unknown")
+
+    def factors(self, document_frequency: np.ndarray, vocabulary: Sequence[str] | None = None) -> np.ndarray:
+        """Return what multiplies each column, float32 of shape (n_features,).
+
+        Parameters
+        ----------
+        document_frequency : ndarray of shape (n_features,), integers
+            Of the training corpus.
+        vocabulary : sequence of str, optional
+            Where `orders` chooses n-grams.
+        """
+        idf = np.ones(len(document_frequency))
+        if self.form == "tfidf":
+            idf = np.log((1.0 + self.n_documents) / (1.0 + document_frequency)) + 1.0
+        idf[document_frequency < self.min_df] = 0.0
+        if self.orders is not None:
+            assert vocabulary is not None
+            lengths = [len(term) if self.of_characters else term.count(" ") + 1 for term in vocabulary]
+            idf[(np.array(lengths) < self.orders[0]) | (np.array(lengths) > self.orders[1])] = 0.0
+        return idf.astype(np.float32)
+
+    def apply(self, documents: Documents, factors: np.ndarray) -> Documents:
+        """Return weighted documents, without the columns whose factor is 0."""
+        data, indices, indptr = documents.data, documents.indices, documents.indptr
+        chosen = factors[indices] > 0 if self.min_df > 1 or self.orders is not None else None
+        if chosen is not None and not chosen.all():
+            data, indices = data[chosen], indices[chosen]
+            indptr = np.concatenate([[0], np.cumsum(chosen)])[indptr]
+        weights = weigh(data, indices, indptr, factors, FORMS[self.form], self.norm, self.scale)
+        return replace(documents, data=weights, indices=indices, indptr=indptr)
