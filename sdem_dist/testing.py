@@ -189,7 +189,7 @@ def check_learner(
 
     States are what their fields say and come back from arrays, the settings come back from JSON; the same inputs give the
     same bits and are left alone; combining is associative; evaluation sums add up; rounds without weight change nothing; of
-    wide learners, blocks are the parts of the whole.
+    wide learners, blocks are the parts of the whole, in a round of one lane where statistics are not additive.
 
     Parameters
     ----------
@@ -241,6 +241,8 @@ def check_learner(
     if weighted:
         _check_weights(learner, documents, state, first)
     if hasattr(learner, "initial_block"):
+        if not additive:  # what lanes have in common is merged block by block
+            lanes, prepared = [Lane(0, 0, 0, 0, n, n)], [learner.prepare(documents)]
         _check_blocks(cast(WideLearner[Any, Any, Any], learner), state, lanes, prepared)
 
 

@@ -10,11 +10,12 @@ from scipy.special import softmax
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Steps, Seeded
+from sdem_dist.estimators.common_parameters import Classes, Seeded, Steps
 from sdem_dist.estimators.naive_bayes import check_merge, plan_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import over_documents
@@ -35,7 +36,6 @@ from sdem_dist.models.lda import (
 from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
-    from sdem_dist.engine.plan import Plan
     from sdem_dist.estimators.source import Source
     from sdem_dist.inspection.topics import Topic
 
@@ -131,8 +131,9 @@ class LDAClassifier(Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMixin, Tra
 
     def _plan(self, source: Source, seed: int) -> Plan:
         if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents
-            rounds = self.rounds_per_epoch or plans.default_rounds(source.n_documents)
-            return plans.sequential(source.n_documents, self.n_epochs, seed, self.n_lanes, rounds)
+            n = source.n_documents
+            rounds = self.rounds_per_epoch or max(1, min(plans.ROUNDS, n // 2))
+            return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
         return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 
     def _learner(self, source: Source) -> Sdem[LdaClasses]:

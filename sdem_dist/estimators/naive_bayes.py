@@ -194,8 +194,8 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
             epochs = 1 if self.unlabelled is None else EM_EPOCHS if self.n_epochs == "auto" else int(self.n_epochs)
             return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
         choosing = share_held_out(self.validation_fraction, n) > 0
-        epochs = self.n_epochs if self.n_epochs != "auto" else MOST_EPOCHS if choosing else FEW_EPOCHS
-        return plan_of(self, n, int(epochs), seed)
+        epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
+        return plan_of(self, n, epochs, seed)
 
     def _model(self, source: Source) -> NaiveBayes:
         n_classes = len(source.classes)

@@ -13,8 +13,8 @@ from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.learners.features import started
-from sdem_dist.learners.step_sizes import margin_steps
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.step_sizes import margin_steps
 from sdem_dist.losses import NAMED
 from sdem_dist.models.unit import unit_of
 

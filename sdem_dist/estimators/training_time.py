@@ -34,8 +34,8 @@ class Chosen(NamedTuple):
     n_epochs: int
     temperature: float
     history: list[dict[str, float]]
-    result: StageResult[SdemState] | None
-    """The model trained without them; None where there were too few."""
+    result: StageResult[SdemState]
+    """The model trained without them."""
 
 
 def share_held_out(asked: float, n_documents: int) -> float:

@@ -109,8 +109,11 @@ class HeldOut:
             data=documents.data[entries],
             indices=documents.indices[entries],
             indptr=indptr,
-            **{
-                name: None if (column := getattr(documents, name)) is None else column[chosen]
-                for name in ("labels", "weights", "targets")
-            },
+            labels=_chosen(documents.labels, chosen),
+            weights=_chosen(documents.weights, chosen),
+            targets=_chosen(documents.targets, chosen),
         )
+
+
+def _chosen(column: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    return None if column is None else column[rows]

@@ -116,9 +116,10 @@ def _add_scores(values, words, rows, sums):
     """Set `sums` to a document's ``sum_j x_j ln N_j``; return the sum of its entries and of their squares."""
     n_columns, length, square = sums.size, 0.0, 0.0
     if n_columns == 2:  # in registers
-        first, second = np.float32(0.0), np.float32(0.0)
+        first, second = 0.0, 0.0
         for j in range(values.size):
-            x, row = np.float32(values[j]), rows[words[j]]
+            x = float(values[j])
+            row = rows[words[j]]
             length += x
             square += x * x
             first += x * row[2]
@@ -128,11 +129,12 @@ def _add_scores(values, words, rows, sums):
     for k in range(n_columns):
         sums[k] = 0.0
     for j in range(values.size):
-        x, logs = np.float32(values[j]), rows[words[j]][n_columns:]
+        x = float(values[j])
+        logs, single = rows[words[j]][n_columns:], np.float32(x)
         length += x
         square += x * x
         for k in range(n_columns):
-            sums[k] += x * logs[k]
+            sums[k] += single * logs[k]
     return length, square
 
 
@@ -143,7 +145,8 @@ def _move(values, words, rows, rho, step, k, other, least, totals):
     rho_k, rho_other = np.float32(rho * step[k]), np.float32(rho * step[other])
     gain_k, gain_other = 0.0, 0.0
     for j in range(values.size):
-        x, row = np.float32(values[j]), rows[words[j]]
+        x = np.float32(values[j])
+        row = rows[words[j]]
         old = row[k]
         new = max(old + rho_k * x, floor)
         gain_k += new - old

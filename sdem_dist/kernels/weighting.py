@@ -44,13 +44,13 @@ def weigh(data, indices, indptr, factors, form, norm, scale):
     """
     out = np.empty(data.size, np.float32)
     small = np.empty(SMALL)
-    for count in range(SMALL):
-        small[count] = _weight(np.float64(count), form)
+    for whole in range(SMALL):
+        small[whole] = _weight(float(whole), form)
     for d in range(indptr.size - 1):
         square = 0.0
         for j in range(indptr[d], indptr[d + 1]):
-            count = np.float64(data[j])
-            whole = np.int64(count)
+            count = float(data[j])
+            whole = int(count)
             x = small[whole] if whole < SMALL and whole == count else _weight(count, form)
             x *= factors[indices[j]]
             out[j] = x

@@ -67,12 +67,14 @@ class Sdem(WordLearner[Model]):
         changes, counts, end = self.model.run(state, local, visiting_order(self.seed, lane, n), keys, steps)
         # Of one lane alone, nothing is to be merged.
         alone = lane.round_documents == lane.stop - lane.start
-        met = np.zeros(len(changes)) if alone else changes.any(axis=1).astype(np.float64)
+        met = entries = np.zeros(len(changes))
+        if not alone:
+            met, entries = np.any(changes, axis=1).astype(np.float64), local.entries()
         return SdemStatistics(
             local.words,
             changes,
             met,
-            met if alone else local.entries(),
+            entries,
             counts,
             end.gamma - state.gamma,
             end.class_gamma - state.class_gamma,

@@ -53,16 +53,17 @@ class StepSizes:
 
     def of_lane(self, alpha: float, class_alpha: float, n_documents: float, ahead: float) -> Schedule:
         """Return what kernels take; `ahead` documents of the corpus are seen for one of the lane."""
-        gains = [a / n_documents if self.correction else 0.0 for a in (alpha, class_alpha)]
+        gain = 1.0 / n_documents if self.correction else 0.0
         return Schedule(
-            self.start,
-            self.class_start,
-            self.decay,
-            *gains,
-            float(ahead),
-            self.floor,
-            self.class_floor,
-            self.mean_square,
+            start=self.start,
+            class_start=self.class_start,
+            decay=self.decay,
+            word_gain=gain * alpha,
+            class_gain=gain * class_alpha,
+            ahead=float(ahead),
+            floor=self.floor,
+            class_floor=self.class_floor,
+            mean_square=self.mean_square,
         )
 
 

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from sdem_dist.documents import Documents
 from sdem_dist import calibration
+from sdem_dist.documents import Documents
 from sdem_dist.evaluation import SUMS, Scored, evaluation_sums, finish, joined, scored
 from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight

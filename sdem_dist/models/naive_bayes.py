@@ -131,7 +131,7 @@ class NaiveBayes:
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run sdEM over documents in `order` from the mu of `state`; return how N of their words and C change, and where it ends."""
+        """Run sdEM over documents in `order`; return how N of their words and C change from `state`, and where it ends."""
         objective = Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
         entries = np.diff(local.documents.indptr)[order] * float(self.n_columns)
         if steps.literal:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import sdem_dist as sd
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.saving import KIND
-from sdem_dist.learners.schedule import PaperSchedule
+from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.losses import Blend, Ncll
 from sdem_dist.records import plain, record, restored
 from sdem_dist.storage.archive import read_archive, write_archive
@@ -120,8 +120,8 @@ def test_more_than_can_be_computed_is_refused_by_estimators_too():
 
 
 def test_whole_numbers_are_floats_where_those_are_declared():
-    made = restored({**plain(PaperSchedule()), "tolerance": 0}, {})
-    assert type(made.tolerance) is float
+    made = restored({**plain(StepSizes()), "floor": 0}, {})
+    assert type(made.floor) is float
 
 
 def test_a_field_cannot_have_the_name_of_the_key():

@@ -29,10 +29,9 @@ def summed(lanes):
     for words, _ in lanes:
         kernel.mark_words(words, number)
     union = kernel.number_words(number)
-    out, met = np.zeros((len(union), WIDTH)), np.zeros(len(union))
+    out = np.zeros((len(union), WIDTH))
     for words, rows in lanes:
-        kernel.scatter_add_rows(words, rows, rows[:, 0].copy(), number, out, met)
-    np.testing.assert_array_equal(met, out[:, 0])
+        kernel.scatter_add_rows(words, rows, number, out)
     return union, out
 
 
@@ -61,38 +60,6 @@ def test_adding_lanes_is_dense_addition_in_any_order(sets):
     np.testing.assert_allclose(grouped[1], rows, rtol=1e-12, atol=1e-14)
 
 
-@given(words_of_lane, st.floats(0, 1))
-def test_average_is_weighted_by_lane(sets, absence):
-    rng = np.random.default_rng(1)
-    lanes = [(w, np.abs(r)) for w, r in with_rows(sets)]
-    weights = rng.choice([0.0, 1.0, 2.5], len(lanes))
-    table = rng.random((N_WORDS, WIDTH))
-    after = table.copy()
-    union = np.array(sorted(set().union(*sets)), np.uint32)
-    sums, weight_met = np.zeros((N_WORDS, WIDTH)), np.zeros(N_WORDS)
-    for (words, rows), weight in zip(lanes, weights, strict=True):
-        sums[words] += weight * rows
-        weight_met[words] += weight
-    kernel.average_rows(union, sums[union], weight_met[union], weights.sum(), absence, after)
-    for w in range(N_WORDS):
-        met = [(rows[list(words).index(w)], u) for (words, rows), u in zip(lanes, weights, strict=True) if w in words]
-        here = sum(u for _, u in met)
-        kept = absence * (weights.sum() - here)
-        expected = table[w]
-        if met and here + kept > 0:
-            expected = (sum(u * r for r, u in met) + kept * table[w]) / (here + kept)
-        np.testing.assert_allclose(after[w], expected, rtol=1e-12, atol=1e-14)
-
-
-def test_gathering_copies_rows_and_their_logarithms():
-    table = np.random.default_rng(0).random((N_WORDS, WIDTH))
-    words = np.array([0, 3, 11], np.uint32)
-    rows, logs = np.empty((3, WIDTH)), np.empty((3, WIDTH))
-    kernel.gather_rows(table, words, 0.5, rows, logs)
-    np.testing.assert_array_equal(rows, table[words])
-    np.testing.assert_allclose(logs, np.log(table[words] + 0.5), rtol=1e-15)
-
-
 def test_check_step_keeps_totals_the_sums():
     row, totals = np.array([-0.25, 0.0, 2.0]), np.array([1.0, 2.0, 3.0])
     kernel.clip_row(row, totals)
@@ -109,13 +76,8 @@ def test_plain_python_gives_the_same():
     union = kernel.number_words(number)
     np.testing.assert_array_equal(kernel.number_words.py_func(plain_number), union)
     np.testing.assert_array_equal(plain_number, number)
-    out, plain, met = np.zeros((3, WIDTH)), np.zeros((3, WIDTH)), np.zeros((2, 3))
+    out, plain = np.zeros((3, WIDTH)), np.zeros((3, WIDTH))
     for words, rows in lanes:
-        kernel.scatter_add_rows(words, rows, np.ones(len(words)), number, out, met[0])
-        kernel.scatter_add_rows.py_func(words, rows, np.ones(len(words)), number, plain, met[1])
+        kernel.scatter_add_rows(words, rows, number, out)
+        kernel.scatter_add_rows.py_func(words, rows, number, plain)
     np.testing.assert_array_equal(out, plain)
-    np.testing.assert_array_equal(met[0], met[1])
-    tables = np.ones((2, N_WORDS, WIDTH))
-    kernel.average_rows(union, np.abs(out), met[0], 5.0, 0.5, tables[0])
-    kernel.average_rows.py_func(union, np.abs(out), met[0], 5.0, 0.5, tables[1])
-    np.testing.assert_allclose(tables[0], tables[1], rtol=1e-15)

@@ -14,14 +14,16 @@ from reference.random_documents import as_pairs, random_counts
 
 from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.engine.plan import Plan
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.schedule import PaperSchedule
+from sdem_dist.learners import step_sizes
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.models.naive_bayes import NaiveBayes
 
 LOSSES = ("ncll", "hinge")
 PRIORS = ("laplace", "log")
+PAPER = {"steps": "paper", "weighting": "counts", "validation_fraction": 0.0, "n_lanes": 1}
+"""The paper's algorithm: one step of rho_0 = 1 a document, over counts."""
 
 
 def alpha_of(prior, n_words: int) -> float:
@@ -40,11 +42,9 @@ def assert_same(model: MultinomialNB, counts: paper.Counts) -> None:
 
 
 def run_in_sequence(X, y, loss: str, prior, seed: int, n_epochs: int = 1, weights=None, decay: float = 1e-5):
-    """Train both: one lane, one round, steps of one document, gamma of the moment, no tolerance."""
-    model = MultinomialNB(
-        loss=loss, alpha=prior, n_lanes=1, rounds_per_epoch=1, tolerance=0, n_epochs=n_epochs, evaluate_every=0,
-        random_state=seed, step_decay=decay,
-    ).fit(X, y, sample_weight=weights)  # fmt: skip
+    """Train both: one lane, one round, steps of one document, gamma of the moment."""
+    model = MultinomialNB(loss=loss, alpha=prior, n_epochs=n_epochs, random_state=seed, **PAPER)
+    model.fit(X, y, sample_weight=weights)
     stored = paper.stored_order(len(y), seed)
     documents, labels = as_pairs(X[stored]), np.searchsorted(model.classes_, y[stored])
     alpha = alpha_of(prior, X.shape[1])
@@ -71,51 +71,18 @@ def test_one_lane_is_the_papers_algorithm(loss, prior, seed):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_several_epochs_weights_and_a_fast_decay(loss):
+def test_several_epochs_weights_and_a_fast_decay(loss, monkeypatch):
+    monkeypatch.setattr(step_sizes, "DECAY", 0.01)
     X, y = random_counts(60, 20, 4, seed=3)
     weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.5], len(y))
     model, counts = run_in_sequence(X.astype(float) * 0.37, y, loss, "laplace", 2, 3, weights, decay=0.01)
     assert_same(model, counts)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("absence", [0.0, 0.3, 1.0])
-def test_lanes_are_the_papers_algorithm_with_gamma_frozen_then_averaged(loss, absence):
-    X, y = random_counts(70, 40, 3, seed=5, length=4.0)
-    n_epochs, n_rounds, n_lanes, seed, alpha, n = 2, 2, 3, 11, 1.0, len(y)
-    model = MultinomialNB(
-        loss=loss, n_lanes=n_lanes, rounds_per_epoch=n_rounds, n_epochs=n_epochs, tolerance=0, evaluate_every=0,
-        absence=absence, random_state=seed, step_decay=1e-3,
-    ).fit(X, y)  # fmt: skip
-    stored = paper.stored_order(n, seed)
-    documents, labels = as_pairs(X[stored]), y[stored]
-    counts = paper.Counts.start(3, X.shape[1], alpha)
-    plan = Plan(n, n_epochs, n_rounds, n_lanes, seed)
-    for epoch in range(n_epochs):
-        for round_ in range(n_rounds):
-            lanes, met, sizes = [], [], []
-            for place in plan.lanes(epoch, round_):
-                here = range(place.start, place.stop)
-                middle = counts.gamma + 0.5 * alpha / n * len(here) / (1 + 1e-3 * counts.t)
-                order = place.start + paper.lane_order(len(here), seed, epoch, round_, place.lane)
-                lanes.append(
-                    paper.run(
-                        counts, documents, labels, order, loss=loss, alpha=alpha, n=n, decay=1e-3,
-                        frozen_gamma=middle, stands_for=place.round_documents / len(here),
-                    )
-                )  # fmt: skip
-                met.append({w for d in here for w in documents[d][0]})
-                sizes.append(float(len(here)))
-            counts = paper.average(counts, lanes, met, sizes, absence)
-    assert_same(model, counts)
-
-
 def test_a_fixed_class_prior_is_used_and_not_learned():
     X, y = random_counts(50, 25, 3, seed=9)
     prior = np.array([0.6, 0.3, 0.1])
-    model = MultinomialNB(
-        n_lanes=1, rounds_per_epoch=1, n_epochs=1, tolerance=0, evaluate_every=0, class_prior=prior
-    ).fit(X, y)
+    model = MultinomialNB(loss="ncll", n_epochs=1, class_prior=prior, **PAPER).fit(X, y)
     stored = paper.stored_order(50, 0)
     counts = paper.run(
         paper.Counts.start(3, 25, 1.0), as_pairs(X[stored]), y[stored], paper.lane_order(50, 0, 0, 0, 0),
@@ -174,8 +141,7 @@ def test_whole_corpora_twenty_documents_at_a_time(corpus, loss, prior):
     classes, y = np.unique(y, return_inverse=True)
     (n, n_words), alpha, chunk, seed = X.shape, alpha_of(prior, X.shape[1]), 20, 3
     documents = as_pairs(X)
-    schedule = PaperSchedule(tolerance=0.0, exact=True)
-    learner = Sdem(NaiveBayes(n_words, 8, alpha), n, seed=seed, loss=loss, schedule=schedule)
+    learner = Sdem(NaiveBayes(n_words, 8, alpha), n, seed=seed, loss=loss, steps=paper_steps())
     memory = MemoryCorpus(X, y, tuple(classes.tolist()), shuffle=False)
     counts = paper.Counts.start(8, n_words, alpha)
     for number, start in enumerate(range(0, n, chunk)):
@@ -188,11 +154,10 @@ def test_whole_corpora_twenty_documents_at_a_time(corpus, loss, prior):
         result = learner.map(state, local, Lane(0, number, 0, start, start + size, size))
         order = start + paper.lane_order(size, seed, 0, number, 0)
         counts = paper.run(counts, documents, y, order, loss=loss, alpha=alpha, n=n)
-        ours = result.rows / result.weight
-        np.testing.assert_allclose(ours, counts.N.T[result.words], rtol=1e-9, atol=1e-10)
-        np.testing.assert_allclose(result.class_counts / size, counts.C, rtol=1e-9, atol=1e-10)
-        np.testing.assert_allclose(result.gamma / size, counts.gamma, rtol=1e-9)
-        np.testing.assert_allclose(result.class_gamma / size, counts.gamma_classes, rtol=1e-9)
+        np.testing.assert_allclose(state.words[result.words] + result.rows, counts.N.T[result.words], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(state.class_counts + result.class_counts, counts.C, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(state.gamma + result.gamma, counts.gamma, rtol=1e-9)
+        np.testing.assert_allclose(state.class_gamma + result.class_gamma, counts.gamma_classes, rtol=1e-9)
     np.testing.assert_allclose(counts.t, n)
     np.testing.assert_allclose(counts.M, counts.N.sum(axis=1), rtol=1e-9)
     assert (counts.N == 0).any()

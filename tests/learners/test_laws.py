@@ -18,8 +18,8 @@ from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.learners.features import started
 from sdem_dist.learners.fields import restored_state
 from sdem_dist.learners.multiplicative import Multiplicative
-from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.learners.survey import Survey
 from sdem_dist.learners.words import Words
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
@@ -54,15 +54,16 @@ def dense(positive=False, **settings) -> DenseDocuments:
 NAIVE, MIXED = NaiveBayes(WIDTH, K, 0.5), NaiveBayes(WIDTH, K, 0.5, owners=OWNERS)
 CLUSTERS = NaiveBayes(WIDTH, 1, 0.5, owners=(0, 0, 0))
 LDA = LdaClasses(WIDTH, K, alpha=0.5)
-MEAN, PAPER = PaperSchedule(absence=0.4), PaperSchedule(exact=True, tolerance=0.0, step_decay=0.01)
+MEAN = StepSizes(0.05, 0.02, 1e-5, floor=1e-4, class_floor=1e-4, mean_square=9.0)
+PAPER = StepSizes(decay=0.01, correction=True)
 FIXED = replace(NAIVE, log_prior=tuple(np.log([0.2, 0.3, 0.5]).tolist()))
 TOTAL = float(WEIGHTS.sum())
 COUNTS = {
-    "naive Bayes, mean": Sdem(NAIVE, TOTAL, schedule=MEAN),
-    "naive Bayes, hinge": Sdem(FIXED, TOTAL, (1.0, 2.0, 0.5), loss="hinge", schedule=MEAN),
-    "naive Bayes, exact": Sdem(NAIVE, TOTAL, schedule=PAPER),
-    "components, mean": Sdem(MIXED, TOTAL, loss="hinge", schedule=MEAN),
-    "LDA, mean": Sdem(LDA, TOTAL, schedule=MEAN),
+    "naive Bayes, mean": Sdem(NAIVE, TOTAL, steps=MEAN),
+    "naive Bayes, hinge": Sdem(FIXED, TOTAL, (1.0, 2.0, 0.5), loss="hinge", steps=MEAN),
+    "naive Bayes, exact": Sdem(NAIVE, TOTAL, steps=PAPER),
+    "components, mean": Sdem(MIXED, TOTAL, loss="hinge", steps=MEAN),
+    "LDA, mean": Sdem(LDA, TOTAL, steps=MEAN),
     "LDA by EM, mean": Sdem(replace(LDA, inference=Inference("map")), TOTAL, loss="hinge"),
 }
 SUMS_OF_COUNTS = {

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from reference.random_documents import random_counts
@@ -15,8 +16,9 @@ from sdem_dist import losses
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.step_sizes import StepSizes
+from sdem_dist.learners.word_statistics import DAMPING
 from sdem_dist.models import naive_bayes
 from sdem_dist.models.naive_bayes import NaiveBayes
 
@@ -25,7 +27,9 @@ X, Y = random_counts(N, WORDS, CLASSES, seed=4)
 WEIGHTS = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], N)
 CORPUS = MemoryCorpus(X, Y, tuple(range(CLASSES)), weights=WEIGHTS, shuffle=False)
 MODEL = NaiveBayes(WORDS, CLASSES)
-LEARNER = Sdem(MODEL, float(WEIGHTS.sum()), schedule=PaperSchedule(0.01))
+PAPER = StepSizes(decay=0.01, correction=True)
+MARGIN = StepSizes(0.05, 0.02, floor=1e-3, class_floor=1e-3, mean_square=9.0)
+LEARNER = Sdem(MODEL, float(WEIGHTS.sum()), steps=PAPER)
 
 
 def state_of(learner: Sdem, seed: int = 1):
@@ -44,14 +48,14 @@ def statistics(learner: Sdem, start: int, stop: int, state=None, lane: int = 0):
 
 
 def dense(part) -> np.ndarray:
-    table = np.zeros((WORDS, CLASSES + 1))
-    table[part.words] = np.column_stack([part.rows, part.met])
+    table = np.zeros((WORDS, CLASSES + 2))
+    table[part.words] = np.column_stack([part.rows, part.met, part.entries])
     return table
 
 
 def assert_equal_statistics(a, b) -> None:
     np.testing.assert_allclose(dense(a), dense(b), rtol=1e-10, atol=1e-12)
-    for x, y in zip(a[3:], b[3:], strict=True):
+    for x, y in zip(a[4:], b[4:], strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
 
 
@@ -65,7 +69,7 @@ def test_statistics_of_all_are_the_parts_combined(loss, bounds, order):
     parts = [statistics(learner, a, b) for a, b in itertools.pairwise(bounds)]
     whole = statistics(learner, 0, N)
     together = learner.combine(parts)
-    np.testing.assert_array_equal(together.words, whole.words)
+    np.testing.assert_array_equal(np.sort(together.words), np.sort(whole.words))
     assert_equal_statistics(together, whole)
     order.shuffle(parts)
     assert_equal_statistics(learner.combine(parts), whole)
@@ -97,7 +101,7 @@ def test_statistics_are_minus_the_gradient_of_the_total_loss(loss):
             moved[w, k] = step
             up, down = (total(theta.log_words + s * moved, theta.log_prior) for s in (1, -1))
             slopes[w, k] = (up - down) / (2 * step)
-    np.testing.assert_allclose(dense(found)[:, :-1], -slopes, atol=1e-5)
+    np.testing.assert_allclose(dense(found)[:, :CLASSES], -slopes, atol=1e-5)
     for k in range(CLASSES):
         moved = np.zeros(CLASSES)
         moved[k] = step
@@ -113,7 +117,7 @@ def test_a_sum_round_is_one_step_then_the_check(loss):
     new = learner.update(state, sums)
     weight = WEIGHTS.sum()
     rho = 1 / (1 + 0.01 * (17 + weight))
-    expected = np.maximum(state.words + rho * dense(sums)[:, :-1], 0)
+    expected = np.maximum(state.words + rho * dense(sums)[:, :CLASSES], 0)
     np.testing.assert_allclose(new.words, expected, rtol=1e-12)
     assert (expected == 0).any()
     np.testing.assert_allclose(new.totals, expected.sum(axis=0), rtol=1e-12)
@@ -135,35 +139,62 @@ def test_a_small_sum_step_lowers_the_loss():
     assert loss_of(learner.update(state, part)) < loss_of(state)
 
 
-@pytest.mark.parametrize("loss", ["ncll", "hinge"])
-@given(bounds=cuts, absence=st.sampled_from([0.0, 0.4, 1.0]))
-def test_merged_lanes_are_an_average(loss, bounds, absence):
-    learner = replace(LEARNER, loss=loss, schedule=PaperSchedule(0.01, absence=absence))
+@pytest.mark.parametrize("steps", [PAPER, MARGIN])
+def test_one_lane_alone_is_taken_as_it_is(steps):
+    learner = replace(LEARNER, loss="hinge", steps=steps)
+    state = state_of(learner)
+    part = statistics(learner, 0, N, state)
+    new = learner.update(state, part)
+    moved = state.words.copy()
+    moved[part.words] += part.rows
+    np.testing.assert_allclose(new.words, np.maximum(moved, steps.floor), rtol=1e-12)
+    np.testing.assert_allclose(new.class_counts, state.class_counts + part.class_counts, rtol=1e-12)
+    np.testing.assert_allclose(new.totals, new.words.sum(axis=0))
+    assert new.t == pytest.approx(17 + WEIGHTS.sum())
+
+
+@given(bounds=cuts)
+def test_merged_lanes_lie_between_their_mean_and_their_sum_but_for_the_mean_document(bounds):
+    learner = replace(LEARNER, loss="ncll", steps=MARGIN)
     state = state_of(learner)
     parts = [statistics(learner, a, b, state, lane) for lane, (a, b) in enumerate(itertools.pairwise(bounds)) if b > a]
-    new = learner.update(state, learner.combine(parts))
-    total = WEIGHTS.sum()
-    rows = sum(dense(p) for p in parts)
-    met = rows[:, -1:]
-    if absence == 1.0:  # the plain mean, a lane without the word keeping it as it was
-        plain = sum(dense(p)[:, :-1] + (p.weight - dense(p)[:, -1:]) * state.words for p in parts) / total
-    elif absence == 0.0:  # over the lanes that met the word
-        plain = np.where(met > 0, rows[:, :-1] / np.where(met > 0, met, 1), state.words)
-    else:
-        kept = absence * (total - met)
-        plain = (rows[:, :-1] + kept * state.words) / (met + kept)
-    np.testing.assert_allclose(new.words, plain, rtol=1e-10, atol=1e-13)
-    assert (new.words >= 0).all() and (new.class_counts >= 0).all()
+    together = learner.combine(parts)
+    new = learner.update(state, together)
+    assert (new.words >= MARGIN.floor).all() and (new.class_counts >= MARGIN.class_floor).all()
     np.testing.assert_allclose(new.totals, new.words.sum(axis=0))
-    assert new.t == pytest.approx(17 + total)
-    # Every word's row lies between what the lanes and the broadcast say of it.
-    found = [np.where(dense(p)[:, -1:] > 0, dense(p)[:, :-1] / max(p.weight, 1e-300), state.words) for p in parts]
-    assert (new.words <= np.max([*found, state.words], axis=0) + 1e-9).all()
-    assert (new.words >= np.min([*found, state.words], axis=0) - 1e-9).all()
+    table = dense(together)
+    sums, met, entries = table[:, :CLASSES], table[:, CLASSES], table[:, CLASSES + 1]
+    untouched = entries == 0
+    np.testing.assert_array_equal(new.words[untouched], state.words[untouched])
+    largest = np.abs(sums).max(axis=1) / state.words.mean(axis=1)
+    share = 1 / np.maximum(met, 1)
+    between = sums * (share + (1 - share) / (1 + DAMPING * largest))[:, None]
+    rest = new.words - state.words - between
+    document = entries / np.maximum(together.weight, 1e-300)
+    inside = (entries > 0)[:, None] & (new.words > 1.01 * MARGIN.floor)
+    if together.n_lanes > 1:  # what is left is the same multiple of the mean document for every word
+        for k in range(CLASSES):
+            chosen = inside[:, k]
+            multiples = rest[chosen, k] / document[chosen]
+            np.testing.assert_allclose(multiples, multiples[0], rtol=1e-6, atol=1e-9)
+
+
+def test_what_lanes_have_in_common_is_averaged():
+    X_alike, y_alike = sp.csr_matrix(np.tile([[3, 1], [1, 3]], (32, 1))), np.tile([0, 1], 32)
+    alike = MemoryCorpus(X_alike, y_alike, (0, 1), shuffle=False)
+    learner = Sdem(NaiveBayes(2, 2), 64.0, loss="ncll", steps=replace(MARGIN, start=0.5, mean_square=10.0))
+    lanes = [
+        learner.map(learner.init(), learner.prepare(alike.read(a, a + 8)), Lane(0, 0, a // 8, a, a + 8, 64))
+        for a in range(0, 64, 8)
+    ]
+    together = learner.combine(lanes)
+    new = learner.update(learner.init(), together)
+    moved = new.words - learner.init().words
+    np.testing.assert_allclose(moved, together.rows[np.argsort(together.words)] / 8, rtol=0.2)
 
 
 LEARNERS = [
-    replace(LEARNER, loss=loss, merge=merge, schedule=PaperSchedule(0.01, absence=0.5))
+    replace(LEARNER, loss=loss, merge=merge, steps=MARGIN)
     for loss, merge in (("ncll", "mean"), ("hinge", "mean"), ("ncll", "sum"))
 ] + [WordEm(MODEL, float(WEIGHTS.sum()))]
 
@@ -186,7 +217,7 @@ def test_a_lane_of_weight_zero_changes_nothing(learner):
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 def test_class_weights_are_weights_of_documents(merge):
     by_class = (0.5, 2.0, 3.0)
-    learner = replace(LEARNER, merge=merge, class_weight=by_class, schedule=PaperSchedule(0.01, absence=0.5))
+    learner = replace(LEARNER, merge=merge, class_weight=by_class, steps=MARGIN)
     weighed = MemoryCorpus(X, Y, tuple(range(CLASSES)), weights=WEIGHTS * np.array(by_class)[Y], shuffle=False)
     place, state = Lane(0, 0, 0, 0, N, N), state_of(learner)
     one = learner.map(state, learner.prepare(CORPUS.read(0, N)), place)

@@ -27,8 +27,8 @@ class Case(NamedTuple):
 LANES = {"n_epochs": 2, "n_lanes": 5}
 TOPICS = {"n_components": 5, "n_epochs": 2}
 CASES = {
-    "ncll mean": Case("MultinomialNB", "counts", {"n_epochs": 2, "n_lanes": 11, "rounds_per_epoch": 3, "absence": 0.3}),
-    "hinge mean": Case("MultinomialNB", "counts", {"loss": "hinge", "n_epochs": 3, "n_lanes": 4, "alpha": "log"}),
+    "ncll mean": Case("MultinomialNB", "counts", {"loss": "ncll", "n_lanes": 11, "rounds_per_epoch": 3}),
+    "hinge mean": Case("MultinomialNB", "counts", {"n_epochs": 3, "n_lanes": 4, "alpha": "log"}),
     "ncll sum": Case("MultinomialNB", "counts", {"n_epochs": 1, "merge": "sum", "batch_size": 700, "n_lanes": 9}),
     "nll": Case("MultinomialNB", "counts", {"loss": "nll", "n_lanes": 20}),
     "lda map": Case("LDAClassifier", "counts", {"n_epochs": 2, "n_lanes": 7}),

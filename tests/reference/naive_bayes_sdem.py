@@ -125,24 +125,6 @@ def run(
     return counts
 
 
-def average(before: Counts, lanes: list[Counts], met: list[set[int]], weights: list[float], absence: float) -> Counts:
-    """Average lanes that all began at `before`: each word over the lanes that met it, the others pulling it back."""
-    total = sum(weights)
-    after = before.copy()
-    after.N = before.N.copy()
-    for w in range(before.N.shape[1]):
-        share = [u if w in words else 0.0 for u, words in zip(weights, met, strict=True)]
-        back = absence * (total - sum(share))
-        if any(w in words for words in met) and sum(share) + back > 0:
-            pulled = sum(u * lane.N[:, w] for u, lane in zip(share, lanes, strict=True)) + back * before.N[:, w]
-            after.N[:, w] = pulled / (sum(share) + back)
-    after.M = after.N.sum(axis=1)
-    for name in ("C", "gamma", "gamma_classes"):
-        setattr(after, name, sum(u * getattr(lane, name) for u, lane in zip(weights, lanes, strict=True)) / total)
-    after.t = before.t + total
-    return after
-
-
 def stored_order(n_documents: int, seed: int) -> np.ndarray:
     """Row of the matrix that each document in memory is."""
     return np.random.Generator(np.random.PCG64(seed)).permutation(n_documents)
