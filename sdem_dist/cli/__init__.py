@@ -80,6 +80,9 @@ class LazyGroup(click.Group):
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
                 raise
+            except KeyboardInterrupt:  # commands that leave something behind say so themselves
+                click.echo("Interrupted.", err=True)
+                raise SystemExit(128 + signal.SIGINT) from None
             except MemoryError as error:
                 raise click.ClickException(f"there is not enough memory for that ({error or 'MemoryError'})") from error
             except OSError as error:
