@@ -16,7 +16,8 @@ from importlib import import_module
 
 import click
 
-from sdem_dist.cli.shown import nearest, visible
+from sdem_dist.cli.shown import visible
+from sdem_dist.counted import nearest
 from sdem_dist.errors import SdemError
 
 _COMMANDS = {
