@@ -1,0 +1,32 @@
+"""How threads end early: an interrupt reaches the main thread alone, and no thread within a compiled call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_mine = threading.local()
+
+
+def obey(stop: threading.Event) -> None:
+    """Have this thread end what it does soon after `stop` is set."""
+    _mine.stop = stop
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt if this thread is to end; to be called between compiled calls."""
+    stop: threading.Event | None = getattr(_mine, "stop", None)
+    if stop is not None and stop.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Raise the interrupt that came while a compiled call returned: Python makes a SystemError of it, with it as the cause."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
