@@ -1,0 +1,103 @@
+"""Texts as bytes in one buffer, which the kernels read without making a Python object of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.kernels.code_points import PADDING
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts in UTF-8, in which surrogates may be spelled as other code points are.
+
+    Attributes
+    ----------
+    data : ndarray of uint8
+        Text ``i`` is ``data[starts[i]:stops[i]]``.
+    starts, stops : ndarray of shape (n_texts,), int64
+    """
+
+    data: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.bytes_of(i).decode("utf-8", "surrogatepass") for i in range(len(self)))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all texts."""
+        return int((self.stops - self.starts).sum())
+
+    def bytes_of(self, i: int) -> bytes:
+        """Return the bytes of text `i`."""
+        return self.data[self.starts[i] : self.stops[i]].tobytes()
+
+    def part(self, first: int, stop: int) -> Texts:
+        """Return the texts `first` up to `stop`, in the same buffer."""
+        return Texts(self.data, self.starts[first:stop], self.stops[first:stop])
+
+
+def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
+    """Return texts that are in UTF-8 already."""
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
+    return Texts(np.frombuffer(b"".join([*encoded, bytes(PADDING)]), np.uint8), offsets[:-1], offsets[1:])
+
+
+def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts:
+    """Return a list, an array, a pandas or an Arrow column of texts as one buffer.
+
+    Raises
+    ------
+    ValueError
+        An element is not a text, or `texts` is one text.
+    """
+    if isinstance(texts, str):
+        raise ValueError("one text is given, where a list of texts belongs")
+    if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
+        column = _of_arrow(texts)
+        if column is not None:
+            return column
+        texts = list(texts)
+    try:
+        return texts_of_bytes([text.encode("utf-8", "surrogatepass") for text in texts])
+    except AttributeError:
+        for row, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise ValueError(
+                    f"text {row} (from 0) is {text!r:.60}, not a text: leave it out, or put '' in its place"
+                ) from None
+        raise
+
+
+def _of_arrow(texts: object) -> Texts | None:
+    """Return the buffers of an Arrow column without nulls, or None if it is not of text."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.chunked_array(texts)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    if not is_text or column.null_count:
+        return None
+    column = column.cast(pa.large_string())
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return Texts(content, bounds[:-1], bounds[1:])
