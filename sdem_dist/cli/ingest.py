@@ -23,7 +23,7 @@ Examples:
   sdem ingest news/ news.zarr --held-out 0.2 --stem english --min-df 2
       a folder with one sub-folder of text files for each class;
       a fifth of the documents goes to news.zarr-held-out
-  sdem ingest imdb-train.tsv.xz imdb.zarr --label 0 --text 3 --weighting tfidf --norm 5
+  sdem ingest imdb-train.tsv.xz imdb.zarr --label 0 --text 3
       a table without header: columns are numbers from 0
   sdem ingest imdb-test.tsv.xz imdb-test.zarr --label 0 --text 3 --vocabulary-from imdb.zarr
       the test documents, with the words of the training corpus
@@ -35,7 +35,6 @@ SECTIONS = {
     "Reading": ("form", "label", "text", "labels_file", "targets", "first_column", "encoding", "on_error"),
     "From text to words": ("analyzer", "token_pattern", "ngrams", "stem", "stop_words", "strip_accents", "keep_case"),
     "Which words": ("min_df", "max_df", "max_features", "hashing", "vocabulary_from"),
-    "Weights": ("binary", "weighting", "norm"),
     "Writing": ("held_out", "shard_documents", "seed", "jobs", "overwrite", "help"),
 }
 
@@ -102,18 +101,9 @@ class SectionedCommand(click.Command):
 @click.option(
     "--vocabulary-from",
     metavar="CORPUS",
-    help="For test sets: settings, words, idf and classes of another corpus. Documents keep their order.",
+    help="For test sets: settings, words and classes of another corpus. Documents keep their order.",
 )
 @click.option("--targets", is_flag=True, help="The labels are numbers to be predicted, such as ratings.")
-@click.option("--binary", is_flag=True, help="Count a word once a document.")
-@click.option(
-    "--weighting",
-    type=click.Choice(["raw", "tfidf"]),
-    default="raw",
-    show_default=True,
-    help="Counts, or (1 + log count) times inverse document frequency.",
-)
-@click.option("--norm", type=float, metavar="LENGTH", help="Scale every document to this Euclidean length.")
 @click.option("--held-out", type=float, metavar="FRACTION", help="Put so many documents into CORPUS-held-out.")
 @click.option("--shard-documents", type=click.IntRange(1), metavar="N", help="Documents in a shard.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides the order and what is held out.")
@@ -184,7 +174,7 @@ def _by_options(message: str) -> str:
 def _settings(options: JsonObject) -> VectorizerSettings:
     from sdem_dist.text import VectorizerSettings
 
-    alike = ["analyzer", "stem", "strip_accents", "min_df", "max_df", "max_features", "binary", "weighting", "norm"]
+    alike = ["analyzer", "stem", "strip_accents", "min_df", "max_df", "max_features"]
     given: JsonObject = {name: options[name] for name in alike}
     if options["token_pattern"] is not None:
         given["token_pattern"] = options["token_pattern"]
@@ -206,7 +196,7 @@ def _settings(options: JsonObject) -> VectorizerSettings:
 def _refuse_settings() -> None:
     """Refuse options that --vocabulary-from decides."""
     context = click.get_current_context()
-    of_words = (*SECTIONS["From text to words"], *SECTIONS["Which words"], *SECTIONS["Weights"])
+    of_words = (*SECTIONS["From text to words"], *SECTIONS["Which words"])
     decided = {"held_out", *of_words} - {"vocabulary_from"}
     given = [
         p.opts[0]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
+from sdem_dist.corpus.layout import DENSE
 from sdem_dist.corpus.reader import Corpus
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
@@ -46,9 +47,12 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
                 counts += np.bincount(labels[labels >= 0], minlength=len(counts))
     if not damaged and counts.tolist() != list(header.class_counts):
         yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
-    for part in (corpus.vocabulary, corpus.idf):
+    readers: list[Callable[[], object]] = [corpus.vocabulary]
+    if header.layout != DENSE:
+        readers.append(lambda: corpus.document_frequency)
+    for read_part in readers:
         try:
-            part()
+            read_part()
         except CorpusError as error:
             yield Problem(None, str(error))
 

@@ -25,6 +25,18 @@ def unfit_row(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | None:
     return int(np.searchsorted(indptr, entry, side="right")) - 1, data[entry]
 
 
+def document_frequency(indices: np.ndarray, data: np.ndarray, n_features: int) -> np.ndarray:
+    """Return in how many documents each column occurs, int64 of shape (n_features,).
+
+    Parameters
+    ----------
+    indices, data : ndarray of shape (n_nonzeros,)
+        Of CSR arrays without repeated columns. Entries of 0 do not count.
+    n_features : int
+    """
+    return np.bincount(indices[data != 0], minlength=n_features)
+
+
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     """Raise CorpusError, a ValueError, unless the arrays of a sparse matrix fit together.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -13,15 +13,15 @@ import numpy as np
 
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.versions import version_problem
 
 FORMAT = "sdem-corpus"
-FORMAT_VERSION = 3
-"""The highest that is read; sparse corpora are written as version 1, dense ones as 2, sparse ones with targets as 3."""
+FORMAT_VERSION = 4
 SPARSE, DENSE = "sparse", "dense"
 MANIFEST = "sdem_corpus"
 SHARDS = "shards"
 VOCABULARY = "vocabulary"
-IDF = "idf"
+DOCUMENT_FREQUENCY = "document_frequency"
 UINT16_FEATURES = 65536
 
 _DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float32", "float64")}
@@ -82,15 +82,6 @@ class ShardInfo:
     data_dtype: str
     checksums: Mapping[str, int]
 
-    def to_json(self) -> JsonObject:
-        """Return the shard's entry in the manifest."""
-        return {
-            "n_documents": self.n_documents,
-            "n_nonzeros": self.n_nonzeros,
-            "data_dtype": self.data_dtype,
-            "checksums": dict(self.checksums),
-        }
-
 
 @dataclass(frozen=True)
 class Header:
@@ -109,13 +100,13 @@ class Header:
     vocabulary_hash : str
         SHA-256, see `vocabulary_hash`: two corpora of equal hashes number their words alike.
     weighted : bool
-        The entries are real weights (tf-idf, say) rather than counts.
+        The entries are real weights, such as a user's tf-idf, rather than counts.
     vectorizer : dict or None
         How text became these numbers, as JSON; None if unknown.
     made_by : dict
         Version, sources, seed and the like, as JSON. For readers only: no part of the corpus's identity.
-    idf_checksum : int or None
-        CRC-32C of the array ``idf``, None if there is none.
+    document_frequency_checksum : int or None
+        CRC-32C of the array ``document_frequency``; None for dense corpora.
     layout : {"sparse", "dense"}
         Counts or weights as CSR matrices, or tables of real numbers.
     n_targets : int
@@ -132,7 +123,7 @@ class Header:
     weighted: bool = False
     vectorizer: JsonObject | None = None
     made_by: JsonObject = field(default_factory=dict)
-    idf_checksum: int | None = None
+    document_frequency_checksum: int | None = None
     layout: str = SPARSE
     n_targets: int = 0
 
@@ -158,27 +149,12 @@ class Header:
         return hashlib.sha256(content.encode()).hexdigest()
 
     def _content(self) -> JsonObject:
-        layout = {"layout": DENSE} if self.layout == DENSE else {}
-        targets = {"n_targets": self.n_targets} if self.n_targets else {}
-        return {
-            **layout,
-            **targets,
-            "n_documents": self.n_documents,
-            "n_features": self.n_features,
-            "n_nonzeros": self.n_nonzeros,
-            "classes": list(self.classes),
-            "class_counts": list(self.class_counts),
-            "vocabulary_hash": self.vocabulary_hash,
-            "weighted": self.weighted,
-            "vectorizer": self.vectorizer,
-            "idf_checksum": self.idf_checksum,
-            "shards": [s.to_json() for s in self.shards],
-        }
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "made_by"}
+        return {**values, "shards": [vars(shard) for shard in self.shards]}
 
     def to_json(self) -> JsonObject:
         """Return the manifest as JSON values."""
-        version = 3 if self.n_targets else 2 if self.layout == DENSE else 1
-        identity = {"format": FORMAT, "format_version": version, "uid": self.uid}
+        identity = {"format": FORMAT, "format_version": FORMAT_VERSION, "uid": self.uid}
         return {**identity, **self._content(), "made_by": self.made_by}
 
     @classmethod
@@ -194,26 +170,11 @@ class Header:
         Raises
         ------
         CorpusError
-            It is not a manifest, was made by a newer format, is inconsistent or altered.
+            It is not a manifest, was made by another format, is inconsistent or altered.
         """
         document = _checked(document, where)
         try:
-            layout = _layout(document)
-            header = cls(
-                n_documents=_count(document["n_documents"]),
-                n_features=_count(document["n_features"]),
-                n_nonzeros=_count(document["n_nonzeros"]),
-                classes=tuple(_instance(c, str, int, float, bool) for c in document["classes"]),
-                class_counts=tuple(_count(n) for n in document["class_counts"]),
-                shards=tuple(_shard(s, layout) for s in document["shards"]),
-                vocabulary_hash=_instance(document["vocabulary_hash"], str),
-                weighted=_instance(document["weighted"], bool),
-                vectorizer=_instance(document["vectorizer"], dict, type(None)),
-                made_by=_instance(document["made_by"], dict),
-                idf_checksum=_instance(document["idf_checksum"], int, type(None)),
-                layout=layout,
-                n_targets=_positive(document["n_targets"]) if document["format_version"] == 3 else 0,
-            )
+            header = cls(**{name: read(document[name]) for name, read in _HEADER.items()})
         except KeyError as error:
             raise CorpusError(f"{where}: the manifest has no entry {error}: the corpus is damaged") from error
         except (TypeError, ValueError, AttributeError) as error:
@@ -238,6 +199,11 @@ class Header:
             (self._labels_add_up(), "class_counts do not sum to n_documents"),
             (len(set(self.classes)) == len(self.classes), "a class is named twice"),
             (self.layout == SPARSE or not self.n_targets, "a dense corpus has no targets beside its columns"),
+            (
+                (self.layout == SPARSE) == (self.document_frequency_checksum is not None),
+                "document frequencies are of sparse corpora, and these have them",
+            ),
+            ({s.data_dtype for s in self.shards} <= {*_DATA_DTYPES[self.layout]}, "a shard's data_dtype is unknown"),
             (self.n_documents > 0 and self.n_features > 0, "there are no documents or no features"),
         )
         for holds, message in sums:
@@ -245,40 +211,23 @@ class Header:
                 raise CorpusError(f"{where}: the manifest is inconsistent: {message}")
 
 
-def _layout(document: JsonObject) -> str:
-    if document["format_version"] != 2:
-        return SPARSE
-    if document["layout"] != DENSE:
-        raise ValueError(f"layout is {document['layout']!r}")
-    return DENSE
-
-
 def _checked(document: object, where: str) -> JsonObject:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise CorpusError(f"{where}: not a corpus: there is no {FORMAT} manifest")
-    version = document.get("format_version")
-    if type(version) is not int or version < 1:
-        raise CorpusError(f"{where}: format_version is {version!r}, not a positive integer")
-    if version > FORMAT_VERSION:
-        raise CorpusError(
-            f"{where}: made by a newer format (version {version}; this package reads up to {FORMAT_VERSION}): "
-            "install a newer sdem_dist"
-        )
+    if problem := version_problem(document.get("format_version"), FORMAT_VERSION, "make it again from its sources"):
+        raise CorpusError(f"{where}: {problem}")
     return document
 
 
-def _shard(document: JsonObject, layout: str) -> ShardInfo:
-    checksums = {str(name): _count(crc) for name, crc in document["checksums"].items()}
-    if document["data_dtype"] not in _DATA_DTYPES[layout]:
-        raise ValueError(f"data_dtype is {document['data_dtype']!r}")
-    n_documents, n_nonzeros = _count(document["n_documents"]), _count(document["n_nonzeros"])
-    return ShardInfo(n_documents, n_nonzeros, document["data_dtype"], checksums)
+def _of(*kinds: type) -> Callable[[Any], Any]:
+    """Return a function that returns a value of one of these very types, and raises ValueError for others."""
 
+    def read(value: object) -> object:
+        if type(value) not in kinds:
+            raise ValueError(f"{value!r} is a {type(value).__name__}")
+        return value
 
-def _instance(value: Any, *kinds: type) -> Any:
-    if type(value) not in kinds:
-        raise ValueError(f"{value!r} is a {type(value).__name__}")
-    return value
+    return read
 
 
 def _count(value: object) -> int:
@@ -287,8 +236,35 @@ def _count(value: object) -> int:
     return value
 
 
-def _positive(value: object) -> int:
-    value = _count(value)
-    if value == 0:
-        raise ValueError("0 is not positive")
+def _layout(value: object) -> object:
+    if value not in (SPARSE, DENSE):
+        raise ValueError(f"layout is {value!r}")
     return value
+
+
+def _all(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    return lambda values: tuple(read(value) for value in values)
+
+
+_SHARD: dict[str, Callable[[Any], Any]] = {
+    "n_documents": _count,
+    "n_nonzeros": _count,
+    "data_dtype": _of(str),
+    "checksums": lambda found: {str(name): _count(crc) for name, crc in found.items()},
+}
+_HEADER: dict[str, Callable[[Any], Any]] = {
+    "n_documents": _count,
+    "n_features": _count,
+    "n_nonzeros": _count,
+    "classes": _all(_of(str, int, float, bool)),
+    "class_counts": _all(_count),
+    "shards": _all(lambda found: ShardInfo(**{name: read(found[name]) for name, read in _SHARD.items()})),
+    "vocabulary_hash": _of(str),
+    "weighted": _of(bool),
+    "vectorizer": _of(dict, type(None)),
+    "made_by": _of(dict),
+    "document_frequency_checksum": _of(int, type(None)),
+    "layout": _layout,
+    "n_targets": _count,
+}
+"""How each entry of a manifest is read, and checked."""

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.entries import FIT, LARGEST, check_structure, unfit_row
+from sdem_dist.corpus.entries import FIT, LARGEST, check_structure, document_frequency, unfit_row
 from sdem_dist.corpus.layout import DENSE, SPARSE, ClassLabel, Header, ShardInfo, vocabulary_hash
 from sdem_dist.corpus.shards import find_problem
 from sdem_dist.corpus.targets import checked_targets
@@ -163,6 +163,12 @@ class MemoryCorpus(InMemory[Documents]):
         if (problem := find_problem(known, len(classes))) is not None:
             raise CorpusError(f"the matrix cannot be used: {problem}")
         super().__init__(documents, tuple(classes), order)
+
+    @cached_property
+    def document_frequency(self) -> np.ndarray:
+        """In how many documents each column occurs, int64 of shape (n_features,)."""
+        documents = self._documents
+        return document_frequency(documents.indices, documents.data, documents.n_features)
 
 
 def order_of(n_documents: int, random_state: int) -> np.ndarray:

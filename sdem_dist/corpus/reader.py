@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.layout import IDF, MANIFEST, VOCABULARY, Header, vocabulary_hash
+from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, MANIFEST, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import read_ids, read_shard
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import is_url
@@ -221,20 +221,30 @@ class Corpus:
 
         return stored_bytes(self.path)
 
-    def idf(self) -> np.ndarray | None:
-        """Read the inverse document frequencies, float64 of shape (n_features,), or return None if there are none."""
+    @cached_property
+    def document_frequency(self) -> np.ndarray:
+        """In how many documents each column of a sparse corpus occurs, int64 of shape (n_features,).
+
+        Raises
+        ------
+        CorpusError
+            The array is damaged, or the corpus is dense.
+        """
         from sdem_dist.storage.arrays import read_array
         from sdem_dist.storage.checksum import crc32c
 
-        if self.header.idf_checksum is None:
-            return None
+        header = self.header
+        if header.document_frequency_checksum is None:
+            raise CorpusError(f"{self.path} is dense: its columns have no document frequencies")
         try:
-            idf = read_array(self._group, IDF, shape=(self.header.n_features,))
+            found = read_array(self._group, DOCUMENT_FREQUENCY, shape=(header.n_features,))
         except CorpusError as error:
             raise CorpusError(f"{self.path}: {error}") from error
-        if idf.dtype != np.float64 or crc32c(idf) != self.header.idf_checksum:
-            raise CorpusError(f"{self.path}: array 'idf' does not match its checksum: a file is damaged or missing")
-        return idf
+        if found.dtype != np.int64 or crc32c(found) != header.document_frequency_checksum:
+            raise CorpusError(
+                f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing"
+            )
+        return found
 
 
 def _received(path: str) -> Corpus:

@@ -7,7 +7,6 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdem_dist.corpus.entries import document_frequency
 from sdem_dist.corpus.layout import (
     DENSE,
-    IDF,
+    DOCUMENT_FREQUENCY,
     MANIFEST,
     SHARDS,
     SPARSE,
@@ -53,7 +53,6 @@ def write_corpus(
     vocabulary: Sequence[str] | None = None,
     ids: Sequence[int | str] | np.ndarray | None = None,
     targets: ArrayLike | None = None,
-    idf: ArrayLike | None = None,
     vectorizer: Mapping[str, object] | None = None,
     made_by: JsonObject | None = None,
     weighted: bool | None = None,
@@ -86,8 +85,6 @@ def write_corpus(
         An id for each document. By default its position in `X`.
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
         Real numbers to be predicted, finite, for regression from sparse documents; labels may stand beside them.
-    idf : array-like of shape (n_features,), optional
-        Inverse document frequencies by which the weights were multiplied.
     vectorizer, made_by : dict, optional
         JSON values to keep in the manifest: how text became numbers, and who made the corpus from what. For a DataFrame
         ``corpus.header.vectorizer`` of another one, whose numbering of categories is to be kept: that of the training
@@ -121,6 +118,7 @@ def write_corpus(
     from sdem_dist.corpus.batches import batches
     from sdem_dist.corpus.collect import collect
     from sdem_dist.storage import arrays
+    from sdem_dist.storage.checksum import crc32c
 
     if shard_documents is not None and not is_count(shard_documents):
         raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
@@ -146,10 +144,9 @@ def write_corpus(
         )
         n_features = collected.n_features
         words = _encoded_vocabulary(vocabulary, n_features)
-        factors = _checked_idf(idf, n_features)
         group = arrays.create_group(place, overwrite=overwrite and is_url(path))
         sizes = shard_sizes(collected.n_documents, collected.n_nonzeros, shard_documents)
-        shards = _write_shards(arrays.add_group(group, SHARDS), collected, sizes)
+        shards, frequency = _write_shards(arrays.add_group(group, SHARDS), collected, sizes)
         header = Header(
             n_documents=collected.n_documents,
             n_features=n_features,
@@ -163,16 +160,14 @@ def write_corpus(
             made_by=made_by or {},
             layout=DENSE if dense else SPARSE,
             n_targets=collected.n_targets,
+            document_frequency_checksum=None if frequency is None else crc32c(frequency),
         )
         if words is not None:
             parent = arrays.add_group(group, VOCABULARY)
             arrays.write_array(parent, "bytes", words[0])
             arrays.write_array(parent, "offsets", words[1])
-        if factors is not None:
-            from sdem_dist.storage.checksum import crc32c
-
-            arrays.write_array(group, IDF, factors)
-            header = replace(header, idf_checksum=crc32c(factors))
+        if frequency is not None:
+            arrays.write_array(group, DOCUMENT_FREQUENCY, frequency)
         arrays.set_attributes(group, {MANIFEST: header.to_json()})
         if before_publishing is not None:
             before_publishing()
@@ -200,13 +195,21 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
     return [stop - start for start, stop in pairwise(borders)]
 
 
-def _write_shards(parent: Group, collected: Collected, sizes: list[int]) -> tuple[ShardInfo, ...]:
+def _write_shards(
+    parent: Group, collected: Collected, sizes: list[int]
+) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
+    """Write all documents; return what the manifest says of the shards, and the document frequencies of counts."""
     from sdem_dist.corpus.rows import cut
     from sdem_dist.corpus.shards import write_shard
 
     kind = {"dense": collected.dense, "labelled": bool(collected.classes)}
-    pieces = enumerate(cut(collected.rows(), sizes))
-    return tuple(write_shard(parent, shard, rows, collected.n_features, **kind) for shard, rows in pieces)
+    frequency = None if collected.dense else np.zeros(collected.n_features, np.int64)
+    shards = []
+    for shard, rows in enumerate(cut(collected.rows(), sizes)):
+        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind))
+        if frequency is not None:
+            frequency += document_frequency(rows.indices, rows.data, collected.n_features)
+    return tuple(shards), frequency
 
 
 @contextmanager
@@ -268,12 +271,3 @@ def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tu
         return encode_strings([str(w) if isinstance(w, np.str_) else w for w in vocabulary])
     except (TypeError, UnicodeEncodeError) as error:
         raise CorpusError(f"the vocabulary cannot be stored: {error}") from error
-
-
-def _checked_idf(idf: ArrayLike | None, n_features: int) -> np.ndarray | None:
-    if idf is None:
-        return None
-    factors = np.asarray(idf, np.float64)
-    if factors.shape != (n_features,) or not np.isfinite(factors).all():
-        raise CorpusError(f"idf has shape {factors.shape} or is not finite; {n_features} finite numbers are needed")
-    return factors

@@ -74,7 +74,6 @@ class EngineEstimator(BaseEstimator):
     n_features_in_: int
     vocabulary_: list[str] | None
     vectorizer_: dict[str, Any] | None
-    idf_: np.ndarray | None
     _lazy_parameters: LazyParameters
 
     @abstractmethod
@@ -203,7 +202,7 @@ class EngineEstimator(BaseEstimator):
     def _describe(self, source: Source) -> None:
         """Take note of what documents are."""
         self.n_features_in_ = source.n_features
-        self.vocabulary_, self.vectorizer_, self.idf_ = source.vocabulary, source.vectorizer, source.idf
+        self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
         if self.spec.target == "labels":
             self.classes_ = source.classes
 
@@ -264,8 +263,8 @@ class EngineEstimator(BaseEstimator):
             The model was not trained on text.
         """
         from sdem_dist.errors import ModelError
+        from sdem_dist.text.transform import transform_texts
         from sdem_dist.text.vectorizer import VectorizerSettings
-        from sdem_dist.text.weighting import transform_texts
 
         check_is_fitted(self)
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
@@ -274,7 +273,7 @@ class EngineEstimator(BaseEstimator):
                 "predict takes numbers"
             )
         settings = VectorizerSettings.from_json(self.vectorizer_)
-        return transform_texts(texts, settings, self.vocabulary_, self.idf_)
+        return transform_texts(texts, settings, self.vocabulary_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")

@@ -62,7 +62,7 @@ class LDAClassifier(Classes, PaperSteps, Seeded, ClassNamePrefixFeaturesOutMixin
         p(word | topic, class), class by class.
     class_log_prior_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-    history_, n_iter_, vocabulary_, vectorizer_, idf_, damaged_shards_
+    history_, n_iter_, vocabulary_, vectorizer_, damaged_shards_
         As for `MultinomialNB`.
 
     References

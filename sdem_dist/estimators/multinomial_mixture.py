@@ -58,7 +58,7 @@ class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
     n_features_in_ : int
     history_ : list of dict
     n_iter_ : int
-    vocabulary_, vectorizer_, idf_
+    vocabulary_, vectorizer_
         As of `MultinomialNB`.
 
     References

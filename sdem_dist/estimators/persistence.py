@@ -54,8 +54,6 @@ def save_model(estimator: EngineEstimator, path: str | Path) -> None:
     arrays = {name: np.asarray(value) for name, value in estimator.state_._asdict().items()}
     if estimator.vocabulary_ is not None:
         arrays["vocabulary_bytes"], arrays["vocabulary_offsets"] = encode_strings(estimator.vocabulary_)
-    if estimator.idf_ is not None:
-        arrays["idf"] = np.asarray(estimator.idf_)
     labels = {}
     if estimator.spec.target == "labels":
         labels = {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}
@@ -129,9 +127,6 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
         if len(estimator.vocabulary_) != n_features:
             raise ValueError("the vocabulary has another size than the arrays")
-    estimator.idf_ = arrays.get("idf")
-    if estimator.idf_ is not None and estimator.idf_.shape != (n_features,):
-        raise ValueError("array 'idf' has another size than the vocabulary")
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata["damaged_shards"]
     estimator._take(learner, state)

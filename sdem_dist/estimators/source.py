@@ -40,7 +40,6 @@ class Source:
     vocabulary: list[str] | None = None
     vectorizer: dict[str, object] | None = None
     """How text became numbers, where the corpus says."""
-    idf: np.ndarray | None = None
     single: bool = True
     """Numbers to be learned are one a document, not a column of a table."""
 
@@ -147,7 +146,6 @@ def described(corpus: Corpus, *, labelled: bool = False) -> Source:
         class_counts=tuple(float(c) for c in header.class_counts) if labelled else (),
         vocabulary=corpus.vocabulary(),
         vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is no text
-        idf=corpus.idf(),
         single=header.n_targets <= 1,
     )
 

@@ -23,8 +23,9 @@ from sdem_dist.storage.checksum import crc32c
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import refuse_url
 from sdem_dist.storage.publish import publish_file
+from sdem_dist.storage.versions import version_problem
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MAX_JSON_BYTES = 64 * 2**20
 MAX_DIMENSIONS = 8
 _DTYPES = frozenset(
@@ -226,14 +227,8 @@ def _checked_document(path: Path, kind: str, node: object) -> JsonObject:
         raise ModelError(f"{path}: not a {kind} file: it does not say what it is")
     if document["format"] != kind:
         raise ModelError(f"{path}: a {document['format']!r} file, where a {kind!r} file is needed")
-    version = document.get("format_version")
-    if not isinstance(version, int) or version < 1:
-        raise ModelError(f"{path}: format_version is {version!r}, not a positive integer")
-    if version > FORMAT_VERSION:
-        raise ModelError(
-            f"{path}: made by a newer format (version {version}; this package reads up to {FORMAT_VERSION}): "
-            "install a newer sdem_dist"
-        )
+    if problem := version_problem(document.get("format_version"), FORMAT_VERSION, "train it again"):
+        raise ModelError(f"{path}: {problem}")
     checksums, metadata = document.get("checksums"), document.get("metadata")
     if not isinstance(checksums, dict) or not isinstance(metadata, dict):
         raise ModelError(f"{path}: the checksums or the metadata are missing")

@@ -19,8 +19,8 @@ import numpy as np
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text.spill import BlockTerms, CountedBlock, save_block
+from sdem_dist.text.transform import transform_texts
 from sdem_dist.text.vectorizer import VectorizerSettings, build_vectorizer
-from sdem_dist.text.weighting import count_words
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -45,7 +45,7 @@ class TextJob:
 def count_block(job: TextJob) -> Path:
     """Count the words of one block, write the result to its file and return the file's name."""
     if job.settings.kind == "hashing":
-        counts, terms = count_words(job.texts, job.settings, None), None
+        counts, terms = transform_texts(job.texts, job.settings), None
     else:
         counts, names = _count_with_terms(job.texts, job.settings)
         training = counts[~job.held_out]

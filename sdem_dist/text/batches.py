@@ -11,7 +11,6 @@ import numpy as np
 
 from sdem_dist.text.counting import numbers_path
 from sdem_dist.text.spill import block_path, load_block
-from sdem_dist.text.weighting import weigh
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -62,8 +61,6 @@ class SecondPass:
     columns : ColumnMap
     classes : ndarray of object, or of float64
         The corpus's name of the class of every code that the first pass gave, or the target that it stands for.
-    idf : ndarray of shape (n_features,), or None
-    norm : float, or None
     whole : bool
         The counts are whole numbers.
     """
@@ -72,14 +69,7 @@ class SecondPass:
     n_blocks: int
     columns: ColumnMap
     classes: np.ndarray
-    idf: np.ndarray | None
-    norm: float | None
     whole: bool
-
-    @property
-    def weighted(self) -> bool:
-        """The entries are real weights rather than counts."""
-        return self.idf is not None or self.norm is not None or not self.whole
 
     def batches(self, held_out: bool, wrote: Callable[[Batch], None]) -> Iterator[Batch]:
         """Yield (matrix, class names, positions in the source, targets) of the documents held out, or of the others."""
@@ -93,10 +83,7 @@ class SecondPass:
             counts = block.counts if len(rows) == len(block.labels) else block.counts[rows]
             columns = self.columns.of_block(self.folder, number, counts.shape[1])
             counts = remap(counts, columns, self.columns.n_features)
-            if self.weighted:
-                counts = weigh(counts, self.idf, self.norm).astype(np.float32)
-            else:
-                counts.data = counts.data.astype(np.int64)
+            counts.data = counts.data.astype(np.int64 if self.whole else np.float32)
             given = self.classes[block.labels[rows]]
             batch = (counts, None, ids, given) if given.dtype.kind == "f" else (counts, given, ids, None)
             wrote(batch)

@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.errors import IngestError
 from sdem_dist.text.analysis import TextJob, count_blocks
 from sdem_dist.text.held_out import held_out_mask
 from sdem_dist.text.sources import MatrixBlock, TextBlock
-from sdem_dist.text.spill import CountedBlock, block_path, load_block, load_terms, save_block
+from sdem_dist.text.spill import CountedBlock, block_path, load_terms, save_block
 from sdem_dist.text.vectorizer import VectorizerSettings
-from sdem_dist.text.vocabulary import FixedTerms, GrowingSum, TermTotals
+from sdem_dist.text.vocabulary import FixedTerms, TermTotals
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 @dataclass
@@ -27,10 +30,9 @@ class Tally:
     n_blocks, n_documents, n_held_out : int
     classes : dict of str to int
         Code of every class name, in the order in which they came.
-    document_frequency : GrowingSum
-        By column, of documents not held out; only for blocks without terms of their own.
     n_columns, first_column : int
-        One past the highest column met, and the lowest; 0 and a large number before any.
+        Of numbers: one past the highest column met, and the lowest; 0 and a large number before any. `n_columns` is that of
+        hashing, too.
     whole : bool
         All values are whole numbers.
     """
@@ -39,7 +41,6 @@ class Tally:
     n_documents: int = 0
     n_held_out: int = 0
     classes: dict[str, int] = field(default_factory=dict)
-    document_frequency: GrowingSum = field(default_factory=GrowingSum)
     n_columns: int = 0
     first_column: int = np.iinfo(np.int64).max
     whole: bool = True
@@ -57,14 +58,11 @@ class Tally:
         self.n_held_out += int(mask.sum())
         return codes, mask
 
-    def add_columns(self, block: CountedBlock) -> None:
-        """Add the columns of a block that has no terms of its own."""
-        counts = block.counts
+    def add_columns(self, counts: sp.csr_matrix) -> None:
+        """Take note of the columns of numbers."""
         self.n_columns = max(self.n_columns, counts.shape[1])
         if counts.nnz:
             self.first_column = min(self.first_column, int(counts.indices.min()))
-        columns, frequency = np.unique(counts[~block.held_out].indices, return_counts=True)
-        self.document_frequency.add(columns, frequency)
 
 
 def numbers_path(folder: Path, block: int) -> Path:
@@ -83,7 +81,7 @@ def count_text(
     progress: Callable[[str, int, int | None], None],
 ) -> Tally:
     """Count the words of text into files in `folder`; `terms` learns the terms of every block, in order."""
-    tally, sizes = Tally(), []
+    tally, sizes = Tally(n_columns=settings.n_features or 0), []
 
     def jobs() -> Iterator[TextJob]:
         for number, block in enumerate(blocks):
@@ -95,9 +93,7 @@ def count_text(
     # closed at once if anything fails, so that no process writes into a folder that is being removed
     with closing(count_blocks(jobs(), n_jobs)) as counted:
         for path in counted:
-            if settings.kind == "hashing":
-                tally.add_columns(load_block(path))
-            else:
+            if settings.kind != "hashing":
                 np.save(numbers_path(folder, tally.n_blocks), terms.add(load_terms(path)))
             done += sizes[tally.n_blocks]
             tally.n_blocks += 1
@@ -108,7 +104,6 @@ def count_text(
 def count_matrices(
     blocks: Iterable[MatrixBlock],
     folder: Path,
-    settings: VectorizerSettings,
     held_out: float,
     random_state: int,
     progress: Callable[[str, int, int | None], None],
@@ -120,15 +115,9 @@ def count_matrices(
         counts.sum_duplicates()
         counts.eliminate_zeros()
         codes, mask = tally.take(block.labels, held_out, random_state)
-        counted = CountedBlock(counts, codes, mask)
         tally.whole = tally.whole and bool((counts.data == np.floor(counts.data)).all())
-        if settings.weighting == "tfidf" and counts.nnz and counts.data.min() < 1:
-            raise IngestError(
-                f"weighting 'tfidf' is for counts, but among documents {tally.n_documents - len(codes) + 1} to "
-                f"{tally.n_documents} a value is {counts.data.min():g}; leave the weighting 'raw'"
-            )
-        tally.add_columns(counted)
-        save_block(block_path(folder, tally.n_blocks), counted, None)
+        tally.add_columns(counts)
+        save_block(block_path(folder, tally.n_blocks), CountedBlock(counts, codes, mask), None)
         tally.n_blocks += 1
         progress("counting", tally.n_documents, None)
     return tally

@@ -104,16 +104,16 @@ def ingest(
     path : str or Path
         The corpus to write.
     settings : VectorizerSettings, optional
-        How text becomes counts; for sources of numbers only its `weighting` and `norm`. Default: counts of words.
+        How text becomes counts; not for sources of numbers. Default: counts of words.
     reading : Reading, optional
         How sources are read.
     held_out : float, default 0.0
         Fraction of documents, below 1, that go to `held_out_path` instead, in the order of the source. They have no part
-        in choosing words or idf.
+        in choosing words.
     held_out_path : str or Path, optional
         By default `path` with ``-held-out`` after it.
     vocabulary_from : str or Path, optional
-        A corpus whose settings, vocabulary, idf and classes are taken; then `settings` is not given and documents keep
+        A corpus whose settings, vocabulary and classes are taken; then `settings` is not given and documents keep
         the order of the source. For test sets. Features outside it are passed over, other labels are bad lines.
     targets : bool, default False
         Labels are real numbers to be predicted, see `write_corpus`; as they are where the corpus of
@@ -170,7 +170,7 @@ def ingest(
     with _temporary_folder(path) as folder:
         if form is not None:
             matrices = matrix_blocks(files, reading, gate, block_documents)
-            tally = count_matrices(matrices, folder, plan.settings, held_out, random_state, progress)
+            tally = count_matrices(matrices, folder, held_out, random_state, progress)
         else:
             texts = text_blocks(files, reading, gate, block_documents)
             arguments = (plan.settings, plan.terms, held_out, random_state, n_jobs, progress)
@@ -182,8 +182,6 @@ def ingest(
             tally.n_blocks,
             corpus_plan.columns,
             np.array(list(tally.classes), np.float64) if targets else corpus_plan.classes_of_codes(tally.classes),
-            corpus_plan.idf,
-            plan.settings.norm,
             tally.whole,
         )
         made_by = {
@@ -198,9 +196,8 @@ def ingest(
         common: JsonObject = {
             "classes": None if targets else corpus_plan.classes,
             "vocabulary": corpus_plan.vocabulary,
-            "idf": corpus_plan.idf,
             "vectorizer": plan.settings.to_json(),
-            "weighted": second.weighted or None,
+            "weighted": not tally.whole or None,
             "random_state": random_state,
             "shard_documents": shard_documents,
             "overwrite": overwrite,

@@ -16,7 +16,6 @@ from sdem_dist.text.bad_lines import label_name
 from sdem_dist.text.batches import ColumnMap
 from sdem_dist.text.vectorizer import VectorizerSettings
 from sdem_dist.text.vocabulary import FixedTerms, TermTotals
-from sdem_dist.text.weighting import smooth_idf
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -35,7 +34,6 @@ class CorpusPlan:
     ----------
     columns : ColumnMap
     vocabulary : list of str, or None
-    idf : ndarray of shape (n_features,), or None
     classes : sequence of class names
     zero_based : bool, or None
         Of svmlight sources: their columns count from 0.
@@ -43,7 +41,6 @@ class CorpusPlan:
 
     columns: ColumnMap
     vocabulary: list[str] | None
-    idf: np.ndarray | None
     classes: Sequence[ClassLabel]
     zero_based: bool | None
 
@@ -68,7 +65,7 @@ class IngestPlan:
     zero_based : bool, "auto", or None
         Of svmlight sources; None for others.
     reference : Corpus, or None
-        The corpus that the vocabulary, idf and classes are taken from.
+        The corpus that the vocabulary and classes are taken from.
     """
 
     settings: VectorizerSettings
@@ -95,23 +92,21 @@ class IngestPlan:
         return frozenset(str(label_name(name)) for name in self.reference.header.classes)
 
     def settled(self, tally: Tally) -> CorpusPlan:
-        """Decide columns, vocabulary and idf after everything was counted."""
+        """Decide columns and vocabulary after everything was counted."""
         offset, zero_based = _first_column(self.zero_based, tally)
         if self.reference is not None:
             header = self.reference.header
             columns = ColumnMap(header.n_features, own_terms=self.settings.kind == "count", offset=offset)
-            return CorpusPlan(columns, self.vocabulary, self.reference.idf(), header.classes, zero_based)
+            return CorpusPlan(columns, self.vocabulary, header.classes, zero_based)
         vocabulary = None
         if isinstance(self.terms, TermTotals) and self.settings.kind == "count":
-            vocabulary, of_numbers, frequency = self.terms.choose(self.settings, tally.n_training)
+            vocabulary, of_numbers = self.terms.choose(self.settings, tally.n_training)
             columns = ColumnMap(len(vocabulary), of_numbers)
         else:
             columns = ColumnMap(tally.n_columns - offset, own_terms=False, offset=offset)
             if columns.n_features < 1:
                 raise IngestError("no document has a value; there is nothing to learn from")
-            frequency = tally.document_frequency.values(tally.n_columns)[offset:]
-        idf = smooth_idf(frequency, tally.n_training) if self.settings.weighting == "tfidf" else None
-        return CorpusPlan(columns, vocabulary, idf, sorted(tally.classes), zero_based)
+        return CorpusPlan(columns, vocabulary, sorted(tally.classes), zero_based)
 
 
 def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -> IngestPlan:
@@ -126,21 +121,15 @@ def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -
     if settings.kind == "matrix" and not numeric:
         raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")
     if numeric and settings.kind != "matrix":
-        plain = VectorizerSettings(kind="matrix", weighting=settings.weighting, norm=settings.norm)
-        text_only = [
-            f.name
-            for f in dataclasses.fields(settings)
-            if f.name != "kind" and getattr(settings, f.name) != getattr(plain, f.name)
-        ]
-        if settings.kind == "hashing" or text_only:
-            names = ", ".join(text_only or ["kind 'hashing'"])
-            raise ValueError(f"{names} does not apply to sources of numbers")
-        settings = plain
+        of_text = [f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != f.default]
+        if of_text:
+            raise ValueError(f"{', '.join(of_text)} does not apply to sources of numbers")
+        settings = VectorizerSettings(kind="matrix")
     return IngestPlan(settings, TermTotals(), reading.zero_based if form == "svmlight" else None)
 
 
 def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> IngestPlan:
-    """Return the plan of a corpus with the settings, vocabulary, idf and classes of the corpus at `path`.
+    """Return the plan of a corpus with the settings, vocabulary and classes of the corpus at `path`.
 
     Raises
     ------

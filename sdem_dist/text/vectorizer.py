@@ -28,8 +28,8 @@ class VectorizerSettings:
     ----------
     kind : {"count", "hashing", "matrix"}
         "count" collects a vocabulary, "hashing" hashes words to `n_features` columns without one (no sign alternates),
-        "matrix" stands for sources that are numbers already: only `weighting` and `norm` apply.
-    lowercase, token_pattern, analyzer, ngram_range, min_df, max_df, max_features, binary, strip_accents
+        "matrix" stands for sources that are numbers already: no other setting applies.
+    lowercase, token_pattern, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
         As in ``CountVectorizer``.
     stop_words : "english", tuple of str, or None
         Words left out, compared before stemming.
@@ -38,10 +38,6 @@ class VectorizerSettings:
         words are left out, before they are joined into n-grams.
     n_features : int, or None
         Number of columns of kind "hashing".
-    weighting : {"raw", "tfidf"}
-        "tfidf" multiplies 1 + log(count) by the smooth idf of scikit-learn's ``TfidfTransformer``.
-    norm : float, or None
-        Every document's row is scaled to this Euclidean length; None leaves rows as they are.
     """
 
     kind: Literal["count", "hashing", "matrix"] = "count"
@@ -54,11 +50,8 @@ class VectorizerSettings:
     max_df: int | float = 1.0
     max_features: int | None = None
     n_features: int | None = None
-    binary: bool = False
     stem: str | None = None
     strip_accents: Literal["ascii", "unicode"] | None = None
-    weighting: Literal["raw", "tfidf"] = "raw"
-    norm: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.stop_words, Collection) and not isinstance(self.stop_words, str):
@@ -74,7 +67,7 @@ class VectorizerSettings:
         given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         words_only = [n for n in given if n in ("token_pattern", "stop_words", "stem")]
         for what, applies, names in (
-            ("kind 'matrix'", self.kind != "matrix", [n for n in given if n not in ("kind", "weighting", "norm")]),
+            ("kind 'matrix'", self.kind != "matrix", [n for n in given if n != "kind"]),
             ("kind 'hashing'", self.kind != "hashing", [n for n in given if n in ("min_df", "max_df", "max_features")]),
             ("kind 'count'", self.kind != "count", [n for n in given if n == "n_features"]),
             (f"analyzer {self.analyzer!r}", self.analyzer == "word", words_only),
@@ -110,7 +103,6 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "kind": ("count", "hashing", "matrix"),
     "analyzer": ("word", "char", "char_wb"),
     "strip_accents": (None, "ascii", "unicode"),
-    "weighting": ("raw", "tfidf"),
 }
 
 
@@ -120,10 +112,7 @@ def _check_types(settings: VectorizerSettings) -> None:
     fine = {
         "token_pattern": isinstance(settings.token_pattern, str),
         "lowercase": isinstance(settings.lowercase, bool),
-        "binary": isinstance(settings.binary, bool),
         "stem": settings.stem is None or isinstance(settings.stem, str),
-        "norm": settings.norm is None
-        or (isinstance(settings.norm, int | float) and not isinstance(settings.norm, bool)),
         "stop_words": stop_words is None
         or isinstance(stop_words, str)
         or (isinstance(stop_words, tuple) and all(isinstance(word, str) for word in stop_words)),
@@ -148,8 +137,6 @@ def _check_numbers(settings: VectorizerSettings) -> None:
         value = getattr(settings, name)
         if value is not None and (not is_count(value)):
             raise ValueError(f"{name} is a whole number from 1 or None, not {value!r}")
-    if settings.norm is not None and not 0 < settings.norm < float("inf"):
-        raise ValueError(f"norm is a length above 0 or None, not {settings.norm!r}")
 
 
 def _check_tokens(settings: VectorizerSettings) -> None:
@@ -194,7 +181,6 @@ def build_vectorizer(
         "lowercase": settings.lowercase,
         "analyzer": settings.analyzer,
         "ngram_range": settings.ngram_range,
-        "binary": settings.binary,
         "strip_accents": settings.strip_accents,
     }
     if settings.analyzer == "word":

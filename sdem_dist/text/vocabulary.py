@@ -27,7 +27,7 @@ class TermTotals:
         self._total.add(numbers, block.total)
         return numbers
 
-    def choose(self, settings: VectorizerSettings, n_documents: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+    def choose(self, settings: VectorizerSettings, n_documents: int) -> tuple[list[str], np.ndarray]:
         """Choose the vocabulary.
 
         Parameters
@@ -43,7 +43,6 @@ class TermTotals:
             Sorted.
         columns : ndarray of shape (n_terms,), int64
             Column of every numbered term, -1 for those left out.
-        document_frequency : ndarray of shape (n_vocabulary,), int64
 
         Raises
         ------
@@ -74,7 +73,7 @@ class TermTotals:
         numbers = np.array([number for _, number in chosen], np.int64)
         columns = np.full(n_terms, -1, np.int64)
         columns[numbers] = np.arange(len(numbers))
-        return [term for term, _ in chosen], columns, frequency[numbers]
+        return [term for term, _ in chosen], columns
 
 
 class FixedTerms:

@@ -40,10 +40,8 @@ def test_ingest_and_inspect(folder):
 
 def test_every_option_reaches_the_settings(folder):
     (folder / "stop").write_text("was off")
-    options = "--token-pattern [a-z]+ --ngrams 1,2 --keep-case --strip-accents ascii --max-features 5 --binary"
-    options += (
-        " --weighting tfidf --norm 4 --stem english --stop-words stop --min-df 2 --max-df 0.9 --shard-documents 10"
-    )
+    options = "--token-pattern [a-z]+ --ngrams 1,2 --keep-case --strip-accents ascii --max-features 5"
+    options += " --stem english --stop-words stop --min-df 2 --max-df 0.9 --shard-documents 10"
     assert run(ingest, "docs.tsv", "c", *options.split()).exit_code == 0
     header = open_corpus("c").header
     assert len(header.shards) == 6
@@ -53,9 +51,6 @@ def test_every_option_reaches_the_settings(folder):
         lowercase=False,
         strip_accents="ascii",
         max_features=5,
-        binary=True,
-        weighting="tfidf",
-        norm=4.0,
         stem="english",
         stop_words=("was", "off"),
         min_df=2,
@@ -104,8 +99,6 @@ def test_errors_are_sentences(folder):
     result = run(ingest, "docs.tsv", "c")
     assert result.exit_code == 1 and "c exists already" in result.stderr
     assert run(ingest, "docs.tsv", "c", "--overwrite").exit_code == 0
-    result = run(ingest, "docs.tsv", "d", "--norm", "-1")
-    assert result.exit_code == 2 and "--norm is a length above 0" in result.stderr
     for refused, message in (
         ("--min-df 1.5", "--min-df is a whole number"),
         ("--ngrams 3,1", "--ngrams is two lengths"),

@@ -30,7 +30,7 @@ WORDS = [f"w{i}" for i in range(M)]
 
 @pytest.fixture
 def path(tmp_path) -> Path:
-    write_corpus(tmp_path / "c", X, Y, shard_documents=20, vocabulary=WORDS, idf=np.ones(M))
+    write_corpus(tmp_path / "c", X, Y, shard_documents=20, vocabulary=WORDS)
     return tmp_path / "c"
 
 
@@ -55,17 +55,17 @@ def test_damaged_shard_is_named(path, array):
         assert open_corpus(path).read(0, 20).n_documents == 20  # the other shards are sound
 
 
-def test_damaged_ids_vocabulary_and_idf(path):
+def test_damaged_ids_vocabulary_and_document_frequencies(path):
     chunk(path, "ids").unlink()
     (path / "vocabulary" / "bytes" / "c" / "0").unlink()
-    (path / "idf" / "c" / "0").unlink()
+    (path / "document_frequency" / "c" / "0").unlink()
     corpus = open_corpus(path)
     with pytest.raises(CorpusError, match="shard 1: array 'ids'"):
         corpus.ids(1)
     with pytest.raises(CorpusError, match="vocabulary"):
         corpus.vocabulary()
-    with pytest.raises(CorpusError, match="'idf'"):
-        corpus.idf()
+    with pytest.raises(CorpusError, match="'document_frequency'"):
+        corpus.document_frequency  # noqa: B018
     assert [p.shard for p in check_corpus(corpus)] == [1, None, None]
 
 
@@ -110,7 +110,9 @@ def edit_manifest(path: Path, **entries) -> None:
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"format_version": 4}, "made by a newer format"),
+        ({"format_version": 5}, "made by a newer format"),
+        ({"format_version": 3}, "made by an older format .* make it again from its sources"),
+        ({"document_frequency_checksum": None}, "inconsistent: document frequencies"),
         ({"format_version": None}, "format_version is None"),
         ({"format": "other"}, "not a corpus"),
         ({"n_documents": N + 1}, "inconsistent: its shards hold 60 documents"),
@@ -216,7 +218,6 @@ def dense(**changes) -> np.ndarray:
         (3, {}, "X is a int"),
         (dense(), {"vocabulary": ["a", "b"]}, "vocabulary has 2 words and the documents have 3"),
         (dense(), {"vocabulary": ["a", "b", 3]}, "vocabulary cannot be stored"),
-        (dense(), {"idf": [1, 2]}, "idf has shape"),
         (dense(), {"ids": [1, 2, 3]}, "3 ids"),
         (dense(), {"ids": [1, 2, 3, "x"]}, "cannot be stored"),
         (dense(), {"ids": [1, 2, 3, 2**63]}, "cannot be stored"),

@@ -29,6 +29,11 @@ def test_documents_labels_and_weights_move_together():
     assert corpus.vocabulary() is None
 
 
+def test_document_frequencies_pass_over_explicit_zeros():
+    counted = sp.csr_matrix((np.array([1, 0, 2]), np.array([3, 1, 3]), np.array([0, 2, 3])), shape=(2, 5))
+    assert MemoryCorpus(counted, None, ()).document_frequency.tolist() == [0, 0, 0, 2, 0]
+
+
 def test_without_shuffling_the_order_stays():
     corpus = MemoryCorpus(X, Y, CLASSES, shuffle=False)
     assert (corpus.read(0, 40).to_csr() != X).nnz == 0

@@ -58,18 +58,16 @@ def test_the_same_whatever_the_batches_and_the_memory(corpus, tmp_path, monkeypa
     np.testing.assert_array_equal(again.read(0, N).targets, corpus.read(0, N).targets)
 
 
-def test_only_corpora_with_targets_need_the_newer_format(corpus, tmp_path):
-    assert manifest(tmp_path / "c.zarr")["format_version"] == 3
+def test_the_manifest_says_how_many_targets_there_are(corpus, tmp_path):
     assert manifest(tmp_path / "c.zarr")["n_targets"] == 2
-    write_corpus(tmp_path / "old.zarr", X)
-    assert manifest(tmp_path / "old.zarr")["format_version"] == 1
-    assert "n_targets" not in manifest(tmp_path / "old.zarr")
-    assert open_corpus(tmp_path / "old.zarr").read(0, N).targets is None
+    write_corpus(tmp_path / "without.zarr", X)
+    assert manifest(tmp_path / "without.zarr")["n_targets"] == 0
+    assert open_corpus(tmp_path / "without.zarr").read(0, N).targets is None
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"n_targets": 0}, "0 is not positive"), ({"n_targets": 1}, "altered"), ({"format_version": 1}, "altered")],
+    [({"n_targets": -1}, "-1 is not a number"), ({"n_targets": 0}, "altered"), ({"format_version": 1}, "older format")],
 )
 def test_altered_manifests(corpus, tmp_path, change, said):
     path = tmp_path / "c.zarr/zarr.json"

@@ -232,20 +232,34 @@ def test_ids_of_integers_and_strings(tmp_path):
     assert list(check_corpus(corpus)) == []
 
 
-def test_vocabulary_idf_and_notes(tmp_path):
+def test_vocabulary_and_notes(tmp_path):
     words = [f"wörd{i}" for i in range(M)]
-    idf = np.linspace(1, 2, M)
     notes = {"vectorizer": {"ngram": [1, 2]}, "made_by": {"version": "1"}}
-    write_corpus(tmp_path / "c", X, Y, vocabulary=words, idf=idf, **notes)
+    write_corpus(tmp_path / "c", X, Y, vocabulary=words, **notes)
     corpus = open_corpus(tmp_path / "c")
     assert corpus.vocabulary() == words
-    np.testing.assert_array_equal(corpus.idf(), idf)
     assert corpus.header.vectorizer == notes["vectorizer"]
     assert corpus.header.made_by == notes["made_by"]
     hashed = write_corpus(tmp_path / "h", X, Y)
     assert hashed.vocabulary() is None
-    assert hashed.idf() is None
     assert hashed.header.vocabulary_hash != corpus.header.vocabulary_hash
+
+
+@pytest.mark.parametrize("url", ["{}", "memory://{}"])
+def test_document_frequencies_are_of_all_documents_however_they_came(tmp_path, url):
+    expected = (X.toarray() > 0).sum(axis=0)
+    batches = ((X[i : i + 7], Y[i : i + 7]) for i in range(0, N, 7))
+    for name, handed in (("whole", (X, Y)), ("batches", (batches,)), ("dense", (X.toarray(), Y))):
+        corpus = write_corpus(url.format(tmp_path / name), *handed, shard_documents=31)
+        assert corpus.document_frequency.dtype == np.int64
+        np.testing.assert_array_equal(corpus.document_frequency, expected)
+    weights = sp.csr_matrix(X, dtype=float) * 0.5
+    weights.data[::3] = 0
+    found = write_corpus(tmp_path / "weights", weights, Y).document_frequency
+    np.testing.assert_array_equal(found, (weights.toarray() > 0).sum(axis=0))
+    table = write_corpus(tmp_path / "table", X.toarray(), Y, dense=True)
+    with pytest.raises(CorpusError, match="is dense: its columns have no document frequencies"):
+        table.document_frequency  # noqa: B018
 
 
 def test_uid_is_the_content(tmp_path):
@@ -257,7 +271,7 @@ def test_uid_is_the_content(tmp_path):
     other = X.copy()
     other.data[0] += 1
     changed = [uid("c", other), uid("d", random_state=1), uid("e", vocabulary=[str(i) for i in range(M)])]
-    changed += [uid("f", shard_documents=10), uid("g", idf=np.ones(M)), uid("h", vectorizer={})]
+    changed += [uid("f", shard_documents=10), uid("g", vectorizer={})]
     assert len({base, *changed}) == len(changed) + 1
 
 
@@ -299,7 +313,7 @@ def test_a_replaced_corpus_is_read_anew(tmp_path):
 
 def test_header_survives_json():
     shard = ShardInfo(1, 0, "uint8", {"data": 0})
-    header = Header(1, 2, 0, ("a",), (1,), (shard,), "0" * 64, made_by={"version": "1"})
+    header = Header(1, 2, 0, ("a",), (1,), (shard,), "0" * 64, made_by={"version": "1"}, document_frequency_checksum=7)
     again = Header.from_json(json.loads(json.dumps(header.to_json())), "x")
     assert again == header
     assert again.uid == header.uid

@@ -187,9 +187,9 @@ def test_an_unfit_value_is_named_by_its_row(model, entry, what):
 
 
 def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
-    def corpus(name, idf=None, **settings):
+    def corpus(name, **settings):
         vectorizer = VectorizerSettings(kind="hashing", n_features=3, **settings).to_json()
-        return write_corpus(tmp_path / name, X, Y, vectorizer=vectorizer, idf=idf)
+        return write_corpus(tmp_path / name, X, Y, vectorizer=vectorizer)
 
     model = MultinomialNB(n_epochs=1).fit(corpus("words"))
     assert model.score(corpus("same")) == model.score(X, Y)
@@ -197,9 +197,6 @@ def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
         model.score(corpus("letters", analyzer="char", lowercase=False))
     numbers = VectorizerSettings(kind="matrix").to_json()
     assert model.score(write_corpus(tmp_path / "numbers", X, Y, vectorizer=numbers)) == model.score(X, Y)
-    weighted = MultinomialNB(n_epochs=1).fit(corpus("tfidf", idf=np.ones(3), weighting="tfidf"))
-    with pytest.raises(CorpusError, match=r"\(idf\)"):
-        weighted.score(corpus("other", idf=np.full(3, 2.0), weighting="tfidf"))
 
 
 def test_a_model_replaces_models_only(tmp_path, model):

@@ -109,8 +109,7 @@ def test_feature_names(tmp_path):
         loaded.predict(frame.rename(columns={"c0": "other"}))
 
 
-@pytest.mark.parametrize("weighting", ["raw", "tfidf"])
-def test_raw_text_is_predicted_as_the_ingested_corpus(weighting, tmp_path):
+def test_raw_text_is_predicted_as_the_ingested_corpus(tmp_path):
     from sdem_dist import ingest, open_corpus
     from sdem_dist.text import VectorizerSettings
 
@@ -118,16 +117,12 @@ def test_raw_text_is_predicted_as_the_ingested_corpus(weighting, tmp_path):
     texts = [" ".join(np.repeat(words, row)) for row in X.toarray()]
     lines = [f"class{k}\t{text}\n" for k, text in zip(Y, texts, strict=True)]
     (tmp_path / "docs.tsv").write_text("".join(lines))
-    ingest([tmp_path / "docs.tsv"], tmp_path / "c", VectorizerSettings(weighting=weighting, min_df=2))
+    ingest([tmp_path / "docs.tsv"], tmp_path / "c", VectorizerSettings(min_df=2))
     corpus = open_corpus(tmp_path / "c")
     MultinomialNB(n_epochs=2).fit(corpus).save(tmp_path / "m")
     model = load_model(tmp_path / "m")
     assert model.vocabulary_ == corpus.vocabulary()
     assert model.vectorizer_ == corpus.header.vectorizer
-    if weighting == "tfidf":
-        np.testing.assert_array_equal(model.idf_, corpus.idf())
-    else:
-        assert model.idf_ is None
     stored = corpus.read(0, 120)
     order = np.concatenate([corpus.ids(shard) for shard in range(len(corpus.header.shards))])
     from_text = model.vectorize([texts[i] for i in order])
@@ -207,7 +202,6 @@ EDITS = {
     "a negative gamma": lambda a, m: a.update(gamma=np.array(-1.0)),
     "gamma not finite": lambda a, m: a.update(gamma=np.array(np.nan)),
     "a learner of another kind": lambda a, m: m["learner"].update(kind="Words"),
-    "an idf of another length": lambda a, m: a.update(idf=np.ones(3)),
     "a vocabulary of another length": lambda a, m: a.update(
         vocabulary_bytes=np.frombuffer(b"ab", np.uint8), vocabulary_offsets=np.array([0, 1, 2])
     ),

@@ -144,7 +144,8 @@ HUGE = {
     ("changes", "message"),
     [
         ({"zarr.json": edited("zarr.json", format="other")}, "'other' file, where"),
-        ({"zarr.json": edited("zarr.json", format_version=2)}, "newer format"),
+        ({"zarr.json": edited("zarr.json", format_version=3)}, "newer format"),
+        ({"zarr.json": edited("zarr.json", format_version=1)}, "older format"),
         ({"zarr.json": edited("zarr.json", format_version="1")}, "format_version"),
         ({"zarr.json": edited("zarr.json", checksums={"../x": 1})}, "malformed"),
         ({"zarr.json": edited("zarr.json", checksums={})}, "does not belong"),

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from sdem_dist.corpus import open_corpus, write_corpus
 from sdem_dist.errors import CorpusError, IngestError
@@ -38,13 +38,12 @@ def write_lines(path: Path, documents) -> Path:
     max_df=st.sampled_from([1.0, 0.7, 3]),
     max_features=st.sampled_from([None, 1, 3]),
     ngrams=st.sampled_from([(1, 1), (1, 2), (2, 2)]),
-    binary=st.booleans(),
 )
 def test_vocabulary_and_counts_are_count_vectorizers(
-    documents, block, min_df, max_df, max_features, ngrams, binary, rows_in_source_order
+    documents, block, min_df, max_df, max_features, ngrams, rows_in_source_order
 ):
     limits = {"min_df": min_df, "max_df": max_df, "max_features": max_features}
-    limits |= {"ngram_range": ngrams, "binary": binary, "token_pattern": r"\S+"}
+    limits |= {"ngram_range": ngrams, "token_pattern": r"\S+"}
     reference = CountVectorizer(**limits)
     try:
         expected = reference.fit_transform([text for _, text in documents])
@@ -66,18 +65,17 @@ def test_vocabulary_and_counts_are_count_vectorizers(
     assert report.n_empty == int((np.diff(expected.indptr) == 0).sum())
 
 
-def test_weights_are_scikit_learns_and_those_of_transform_texts(tmp_path, documents, rows_in_source_order):
-    texts = [text for _, text in documents]
-    settings = VectorizerSettings(weighting="tfidf", norm=3.0)
+def test_a_corpus_holds_counts_as_transform_texts_makes_them_and_document_frequencies(
+    tmp_path, documents, rows_in_source_order
+):
+    texts, settings = [text for _, text in documents], VectorizerSettings(ngram_range=(1, 2))
     ingest([write_lines(tmp_path / "docs.txt", documents)], tmp_path / "c", settings, block_documents=2)
     corpus = open_corpus(tmp_path / "c")
     found, _ = rows_in_source_order(tmp_path / "c")
-    reference = TfidfVectorizer(sublinear_tf=True)
-    np.testing.assert_allclose(found.toarray(), 3 * reference.fit_transform(texts).toarray(), rtol=1e-6)
-    assert (corpus.idf() == reference.idf_).all() and corpus.header.weighted
     again = VectorizerSettings.from_json(corpus.header.vectorizer)
-    rebuilt = transform_texts(texts, again, corpus.vocabulary(), corpus.idf())
-    assert again == settings and (rebuilt != found).nnz == 0
+    assert again == settings and (transform_texts(texts, again, corpus.vocabulary()) != found).nnz == 0
+    assert not corpus.header.weighted
+    assert corpus.document_frequency.tolist() == (found.toarray() > 0).sum(axis=0).tolist()
 
 
 def test_stemmed_ngrams(tmp_path, documents, rows_in_source_order):
@@ -90,22 +88,19 @@ def test_stemmed_ngrams(tmp_path, documents, rows_in_source_order):
     assert (transform_texts([t for _, t in documents], settings, words) != found).nnz == 0
 
 
-@pytest.mark.parametrize("weighting", ["raw", "tfidf"])
-def test_hashing(tmp_path, documents, weighting, rows_in_source_order):
-    settings = VectorizerSettings(kind="hashing", n_features=32, weighting=weighting)
+def test_hashing(tmp_path, documents, rows_in_source_order):
+    settings = VectorizerSettings(kind="hashing", n_features=32)
     ingest([write_lines(tmp_path / "docs.txt", documents)], tmp_path / "c", settings, block_documents=4)
     expected = HashingVectorizer(n_features=32, alternate_sign=False, norm=None).transform([t for _, t in documents])
-    if weighting == "tfidf":
-        expected = TfidfTransformer(sublinear_tf=True, norm=None).fit_transform(expected)
     found, _ = rows_in_source_order(tmp_path / "c")
-    np.testing.assert_allclose(found.toarray(), expected.toarray(), rtol=1e-6)
+    assert (found != expected).nnz == 0
     assert open_corpus(tmp_path / "c").vocabulary() is None
 
 
 def test_processes_and_blocks_do_not_change_a_bit(tmp_path, documents, monkeypatch):
     monkeypatch.setattr("sdem_dist.text.analysis.BLOCKS_WORTH_PROCESSES", 2)
     source = write_lines(tmp_path / "docs.txt", documents * 20)
-    settings = VectorizerSettings(weighting="tfidf", norm=2.0, ngram_range=(1, 2), max_features=9)
+    settings = VectorizerSettings(ngram_range=(1, 2), max_features=9)
     uids = set()
     for n_jobs, block in ((1, 1000), (1, 7), (2, 13)):
         path, held = tmp_path / f"c{n_jobs}-{block}", tmp_path / f"h{n_jobs}-{block}"
@@ -130,10 +125,10 @@ def _die() -> None:
     os._exit(9)
 
 
-def test_held_out_documents_have_no_part_in_words_and_idf(tmp_path, documents, rows_in_source_order):
+def test_held_out_documents_have_no_part_in_words_and_their_frequencies(tmp_path, documents, rows_in_source_order):
     many = [(label, f"{text} only{i}") for i, (label, text) in enumerate(documents * 10)]
     source = write_lines(tmp_path / "docs.txt", many)
-    settings = VectorizerSettings(weighting="tfidf", min_df=2)
+    settings = VectorizerSettings(min_df=2)
     arguments = {"held_out": 0.25, "held_out_path": tmp_path / "h", "random_state": 1, "block_documents": 7}
     report = ingest([source], tmp_path / "c", settings, **arguments)
     corpus, held = open_corpus(tmp_path / "c"), open_corpus(tmp_path / "h")
@@ -142,18 +137,18 @@ def test_held_out_documents_have_no_part_in_words_and_idf(tmp_path, documents, r
     assert (np.diff(held_ids) > 0).all(), "held-out documents keep their order"
     assert sorted([*training_ids, *held_ids]) == list(range(60))
     assert (report.n_documents, report.n_held_out) == (len(training_ids), len(held_ids))
-    reference = TfidfVectorizer(sublinear_tf=True, norm=None, min_df=2).fit([many[i][1] for i in training_ids])
+    reference = CountVectorizer(min_df=2)
+    training = reference.fit_transform([many[i][1] for i in training_ids])
     assert corpus.vocabulary() == held.vocabulary() == reference.get_feature_names_out().tolist()
-    assert (corpus.idf() == reference.idf_).all() and (held.idf() == corpus.idf()).all()
     found, labels = rows_in_source_order(tmp_path / "h")
-    np.testing.assert_allclose(
-        found.toarray(), reference.transform([many[i][1] for i in held_ids]).toarray(), rtol=1e-6
-    )
+    assert (found != reference.transform([many[i][1] for i in held_ids])).nnz == 0
+    for one, counts in ((corpus, training), (held, found)):
+        assert one.document_frequency.tolist() == (counts.toarray() > 0).sum(axis=0).tolist()
     assert labels == [many[i][0] for i in held_ids] and held.header.classes == corpus.header.classes
 
 
-def test_a_test_set_takes_words_idf_and_classes_from_its_training_corpus(tmp_path, documents):
-    settings = VectorizerSettings(weighting="tfidf", norm=2.0, stop_words=("the",))
+def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path, documents):
+    settings = VectorizerSettings(stop_words=("the",))
     ingest([write_lines(tmp_path / "train.txt", documents)], tmp_path / "train", settings)
     train = open_corpus(tmp_path / "train")
     test = [("earn", "bank and unheard words"), ("acq", "the oil"), ("earn", "nothing known")]
@@ -163,7 +158,7 @@ def test_a_test_set_takes_words_idf_and_classes_from_its_training_corpus(tmp_pat
     assert corpus.header.classes == train.header.classes and corpus.header.vectorizer == train.header.vectorizer
     stored = corpus.read(0, 3)
     assert [corpus.header.classes[i] for i in stored.labels] == ["earn", "acq", "earn"], "the order is kept"
-    expected = transform_texts([t for _, t in test], settings, train.vocabulary(), train.idf())
+    expected = transform_texts([t for _, t in test], settings, train.vocabulary())
     assert (stored.to_csr() != expected).nnz == 0
 
     source = write_lines(tmp_path / "odd.txt", [*test, ("sport", "goal")])
@@ -194,21 +189,14 @@ def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based, rows_in_sourc
             ingest([tmp_path / "train.svm"], tmp_path / "x", reading=Reading(zero_based=False))
 
 
-def test_numbers_may_be_weighted_too(tmp_path, rows_in_source_order):
-    X = sp.random_array((20, 6), density=0.5, rng=np.random.default_rng(0), data_sampler=lambda size: np.ones(size) * 3)
-    sp.save_npz(tmp_path / "x.npz", X.tocsr())
+def test_numbers_are_kept_as_they_are(tmp_path, rows_in_source_order):
+    X = sp.random_array((20, 6), density=0.5, rng=np.random.default_rng(0)).tocsr()
+    sp.save_npz(tmp_path / "x.npz", X)
     (tmp_path / "y.txt").write_text("a\nb\n" * 10)
     reading = Reading(labels_file=tmp_path / "y.txt")
-    settings = VectorizerSettings(weighting="tfidf", norm=2.0)
-    ingest([tmp_path / "x.npz"], tmp_path / "c", settings, reading=reading, block_documents=3)
-    expected = 2 * TfidfTransformer(sublinear_tf=True).fit_transform(X).toarray()
-    np.testing.assert_allclose(rows_in_source_order(tmp_path / "c")[0].toarray(), expected, rtol=1e-6)
-
-    sp.save_npz(tmp_path / "x.npz", X.tocsr() / 4)
-    ingest([tmp_path / "x.npz"], tmp_path / "real", reading=reading)
+    ingest([tmp_path / "x.npz"], tmp_path / "real", reading=reading, block_documents=3)
     assert open_corpus(tmp_path / "real").header.weighted
-    with pytest.raises(IngestError, match=r"'tfidf' is for counts, but .* a value is 0\.75"):
-        ingest([tmp_path / "x.npz"], tmp_path / "y", settings, reading=reading)
+    np.testing.assert_array_equal(rows_in_source_order(tmp_path / "real")[0].toarray(), X.astype(np.float32).toarray())
     with pytest.raises(ValueError, match="min_df does not apply to sources of numbers"):
         ingest([tmp_path / "x.npz"], tmp_path / "y", VectorizerSettings(min_df=2), reading=reading)
     with pytest.raises(IngestError, match=r"the sources hold text, but .* was made from numbers"):

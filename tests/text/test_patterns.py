@@ -54,9 +54,6 @@ def test_patterns_that_people_use_are_taken(pattern):
         ("stop_words", {"a": 1}.get),
         ("stop_words", [1, 2]),
         ("stem", 5),
-        ("norm", "l2"),
-        ("norm", True),
-        ("binary", None),
     ],
 )
 def test_values_of_a_wrong_kind_are_named(setting, value):

@@ -9,16 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import (
-    ENGLISH_STOP_WORDS,
-    CountVectorizer,
-    HashingVectorizer,
-    TfidfTransformer,
-    TfidfVectorizer,
-)
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, HashingVectorizer
 
+from sdem_dist.text.transform import transform_texts
 from sdem_dist.text.vectorizer import VectorizerSettings, build_vectorizer
-from sdem_dist.text.weighting import smooth_idf, transform_texts, weigh
 
 TEXTS = [
     "shares of the bank were bought",
@@ -37,11 +31,9 @@ settings_of_any_kind = st.one_of(
         min_df=st.one_of(st.integers(1, 9), st.floats(0, 1)),
         max_df=st.one_of(st.integers(1, 9), st.floats(0, 1)),
         max_features=st.one_of(st.none(), st.integers(1, 9)),
-        norm=st.one_of(st.none(), st.floats(0.1, 10)),
-        weighting=st.sampled_from(["raw", "tfidf"]),
     ),
-    st.builds(VectorizerSettings, kind=st.just("hashing"), n_features=st.integers(1, 99), binary=st.booleans()),
-    st.builds(VectorizerSettings, kind=st.just("matrix"), norm=st.floats(0.1, 10)),
+    st.builds(VectorizerSettings, kind=st.just("hashing"), n_features=st.integers(1, 99)),
+    st.builds(VectorizerSettings, kind=st.just("matrix")),
 )
 
 
@@ -64,11 +56,9 @@ def test_settings_survive_json(settings):
         ({"min_df": 0}, "min_df is a whole number"),
         ({"max_df": 1.5}, "max_df is a whole number"),
         ({"max_features": 0}, "max_features is a whole number"),
-        ({"norm": 0.0}, "norm is a length"),
         ({"stop_words": "german"}, "stop_words is 'english'"),
         ({"token_pattern": "("}, "no regular expression"),
         ({"token_pattern": "(a)(b)"}, "2 groups"),
-        ({"weighting": "bm25"}, "weighting is one of"),
     ],
 )
 def test_nonsense_is_refused(values, message):
@@ -104,9 +94,9 @@ def test_stop_words_are_left_out_before_stemming_and_stemming_comes_before_ngram
 
 
 def test_prediction_text_is_counted_like_scikit_learn():
-    reference = CountVectorizer(ngram_range=(1, 2), stop_words=["the"], binary=True).fit(TEXTS)
+    reference = CountVectorizer(ngram_range=(1, 2), stop_words=["the"]).fit(TEXTS)
     words = reference.get_feature_names_out().tolist()
-    settings = VectorizerSettings(ngram_range=(1, 2), stop_words=("the",), binary=True)
+    settings = VectorizerSettings(ngram_range=(1, 2), stop_words=("the",))
     new = [*TEXTS, "unheard words, and the bank bank"]
     found = transform_texts(new, settings, words)
     assert found.dtype == np.int64 and (found != reference.transform(new)).nnz == 0
@@ -119,31 +109,8 @@ def test_hashing_is_scikit_learns_without_signs(analyzer):
     assert (transform_texts(TEXTS, settings) != reference.transform(TEXTS)).nnz == 0
 
 
-def test_tfidf_is_scikit_learns_with_rows_of_the_asked_length():
-    reference = TfidfVectorizer(sublinear_tf=True).fit(TEXTS)
-    settings = VectorizerSettings(weighting="tfidf", norm=5.0)
-    found = transform_texts(TEXTS, settings, reference.get_feature_names_out(), reference.idf_)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found.toarray(), 5 * reference.transform(TEXTS).toarray(), rtol=1e-6)
-    lengths = np.sqrt(found.multiply(found).sum(axis=1))
-    np.testing.assert_allclose(np.ravel(lengths), [5, 5, 0, 5, 5, 5], rtol=1e-6)
-
-
-def test_idf_is_scikit_learns_to_the_bit():
-    counts = CountVectorizer().fit_transform(TEXTS)
-    frequency = np.bincount(counts.indices, minlength=counts.shape[1])
-    assert (smooth_idf(frequency, len(TEXTS)) == TfidfTransformer().fit(counts).idf_).all()
-
-
-def test_counts_without_weights_pass_as_they_are():
-    counts = CountVectorizer().fit_transform(TEXTS)
-    assert weigh(counts, None, None) is counts
-
-
 def test_what_a_model_must_carry():
     with pytest.raises(ValueError, match="vocabulary"):
         transform_texts(TEXTS, VectorizerSettings())
-    with pytest.raises(ValueError, match="idf"):
-        transform_texts(TEXTS, VectorizerSettings(weighting="tfidf"), ["bank"])
     with pytest.raises(ValueError, match="came as numbers"):
         transform_texts(TEXTS, VectorizerSettings(kind="matrix"), ["bank"])
