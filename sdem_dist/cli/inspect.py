@@ -32,7 +32,7 @@ def inspect_command(corpus: str, no_check: bool) -> None:
 
     if Path(corpus).is_file():
         from sdem_dist.cli.inspect_model import model_shown
-        from sdem_dist.estimators.persistence import KIND
+        from sdem_dist.estimators.saving import KIND
         from sdem_dist.storage.archive import is_archive
 
         if plain_suffix(Path(corpus)) in SUFFIXES and not is_archive(corpus, KIND):

@@ -67,6 +67,23 @@ class Lengths(ParamType):
         return first, last
 
 
+class StopWords(ParamType):
+    """english, or a file of words."""
+
+    name = "english|FILE"
+
+    def convert(
+        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | tuple[str, ...]:
+        """Return "english", or the words of the file."""
+        if value == "english" or isinstance(value, tuple):
+            return value
+        try:
+            return tuple(Path(value).read_text("utf-8").split())
+        except (OSError, UnicodeDecodeError) as error:
+            self.fail(f"it is english or a file of words, and {value} is not one: {error}", param, ctx)
+
+
 class Alpha(ParamType):
     """A word prior: laplace, log, or a number."""
 

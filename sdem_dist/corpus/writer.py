@@ -217,7 +217,7 @@ def _destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path
     """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds."""
     from sdem_dist.storage.publish import publish_directory
 
-    refuse_taken(path, overwrite)
+    refuse_taken([path], overwrite)
     if is_url(path):
         with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
             yield path, Path(folder)
@@ -230,23 +230,31 @@ def _destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path
         yield partial, Path(folder)
 
 
-def refuse_taken(path: str | Path, overwrite: bool) -> None:
-    """Raise CorpusError if a corpus at `path` must be kept, or if what is there is no corpus."""
+def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
+    """Raise CorpusError if corpora at `paths` must be kept, or if what is there is no corpus."""
+    taken = [str(path) for path in paths if _holds_corpus(path, overwrite)]
+    if taken and not overwrite:
+        exist, what, them = ("exists", "a corpus", "it") if len(taken) == 1 else ("exist", "corpora", "them")
+        raise CorpusError(
+            f"{' and '.join(taken)} {exist} already: {what}; choose another name, or replace {them} (overwrite=True, or "
+            "--overwrite)"
+        )
+
+
+def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
+    """Say whether there is a corpus; raise CorpusError for other things, but for empty folders to be replaced."""
     from sdem_dist.storage import arrays
 
     local = None if is_url(path) else Path(path)
     if local is not None and not local.exists():
-        return
+        return False
     try:
         present = MANIFEST in arrays.get_attributes(arrays.open_group(path))
     except CorpusError:
         present = False
-    if present and not overwrite:
-        raise CorpusError(
-            f"{path} exists already: a corpus; choose another name, or replace it (overwrite=True, or --overwrite)"
-        )
     if local is not None and not present and not (overwrite and local.is_dir() and not any(local.iterdir())):
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
+    return present
 
 
 def _plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject | None:

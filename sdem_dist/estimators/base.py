@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING
 
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -16,9 +14,10 @@ from sdem_dist.engine.stages import Stage, Stages, trained
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.matching import check_classes, check_words
 from sdem_dist.estimators.source import source_of
+from sdem_dist.estimators.spec import Estimator, Source, Trained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from typing import Any, Self
 
@@ -28,20 +27,10 @@ if TYPE_CHECKING:
 
     from sdem_dist.engine.events import Callback
     from sdem_dist.engine.plan import Plan
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Layout, Spec
     from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
 
 _limiting = Lock()
 """The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early."""
-
-
-class Trained(NamedTuple):
-    """What the stages of a fit lead to."""
-
-    learner: ModelLearner[Any, Any, Any]
-    state: Any
-    history: list[dict[str, float]]
 
 
 def final_stage(
@@ -52,65 +41,10 @@ def final_stage(
     return Trained(learner, found.state, found.history)
 
 
-class EngineEstimator(BaseEstimator):
+class EngineEstimator(Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and yield the stages of a fit."""
 
-    spec: ClassVar[Spec]
-    # Parameters that not all estimators have, as those have them that do not.
-    patience: int | None = None
-    random_state: object = 0
-    unlabelled: object = None
-    # Parameters of all.
-    evaluate_every: int
-    n_jobs: int | None
-    verbose: bool
-    # What fitting adds.
-    learner_: Any
-    state_: Any
-    history_: list[dict[str, float]]
-    damaged_shards_: list[str]
-    classes_: np.ndarray
-    n_iter_: int
-    n_features_in_: int
-    vocabulary_: list[str] | None
-    vectorizer_: dict[str, Any] | None
     _lazy_parameters: LazyParameters
-
-    @abstractmethod
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stages of a fit; each is sent its result, see `sdem_dist.engine.stages`.
-
-        Parameters
-        ----------
-        source : Source
-            What is trained on.
-        """
-
-    @property
-    @abstractmethod
-    def _monitor(self) -> str:
-        """Return the metric of validation documents that has to fall."""
-
-    def _check(self) -> None:
-        """Raise ValueError where parameters do not go together; each by itself has been checked."""
-
-    @property
-    def _layout(self) -> Layout:
-        """What documents are."""
-        return self.spec.layout
-
-    @property
-    def _n_columns(self) -> int:
-        """Columns of the documents, the target's included where it is one."""
-        return self.n_features_in_
-
-    def _encoded(self, X: object, *, reset: bool) -> Any:
-        """Return a table as numbers."""
-        return X
-
-    def _checked(self, X: np.ndarray) -> np.ndarray:
-        """Return a table, or raise ValueError where it cannot be one of the model's."""
-        return X
 
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus is not such as the model was trained on."""
@@ -242,17 +176,10 @@ class EngineEstimator(BaseEstimator):
 
     def save(self, path: str | Path) -> None:
         """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
-        from sdem_dist.estimators.persistence import save_model
+        from sdem_dist.estimators.saving import save_model
 
         check_is_fitted(self)
         save_model(self, path)
-
-    def extra(self) -> dict[str, object]:
-        """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""
-        return {}
-
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
-        """Take back what `extra` returned, or raise ValueError where it does not fit."""
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that this model was trained on, a CSR matrix.

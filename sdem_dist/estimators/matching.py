@@ -10,8 +10,7 @@ from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.validation import some
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.spec import Estimator, Source
 
 CHOOSING = ("min_df", "max_df", "max_features")
 """Settings of text that only choose the vocabulary, which is compared itself."""
@@ -27,7 +26,7 @@ def check_classes(classes: np.ndarray, source: Source) -> None:
         )
 
 
-def check_words(estimator: EngineEstimator, source: Source) -> None:
+def check_words(estimator: Estimator, source: Source) -> None:
     """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than a model does."""
     if source.n_features != estimator._n_columns:
         raise CorpusError(

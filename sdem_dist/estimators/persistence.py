@@ -1,4 +1,4 @@
-"""Models as files: arrays and JSON, checked on load, never code."""
+"""Models from files: arrays and JSON, checked, never code."""
 
 from __future__ import annotations
 
@@ -10,67 +10,17 @@ import numpy as np
 
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.errors import ModelError
+from sdem_dist.estimators.saving import KIND
 from sdem_dist.learners.fields import restored_state
-from sdem_dist.records import plain, restored
-from sdem_dist.storage.archive import is_archive, read_archive, write_archive
-from sdem_dist.storage.numbers import from_json, to_json
-from sdem_dist.storage.places import refuse_url
-from sdem_dist.storage.publish import check_writable
-from sdem_dist.storage.strings import decode_strings, encode_strings
+from sdem_dist.records import restored
+from sdem_dist.storage.archive import read_archive
+from sdem_dist.storage.numbers import from_json
+from sdem_dist.storage.strings import decode_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.learners.protocol import ModelLearner
-
-KIND = "sdem-model"
-
-
-def check_destination(path: str | Path) -> None:
-    """Raise ModelError if no model can be written to `path`, or something else than a model would be lost."""
-    refuse_url(path, "a model is a file", ModelError)
-    path = Path(path)
-    if not path.absolute().parent.is_dir():
-        raise ModelError(f"{path}: the folder {path.absolute().parent} does not exist: make it first")
-    if path.is_dir():
-        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file: choose another name")
-    if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
-        raise ModelError(f"{path} exists and is not a model: it is left alone; choose another name, or remove it")
-    check_writable(path, error=ModelError)
-
-
-def save_model(estimator: EngineEstimator, path: str | Path) -> None:
-    """Write a fitted estimator as one file, atomically; an earlier model there is replaced.
-
-    Equal models make equal files, but for the seconds in their histories.
-
-    Raises
-    ------
-    ModelError
-        `path` is something else than a model, a parameter cannot be stored as JSON, or the disk refuses; what was there
-        stays as it was.
-    """
-    check_destination(path)
-    arrays = {name: np.asarray(value) for name, value in estimator.state_._asdict().items()}
-    if estimator.vocabulary_ is not None:
-        arrays["vocabulary_bytes"], arrays["vocabulary_offsets"] = encode_strings(estimator.vocabulary_)
-    labels = {}
-    if estimator.spec.target == "labels":
-        labels = {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}
-    metadata = {
-        "estimator": type(estimator).__name__,
-        "parameters": {name: plain(value) for name, value in estimator.get_params(deep=False).items()},
-        **labels,
-        "n_features": int(estimator.n_features_in_),
-        "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
-        "vectorizer": estimator.vectorizer_,
-        "history": estimator.history_,
-        "n_iter": int(estimator.n_iter_),
-        "damaged_shards": list(getattr(estimator, "damaged_shards_", [])),
-        "learner": plain(estimator.learner_),
-        "extra": plain(estimator.extra()),
-    }
-    write_archive(path, KIND, arrays, to_json(metadata))
 
 
 def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator:

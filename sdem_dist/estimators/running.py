@@ -22,12 +22,12 @@ from sdem_dist.engine.identity import identity
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.run import run_stages
 from sdem_dist.engine.stages import Scoring, metrics_of
-from sdem_dist.estimators.source import Source, source_of
+from sdem_dist.estimators.source import source_of
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.base import EngineEstimator, Trained
+    from sdem_dist.estimators.spec import Estimator, Source, Trained
 
 SMALL = 100_000
 """Entries under which threads cost more than they save."""
@@ -73,7 +73,7 @@ def _forgetting(source: Source) -> Iterator[None]:
             prepared_cache.discard(lambda key: f"{key[0]} ".startswith(name))
 
 
-def run_fit(estimator: EngineEstimator, source: Source, executor: Executor, options: FitOptions) -> Trained:
+def run_fit(estimator: Estimator, source: Source, executor: Executor, options: FitOptions) -> Trained:
     """Run all stages of an estimator on one executor.
 
     Raises
@@ -121,7 +121,7 @@ def run_fit(estimator: EngineEstimator, source: Source, executor: Executor, opti
         )
 
 
-def validation_source(estimator: EngineEstimator, validation: object, client: Client | None) -> Source:
+def validation_source(estimator: Estimator, validation: object, client: Client | None) -> Source:
     """Return validation documents, a corpus or (X, y), checked as those that are scored."""
     if not isinstance(validation, tuple | Corpus):
         raise ValueError(f"validation must be a corpus or a tuple (X, y), got {validation!r}")
@@ -129,7 +129,7 @@ def validation_source(estimator: EngineEstimator, validation: object, client: Cl
     return source_of(estimator, X, y, client=client, use="score")
 
 
-def evaluate_source(estimator: EngineEstimator, source: Source, client: Client | None) -> dict[str, float]:
+def evaluate_source(estimator: Estimator, source: Source, client: Client | None) -> dict[str, float]:
     """Return the metrics of a fitted estimator over a source."""
     scoring = Scoring("score", estimator.learner_, estimator.state_)
     with executor_for(client, estimator.n_jobs, source) as executor:

@@ -15,15 +15,13 @@ from sdem_dist.estimators.source import check_layout, described
 from sdem_dist.estimators.validation import is_dask
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.spec import Estimator
 
 PIECE = 16_384
 """Documents of a corpus that are read at a time."""
 
 
-def over_blocks(
-    estimator: EngineEstimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None
-) -> Any:
+def over_blocks(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
     """Return ``function(X)``, lazily for a dask array.
 
     Parameters
@@ -46,7 +44,7 @@ def over_blocks(
 
 
 def over_documents(
-    estimator: EngineEstimator, X: object, function: Callable[[Any], np.ndarray], n_columns: int | None
+    estimator: Estimator, X: object, function: Callable[[Any], np.ndarray], n_columns: int | None
 ) -> Any:
     """Return ``function(X)`` as `over_blocks` does, or of all documents of a corpus, in its order.
 

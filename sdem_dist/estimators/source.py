@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,62 +14,18 @@ from sdem_dist.corpus.tables import numbering
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import validation as checks
 from sdem_dist.estimators.plans import seed_of
+from sdem_dist.estimators.spec import Estimator, Source
 from sdem_dist.estimators.validation import some
 
 if TYPE_CHECKING:
     from sdem_dist.documents import Documents
-    from sdem_dist.estimators.base import EngineEstimator
 
 Use = Literal["train", "continue", "score"]
 """Train from the beginning; go on with a fitted estimator; or measure one."""
-AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
-
-
-@dataclass(frozen=True)
-class Source:
-    """Documents, with what the estimator learns from them, ready for the engine."""
-
-    corpus: AnyCorpus
-    weight: float
-    """Documents by weight."""
-    classes: np.ndarray
-    """Shape (n_classes,); empty where labels play no part."""
-    class_counts: tuple[float, ...]
-    """Documents of each class, by weight."""
-    vocabulary: list[str] | None = None
-    vectorizer: dict[str, object] | None = None
-    """How text became numbers, where the corpus says."""
-    single: bool = True
-    """Numbers to be learned are one a document, not a column of a table."""
-
-    @property
-    def n_features(self) -> int:
-        """Columns; with the target, where it is one."""
-        return self.corpus.header.n_features
-
-    @property
-    def n_documents(self) -> int:
-        """Number of documents."""
-        return self.corpus.header.n_documents
-
-    @property
-    def identity(self) -> str:
-        """Hash of the content, for checkpoints."""
-        return self.corpus.header.uid
-
-    @property
-    def weighted(self) -> bool:
-        """Whether entries are real weights rather than counts."""
-        return self.corpus.header.weighted
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return self.corpus.path if isinstance(self.corpus, Corpus) else "these documents"
 
 
 def source_of(
-    estimator: EngineEstimator,
+    estimator: Estimator,
     X: object,
     y: object = None,
     sample_weight: object = None,
@@ -83,7 +38,7 @@ def source_of(
 
     Parameters
     ----------
-    estimator : EngineEstimator
+    estimator : Estimator
         Its `spec` says what documents have to be and to bring. With ``use="train"`` it takes note of the features.
     X : array-like, sparse matrix, dask array or Corpus
     y : array-like, optional
@@ -111,7 +66,7 @@ def source_of(
     return _of_numbers(estimator, X, y, sample_weight, use)
 
 
-def _of_corpus(estimator: EngineEstimator, corpus: Corpus, y: object, sample_weight: object, use: Use) -> Source:
+def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: object, use: Use) -> Source:
     target, name, header = estimator.spec.target, type(estimator).__name__, corpus.header
     if sample_weight is not None or (y is not None and target != "nothing"):
         raise ValueError(
@@ -150,7 +105,7 @@ def described(corpus: Corpus, *, labelled: bool = False) -> Source:
     )
 
 
-def check_layout(estimator: EngineEstimator, corpus: Corpus) -> None:
+def check_layout(estimator: Estimator, corpus: Corpus) -> None:
     """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
     if corpus.header.layout != estimator._layout:
         raise CorpusError(
@@ -161,7 +116,7 @@ def check_layout(estimator: EngineEstimator, corpus: Corpus) -> None:
 
 
 def _of_labelled(
-    estimator: EngineEstimator, X: object, y: object, sample_weight: object, use: Use, classes: object
+    estimator: Estimator, X: object, y: object, sample_weight: object, use: Use, classes: object
 ) -> Source:
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
@@ -193,7 +148,7 @@ def _of_labelled(
     return source if classes is not None else _enough(source, use)
 
 
-def _of_numbers(estimator: EngineEstimator, X: object, y: object, sample_weight: object, use: Use) -> Source:
+def _of_numbers(estimator: Estimator, X: object, y: object, sample_weight: object, use: Use) -> Source:
     """Return documents in memory whose targets are numbers, or that have none."""
     spec, reset = estimator.spec, use == "train"
     sparse = estimator._layout == "sparse"
@@ -249,7 +204,7 @@ def _enough(source: Source, use: Use) -> Source:
     return source
 
 
-def documents_of(estimator: EngineEstimator, X: object) -> Documents:
+def documents_of(estimator: Estimator, X: object) -> Documents:
     """Return unlabelled documents in memory, checked against a fitted estimator of counts.
 
     Raises
@@ -261,7 +216,7 @@ def documents_of(estimator: EngineEstimator, X: object) -> Documents:
     return checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
 
 
-def table_of(estimator: EngineEstimator, X: object) -> np.ndarray:
+def table_of(estimator: Estimator, X: object) -> np.ndarray:
     """Return rows in memory, checked against a fitted estimator of dense features; raises as `documents_of`."""
     _refuse_corpus(X, "values")
     return estimator._checked(checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0])

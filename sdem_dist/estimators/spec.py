@@ -1,9 +1,24 @@
-"""What an estimator takes and what it can do, declared once: input checks, files, the command and reports read it."""
+"""What the parts of a fit know of each other: an estimator's declaration, its documents, and what training led to."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from sklearn.base import BaseEstimator
+
+from sdem_dist.corpus import Corpus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    import numpy as np
+
+    from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
+    from sdem_dist.engine.stages import Stages
+    from sdem_dist.learners.protocol import ModelLearner
 
 Layout = Literal["sparse", "dense"]
 Target = Literal["labels", "numbers", "nothing"]
@@ -42,3 +57,125 @@ class Spec:
     topics: Topics | None = None
     unlabelled: bool = False
     shuffled: bool = True
+
+
+@dataclass(frozen=True)
+class Source:
+    """Documents, with what the estimator learns from them, ready for the engine."""
+
+    corpus: Corpus | MemoryCorpus | DenseMemoryCorpus
+    weight: float
+    """Documents by weight."""
+    classes: np.ndarray
+    """Shape (n_classes,); empty where labels play no part."""
+    class_counts: tuple[float, ...]
+    """Documents of each class, by weight."""
+    vocabulary: list[str] | None = None
+    vectorizer: dict[str, object] | None = None
+    """How text became numbers, where the corpus says."""
+    single: bool = True
+    """Numbers to be learned are one a document, not a column of a table."""
+
+    @property
+    def n_features(self) -> int:
+        """Columns; with the target, where it is one."""
+        return self.corpus.header.n_features
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return self.corpus.header.n_documents
+
+    @property
+    def identity(self) -> str:
+        """Hash of the content, for checkpoints."""
+        return self.corpus.header.uid
+
+    @property
+    def weighted(self) -> bool:
+        """Whether entries are real weights rather than counts."""
+        return self.corpus.header.weighted
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.corpus.path if isinstance(self.corpus, Corpus) else "these documents"
+
+
+class Trained(NamedTuple):
+    """What the stages of a fit lead to."""
+
+    learner: ModelLearner[Any, Any, Any]
+    state: Any
+    history: list[dict[str, float]]
+
+
+class Estimator(BaseEstimator):
+    """What checks, files and runs see of an estimator."""
+
+    spec: ClassVar[Spec]
+    # Parameters that not all estimators have, as those have them that do not.
+    patience: int | None = None
+    random_state: object = 0
+    unlabelled: object = None
+    # Parameters of all.
+    evaluate_every: int
+    n_jobs: int | None
+    verbose: bool
+    # What fitting adds.
+    learner_: Any
+    state_: Any
+    history_: list[dict[str, float]]
+    damaged_shards_: list[str]
+    classes_: np.ndarray
+    n_iter_: int
+    n_features_in_: int
+    vocabulary_: list[str] | None
+    vectorizer_: dict[str, Any] | None
+
+    @abstractmethod
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the stages of a fit; each is sent its result, see `sdem_dist.engine.stages`.
+
+        Parameters
+        ----------
+        source : Source
+            What is trained on.
+        """
+
+    @property
+    @abstractmethod
+    def _monitor(self) -> str:
+        """Return the metric of validation documents that has to fall."""
+
+    def _check(self) -> None:
+        """Raise ValueError where parameters do not go together; each by itself has been checked."""
+
+    @property
+    def _layout(self) -> Layout:
+        """What documents are."""
+        return self.spec.layout
+
+    @property
+    def _n_columns(self) -> int:
+        """Columns of the documents, the target's included where it is one."""
+        return self.n_features_in_
+
+    def _encoded(self, X: object, *, reset: bool) -> Any:
+        """Return a table as numbers."""
+        return X
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        """Return a table, or raise ValueError where it cannot be one of the model's."""
+        return X
+
+    @abstractmethod
+    def _check_compatible(self, source: Source) -> None:
+        """Raise CorpusError where a corpus is not such as the model was trained on."""
+
+    def extra(self) -> dict[str, object]:
+        """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""
+        return {}
+
+    def take_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take back what `extra` returned, or raise ValueError where it does not fit."""

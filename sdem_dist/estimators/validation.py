@@ -15,7 +15,7 @@ from sdem_dist.corpus.targets import as_numbers
 from sdem_dist.documents import Documents
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.spec import Estimator
 
 
 def is_dask(X: object) -> bool:
@@ -46,7 +46,7 @@ def gathered(X: object, sparse: bool) -> object:
 
 
 def validated(
-    estimator: EngineEstimator, X: object, y: object = "no_validation", *, reset: bool, **accepted: object
+    estimator: Estimator, X: object, y: object = "no_validation", *, reset: bool, **accepted: object
 ) -> tuple[Any, np.ndarray | None]:
     """Return what scikit-learn's `validate_data` makes of `X` and `y`: numbers, of as many features as the estimator has.
 
@@ -71,7 +71,7 @@ def validated(
     return (found, None) if isinstance(y, str) and y == "no_validation" else found
 
 
-def checked_csr(estimator: EngineEstimator, X: object) -> sp.csr_matrix:
+def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
     """Return a matrix as CSR with distinct ascending indices and without stored zeros.
 
     What is random depends on what a document holds, and a stored zero is nothing.
@@ -100,7 +100,7 @@ def as_documents(rows: sp.csr_matrix) -> Documents:
     return Documents(data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64), rows.shape[1])
 
 
-def checked_labels(estimator: EngineEstimator, y: object) -> object:
+def checked_labels(estimator: Estimator, y: object) -> object:
     """Return labels that `validate_data` takes, such that none is changed: NumPy makes texts of numbers among texts.
 
     Raises
@@ -148,7 +148,7 @@ def _is_missing(value: object) -> bool:
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
 
 
-def _advice_on_missing(estimator: EngineEstimator, texts: bool) -> str:
+def _advice_on_missing(estimator: Estimator, texts: bool) -> str:
     if not estimator.spec.unlabelled:
         return f"leave such documents out: {type(estimator).__name__} takes labelled ones only"
     if estimator.unlabelled is not None:
@@ -164,7 +164,7 @@ def _first_text(X: object) -> str | None:
     return next((str(v) for v in values.ravel() if isinstance(v, str)), None)
 
 
-def _advice(estimator: EngineEstimator, training: bool) -> str:
+def _advice(estimator: Estimator, training: bool) -> str:
     name = type(estimator).__name__
     if estimator._layout == "dense":
         return f"{name} takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"

@@ -307,11 +307,9 @@ def _check_destinations(destinations: list[str], overwrite: bool) -> None:
 
     if len({str(Path(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
+    refuse_taken([target for target in destinations if not is_url(target)], overwrite)
     for target in destinations:
-        if is_url(target):
-            continue
-        refuse_taken(target, overwrite)
-        if not Path(target).absolute().parent.is_dir():
+        if not is_url(target) and not Path(target).absolute().parent.is_dir():
             raise IngestError(
                 f"{target}: there is no folder {Path(target).absolute().parent} to write it to; create it"
             )

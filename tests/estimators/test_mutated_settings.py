@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import sdem_dist as sd
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.persistence import KIND
+from sdem_dist.estimators.saving import KIND
 from sdem_dist.learners.schedule import PaperSchedule
 from sdem_dist.losses import Blend, Ncll
 from sdem_dist.records import plain, record, restored
