@@ -29,6 +29,30 @@ def load64(typingctx, data, position):
 
 
 @intrinsic
+def store64(typingctx, data, position, word):
+    """Write the eight bytes of a number into a uint8 array from a position on."""
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        here = builder.gep(array.data, [args[1]])
+        store = builder.store(args[2], builder.bitcast(here, args[2].type.as_pointer()))
+        store.align = 1
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def low_zeros(typingctx, bits):
+    """Return how many of the lowest bits of a number that is not 0 are zero."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), codegen
+
+
+@intrinsic
 def prefetch(typingctx, array, row):
     """Ask for the line of the cache that holds a row of a two-dimensional array in C order."""
 
@@ -81,7 +105,7 @@ def _copy_lower(data, start, stop, lower, out, n):
 
 
 @jit
-def rewrite(data, starts, stops, lower, entry_of, entry_offsets, entries, out, out_starts, out_stops):
+def rewrite(data, starts, stops, lower, entry_of, entry_offsets, entries, stop_at, out, out_starts, out_stops):
     """Copy texts one after another, with every code point replaced as a table says.
 
     Parameters
@@ -96,9 +120,16 @@ def rewrite(data, starts, stops, lower, entry_of, entry_offsets, entries, out, o
     entry_offsets : ndarray of int64
         Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``.
     entries : ndarray of uint8
+    stop_at : int
+        A code point at which to give up.
     out : ndarray of uint8, overwritten
         Large enough.
     out_starts, out_stops : ndarray of shape (n_texts,), int64, overwritten
+
+    Returns
+    -------
+    bool
+        There was no code point `stop_at`.
     """
     n = 0
     for d in range(starts.size):
@@ -117,6 +148,8 @@ def rewrite(data, starts, stops, lower, entry_of, entry_offsets, entries, out, o
                     i += 1
                     continue
                 point, size = decoded(data, i)
+                if point == stop_at:
+                    return False
                 entry = np.int64(entry_of[point]) if point < entry_of.size else 0
                 if entry:
                     for j in range(entry_offsets[entry], entry_offsets[entry + 1]):
@@ -128,6 +161,7 @@ def rewrite(data, starts, stops, lower, entry_of, entry_offsets, entries, out, o
                         n += 1
                 i += size
         out_stops[d] = n
+    return True
 
 
 @jit

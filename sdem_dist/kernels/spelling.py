@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from sdem_dist.kernels.code_points import load64, store64
 from sdem_dist.kernels.jit import jit
 
 
 @jit
 def places(parents, lasts, ranks, n_nodes):
-    """Return the place of every node if n-grams are sorted by their words, shorter ones first: int64.
+    """Return the place of every node if n-grams are sorted by their words, shorter ones first: int32.
 
     That is the order in which a walk through the tree meets them, so it takes a few passes over all nodes.
 
@@ -31,51 +32,87 @@ def places(parents, lasts, ranks, n_nodes):
         rank = ranks[lasts[node]]
         by_word[starts[rank]] = node
         starts[rank] += 1
-    sizes = np.ones(n_nodes + 1, np.int64)  # of the tree under every node, the root last
+    sizes = np.ones(n_nodes + 1, np.int32)  # of the tree under every node, the root last
     for node in range(n_nodes - 1, -1, -1):
         sizes[parents[node]] += sizes[node]  # -1 is the root
-    first_child = np.empty(n_nodes + 1, np.int32)
-    first_child[:] = -1
-    next_child = np.empty(n_nodes, np.int32)
-    for i in range(n_nodes - 1, -1, -1):
+    first = np.zeros(n_nodes + 2, np.int64)  # of the children of every node, which stand together
+    for node in range(n_nodes):
+        first[parents[node] + 2] += 1
+    for i in range(n_nodes + 1):
+        first[i + 1] += first[i]
+    children = np.empty(n_nodes, np.int32)
+    for i in range(n_nodes):
         node = by_word[i]
-        next_child[node] = first_child[parents[node]]
-        first_child[parents[node]] = node
-    result = np.empty(n_nodes + 1, np.int64)
-    result[n_nodes] = -1
-    for i in range(-1, n_nodes):
-        place, child = result[i] + 1, first_child[i]
-        while child >= 0:
-            result[child] = place
-            place += sizes[child]
-            child = next_child[child]
+        parent = parents[node]
+        children[first[parent + 1]] = node
+        first[parent + 1] += 1
+    result = np.empty(n_nodes + 1, np.int32)
+    result[n_nodes] = -1  # the root comes before all
+    start = 0
+    for parent in range(-1, n_nodes):
+        place = result[parent] + 1
+        for i in range(start, first[parent + 1]):
+            result[children[i]] = place
+            place += sizes[children[i]]
+        start = first[parent + 1]
     return result[:n_nodes]
 
 
 @jit
-def text_sizes(parents, lasts, offsets, separator, sizes, first, n_nodes):
-    """Write the number of bytes of every n-gram from the node `first` on; `separator` is 1 if a space joins words."""
-    for node in range(first, n_nodes):
+def text_sizes(parents, lasts, offsets, separator, sizes):
+    """Write the number of bytes of every n-gram; `separator` is 1 if a space joins words."""
+    for node in range(sizes.size):
         size = offsets[lasts[node] + 1] - offsets[lasts[node]]
         sizes[node] = size if parents[node] < 0 else sizes[parents[node]] + separator + size
 
 
 @jit
-def spell(nodes, parents, lasts, spelled, offsets, separator, bounds, out):
-    """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``."""
+def spell(nodes, parents, lasts, spelled, offsets, separator, end, bounds, out):
+    """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``, one after another.
+
+    Parameters
+    ----------
+    nodes : ndarray of integers
+    parents, lasts, spelled, offsets
+        Of the tree and its words.
+    separator, end : int
+        Byte between words, and at the end of every n-gram; -1 for none.
+    bounds : ndarray of int64
+        Ends count.
+    out : ndarray of uint8, overwritten
+        Longer than the last bound by `PADDING`.
+    """
+    chain = np.empty(64, np.int32)
+    latest, head, head_size = -2, 0, 0  # what the latest n-gram begins with is copied, if this one begins so, too
     for i in range(nodes.size):
-        node, end = nodes[i], bounds[i + 1]
-        while node >= 0:
-            word = lasts[node]
-            start = end - (offsets[word + 1] - offsets[word])
-            source = offsets[word] - start
-            for j in range(start, end):
-                out[j] = spelled[source + j]
-            end = start
+        node, depth, place = nodes[i], 0, bounds[i]
+        alike = parents[node] == latest and latest >= 0
+        if alike:
+            for j in range(0, head_size, 8):
+                store64(out, place + j, load64(out, head + j))
+            place, depth = place + head_size, 1
+            chain[0] = lasts[node]
+        latest, head = parents[node], bounds[i]
+        while node >= 0 and not alike:
+            if depth == chain.size:
+                longer = np.empty(2 * depth, np.int32)
+                longer[:depth] = chain
+                chain = longer
+            chain[depth] = lasts[node]
+            depth += 1
             node = parents[node]
-            if node >= 0 and separator:
-                end -= 1
-                out[end] = 32
+        for k in range(depth - 1, -1, -1):
+            source, size = offsets[chain[k]], offsets[chain[k] + 1] - offsets[chain[k]]
+            for j in range(0, size, 8):  # what is written too much is overwritten
+                store64(out, place + j, load64(spelled, source + j))
+            place += size
+            if k and separator >= 0:
+                out[place] = separator
+                place += 1
+            if k == 1:
+                head_size = place - bounds[i]
+        if end >= 0:
+            out[place] = end
 
 
 @jit

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdem_dist.kernels.code_points import PADDING, decoded, load64
+from sdem_dist.kernels.code_points import PADDING, decoded, load64, low_zeros
 from sdem_dist.kernels.jit import jit, jit_inline
 
 UNKNOWN = -1
@@ -21,6 +21,7 @@ _HALF = np.uint64(32)
 _ONE = np.uint64(1)
 _EIGHT = np.uint64(8)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ALL_INSIDE = np.uint64(0x0101010101010101)
 
 
 @jit_inline
@@ -103,7 +104,7 @@ def _add(data, start, length, slot, slots, spelled, offsets, n_words):
 
 
 @jit
-def words(data, starts, stops, kinds, inside, shortest, grow, slots, spelled, offsets, done, ids, text_ids):
+def words(data, starts, stops, kinds, inside, shortest, grow, slots, spelled, offsets, done, marks, ids, text_ids):
     """Find the words of texts: runs of code points of one kind.
 
     Parameters
@@ -127,6 +128,8 @@ def words(data, starts, stops, kinds, inside, shortest, grow, slots, spelled, of
         Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``.
     done : ndarray of shape (4,), int64, changed in place
         Words in the table, words found, the text to go on with, and the byte to go on with.
+    marks : ndarray of uint8, overwritten
+        Longer than the longest text by `PADDING`.
     ids : ndarray of int32, overwritten
         The number of every word of the texts.
     text_ids : ndarray of shape (n_texts + 1,), int64, overwritten
@@ -139,35 +142,47 @@ def words(data, starts, stops, kinds, inside, shortest, grow, slots, spelled, of
     """
     n_words, n = done[0], done[1]
     for d in range(done[2], starts.size):
-        i, stop = max(starts[d], done[3]), stops[d]
-        while i < stop:
+        base, size = starts[d], stops[d] - starts[d]
+        text = data[base : base + size]
+        for i in range(size):
+            marks[i] = kinds[text[i]]
+        marks[size : size + PADDING] = 0  # separators behind the end
+        i = max(0, done[3] - base)
+        while i < size:
+            word = load64(marks, i)
+            if word == 0:
+                i += 8
+                continue
+            i += low_zeros(word) >> 3
             start, beyond_ascii = i, 0
-            while i < stop:
-                kind = kinds[data[i]]
-                if kind == 1:
-                    i += 1
-                elif kind == 0:
+            while True:
+                word = load64(marks, i) ^ _ALL_INSIDE
+                if word == 0:
+                    i += 8
+                    continue
+                i += low_zeros(word) >> 3
+                if marks[i] == 0:
                     break
-                else:
-                    point, size = decoded(data, i)
-                    if not inside[point]:
-                        break
-                    i += size
-                    beyond_ascii += size - 1
+                point, width = decoded(text, i)
+                if not inside[point]:
+                    break
+                i += width
+                beyond_ascii += width - 1
             length = i - start
             if length - beyond_ascii >= shortest:
-                number, slot = _find(data, start, length, slots, spelled, offsets)
+                number, slot = _find(data, base + start, length, slots, spelled, offsets)
                 if number < 0 and grow:
                     if not _has_room(length, slots, spelled, offsets, n_words):
-                        done[0], done[1], done[2], done[3] = n_words, n, d, start
-                        return length
-                    _add(data, start, length, slot, slots, spelled, offsets, n_words)
+                        done[0], done[1], done[2], done[3] = n_words, n, d, base + start
+                        return length + 1
+                    _add(data, base + start, length, slot, slots, spelled, offsets, n_words)
                     number = n_words
                     n_words += 1
                 ids[n] = number
                 n += 1
-            if i < stop:  # past the separator
-                i += 1 if data[i] < 128 else decoded(data, i)[1]
+            if marks[i]:  # past a code point that separates words
+                i += decoded(text, i)[1]
+        done[3] = 0
         text_ids[d + 1] = n
     done[0], done[1], done[2] = n_words, n, starts.size
     return 0

@@ -20,7 +20,7 @@ import numpy as np
 from sdem_dist.errors import IngestError
 from sdem_dist.text.spill import BlockTerms, CountedBlock, save_block
 from sdem_dist.text.transform import transform_texts
-from sdem_dist.text.vectorizer import VectorizerSettings, build_vectorizer
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -9,6 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from sdem_dist.kernels.code_points import PADDING
+
 N_CODE_POINTS = 0x110000
 CHANGING = 0x30000
 """Beyond these code points none has a lower case or an accent; a test looks."""
@@ -37,7 +39,7 @@ def spelled_code_points() -> tuple[np.ndarray, np.ndarray]:
     offsets = np.zeros(N_CODE_POINTS + 1, np.int64)
     sizes = np.repeat(np.arange(1, 5), np.diff([0, 0x80, 0x800, 0x10000, N_CODE_POINTS]))
     np.cumsum(sizes, out=offsets[1:])
-    return np.frombuffer(every_code_point().encode("utf-8", "surrogatepass"), np.uint8), offsets
+    return np.frombuffer(every_code_point().encode("utf-8", "surrogatepass") + bytes(PADDING), np.uint8), offsets
 
 
 @dataclass(frozen=True)

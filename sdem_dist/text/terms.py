@@ -24,36 +24,43 @@ class Spelling:
     ----------
     spelled : ndarray of uint8
     offsets : ndarray of int64
-        Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``.
+        Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` more bytes may be read.
     n_words : int
     separator : bool
         A space stands between words.
+    in_order : bool
+        The words are sorted already.
     """
 
     spelled: np.ndarray
     offsets: np.ndarray
     n_words: int
     separator: bool
+    in_order: bool = False
 
     def sizes(self, tree: GramTree) -> np.ndarray:
         """Return the number of bytes of every node of a tree, int64."""
         sizes = np.empty(tree.n_nodes, np.int64)
-        spelling.text_sizes(tree.parents, tree.lasts, self.offsets, int(self.separator), sizes, 0, tree.n_nodes)
+        spelling.text_sizes(tree.parents, tree.lasts, self.offsets, int(self.separator), sizes)
         return sizes
 
-    def texts(self, tree: GramTree, nodes: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the texts of nodes: bytes, `PADDING` more among them, and where each begins and the last ends, int64."""
+    def texts(self, tree: GramTree, nodes: np.ndarray, sizes: np.ndarray, end: int = -1) -> tuple[np.ndarray, np.ndarray]:
+        """Return the texts of nodes: bytes, `PADDING` more among them, and where each begins and the last ends, int64.
+
+        A byte `end` that is not negative stands behind each.
+        """
         bounds = np.zeros(len(nodes) + 1, np.int64)
-        np.cumsum(sizes[nodes], out=bounds[1:])
-        out = np.zeros(int(bounds[-1]) + PADDING, np.uint8)
-        spelling.spell(nodes, tree.parents, tree.lasts, self.spelled, self.offsets, self.separator, bounds, out)
+        np.cumsum(sizes[nodes] + int(end >= 0), out=bounds[1:])
+        out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
+        words = (tree.parents, tree.lasts, self.spelled, self.offsets, 0x20 if self.separator else -1)
+        spelling.spell(nodes, *words, end, bounds, out)
         return out, bounds
 
     def sorted_nodes(self, tree: GramTree) -> np.ndarray:
-        """Return the nodes of a tree that were tallied, sorted by their texts, int64."""
+        """Return the nodes of a tree that were tallied, sorted by their texts, int32."""
         places = spelling.places(tree.parents, tree.lasts, self._ranks(), tree.n_nodes)
-        nodes = np.empty(tree.n_nodes, np.int64)
-        nodes[places] = np.arange(tree.n_nodes)
+        nodes = np.empty(tree.n_nodes, np.int32)
+        nodes[places] = np.arange(tree.n_nodes, dtype=np.int32)
         nodes = nodes[tree.tally[nodes, 2] > 0]
         if self.separator and tree.lengths[1] > 1 and self._has_low_bytes():
             # a word that goes on with a byte below the space comes before n-grams, not after
@@ -67,6 +74,8 @@ class Spelling:
 
     def _ranks(self) -> np.ndarray:
         """Return the place of every word among all words, sorted by their bytes, int32."""
+        if self.in_order:
+            return np.arange(self.n_words, dtype=np.int32)
         order = sorted_words(self.spelled, self.offsets[: self.n_words + 1])
         ranks = np.empty(self.n_words, np.int32)
         ranks[order] = np.arange(self.n_words, dtype=np.int32)

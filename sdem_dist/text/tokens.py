@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +14,7 @@ from sdem_dist.text.gram_tree import Tokens
 from sdem_dist.text.growing import Scratch
 from sdem_dist.text.terms import Spelling
 from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
-from sdem_dist.text.vectorizer import VectorizerSettings, build_vectorizer, stemming, stopped_words
+from sdem_dist.text.vectorizer import VectorizerSettings, build_analyzer, stemming, stopped_words
 from sdem_dist.text.word_table import WordTable
 
 logger = logging.getLogger(__name__)
@@ -71,25 +70,20 @@ class Rewriter:
 
     def __call__(self, texts: Texts) -> Texts:
         """Return the texts rewritten, in memory that the next call overwrites."""
-        table, n_bytes = self._table, texts.n_bytes
-        if table.lower:
-            texts = _without_final_sigma(texts)
-        size = int(n_bytes * table.growth) + len(texts) + kernels.PADDING
+        table = self._table
+        size = int(texts.n_bytes * table.growth) + len(texts) + kernels.PADDING
         out = self._scratch.array("texts", size, np.uint8)
         starts, stops = np.empty(len(texts), np.int64), np.empty(len(texts), np.int64)
-        given = (texts.data, texts.starts, texts.stops, table.lower, table.entry_of, table.entry_offsets)
-        kernels.rewrite(*given, table.entries, out, starts, stops)
+        entries, places = (table.entry_of, table.entry_offsets, table.entries), (out, starts, stops)
+        sigma = ord(FINAL_SIGMA) if table.lower else -1
+        if not kernels.rewrite(texts.data, texts.starts, texts.stops, table.lower, *entries, sigma, *places):
+            return self(_without_final_sigma(texts))
         return Texts(out, starts, stops)
 
 
 def _without_final_sigma(texts: Texts) -> Texts:
     """Return the texts, those in lower case that have the letter whose lower case depends on its neighbours."""
-    if len(texts) == 0:
-        return texts
     letter = FINAL_SIGMA.encode()
-    first, stop = int(texts.starts[0]), int(texts.stops[-1])
-    if letter not in memoryview(texts.data[first:stop]).tobytes():
-        return texts
     encoded = [texts.bytes_of(i) for i in range(len(texts))]
     return texts_of_bytes(
         [
@@ -191,7 +185,7 @@ class Characters:
 
     @property
     def spelling(self) -> Spelling:
-        return Spelling(*spelled_code_points(), N_CODE_POINTS, separator=False)
+        return Spelling(*spelled_code_points(), N_CODE_POINTS, separator=False, in_order=True)
 
     def tokens(self, texts: Texts) -> Tokens:
         texts = self._rewritten(texts)
@@ -221,7 +215,7 @@ class Analyzed:
 
     def __init__(self, settings: VectorizerSettings, table: WordTable | None = None) -> None:
         self._settings = settings
-        self._analyze: Callable[[str], list[str]] = build_vectorizer(settings).build_analyzer()
+        self._analyze = build_analyzer(settings)
         self._grows = table is None
         self._table = table or WordTable()
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sdem_dist.kernels import words as kernels
 from sdem_dist.kernels.code_points import PADDING
-from sdem_dist.text.growing import lengthened
+from sdem_dist.text.growing import Scratch, lengthened
 from sdem_dist.text.texts import Texts
 
 _SLOTS = 1 << 12
@@ -29,6 +29,7 @@ class WordTable:
         self.slots = np.zeros((_SLOTS, 4), np.uint64)
         self.spelled = np.zeros(8 * _SLOTS, np.uint8)
         self.offsets = np.zeros(_SLOTS, np.int64)
+        self._scratch = Scratch()
 
     def split(
         self, texts: Texts, kinds: np.ndarray, inside: np.ndarray, shortest: int, *, grow: bool, ids: np.ndarray
@@ -42,8 +43,10 @@ class WordTable:
             The words of text ``i`` are ``ids[offsets[i]:offsets[i + 1]]``.
         """
         offsets, done = np.zeros(len(texts) + 1, np.int64), np.array([self.n_words, 0, 0, 0])
+        longest = int((texts.stops - texts.starts).max(initial=0))
+        marks = self._scratch.array("marks", longest + 2 * PADDING, np.uint8)
         split = (texts.data, texts.starts, texts.stops, kinds, inside, shortest, grow)
-        while needed := kernels.words(*split, self.slots, self.spelled, self.offsets, done, ids, offsets):
+        while needed := kernels.words(*split, self.slots, self.spelled, self.offsets, done, marks, ids, offsets):
             self._make_room(done, needed)
         self.n_words = int(done[0])
         return int(done[1]), offsets
