@@ -10,7 +10,7 @@ import numpy as np
 from sdem_dist.kernels import spelling as kernels
 from sdem_dist.text.gram_tree import GramTree, NodeCounts
 from sdem_dist.text.texts import Texts
-from sdem_dist.text.tokens import Tokenizer, tokenizer_of
+from sdem_dist.text.tokens import tokenizer_of
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -162,9 +162,14 @@ def arranged(found: NodeCounts, columns: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def as_matrix(counts: NodeCounts, n_features: int) -> sp.csr_matrix:
     """Return arranged counts as a matrix of int64."""
+    as_int64 = NodeCounts(counts.indptr, counts.nodes, counts.counts.astype(np.int64))
+    return csr(as_int64, (len(counts.indptr) - 1, n_features))
+
+
+def csr(counts: NodeCounts, shape: tuple[int, int]) -> sp.csr_matrix:
+    """Return arranged counts as a matrix."""
     import scipy.sparse as sp
 
-    shape = (len(counts.indptr) - 1, n_features)
-    matrix = sp.csr_matrix((counts.counts.astype(np.int64), counts.nodes, counts.indptr), shape=shape)
+    matrix = sp.csr_matrix((counts.counts, counts.nodes, counts.indptr), shape=shape)
     matrix.has_canonical_format = True
     return matrix

@@ -44,7 +44,9 @@ class Spelling:
         spelling.text_sizes(tree.parents, tree.lasts, self.offsets, int(self.separator), sizes)
         return sizes
 
-    def texts(self, tree: GramTree, nodes: np.ndarray, sizes: np.ndarray, end: int = -1) -> tuple[np.ndarray, np.ndarray]:
+    def texts(
+        self, tree: GramTree, nodes: np.ndarray, sizes: np.ndarray, end: int = -1
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the texts of nodes: bytes, `PADDING` more among them, and where each begins and the last ends, int64.
 
         A byte `end` that is not negative stands behind each.

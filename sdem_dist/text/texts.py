@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ from sdem_dist.kernels.code_points import PADDING
 
 if TYPE_CHECKING:
     import pyarrow
+
+BLOCK_CHARACTERS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,30 @@ class Texts:
         return Texts(self.data, self.starts[first:stop], self.stops[first:stop])
 
 
+@dataclass(frozen=True)
+class TextBlock:
+    """Consecutive documents of a source: ``labels[i]`` is the class name of text `i`."""
+
+    labels: list[str]
+    texts: Texts
+
+
+def in_blocks(documents: Iterable[tuple[str, str]], block_documents: int) -> Iterator[TextBlock]:
+    """Yield (label, text) pairs in blocks of at most `block_documents`, and of about `BLOCK_CHARACTERS`."""
+    labels: list[str] = []
+    texts: list[str] = []
+    characters = 0
+    for label, text in documents:
+        labels.append(label)
+        texts.append(text)
+        characters += len(text)
+        if len(texts) == block_documents or characters >= BLOCK_CHARACTERS:
+            yield TextBlock(labels, texts_of_strings(texts))
+            labels, texts, characters = [], [], 0
+    if texts:
+        yield TextBlock(labels, texts_of_strings(texts))
+
+
 def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
     """Return texts that are in UTF-8 already."""
     offsets = np.zeros(len(encoded) + 1, np.int64)
@@ -67,7 +93,7 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
     if isinstance(texts, str):
         raise ValueError("one text is given, where a list of texts belongs")
     if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
-        column = _of_arrow(texts)
+        column = texts_of_arrow(texts)
         if column is not None:
             return column
         texts = list(texts)
@@ -82,13 +108,14 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
         raise
 
 
-def _of_arrow(texts: object) -> Texts | None:
+def texts_of_arrow(texts: object) -> Texts | None:
     """Return the buffers of an Arrow column without nulls, or None if it is not of text."""
+    import pyarrow as pa
+
     try:
-        import pyarrow as pa
-    except ImportError:
+        column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.chunked_array(texts)
+    except (pa.ArrowException, UnicodeError):  # pandas' columns of anything
         return None
-    column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.chunked_array(texts)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     if not is_text or column.null_count:

@@ -143,9 +143,14 @@ class Words:
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         texts = texts_of_strings(terms)
         spaces = np.flatnonzero(texts.data == 0x20)
-        starts, stops = np.sort(np.concatenate([texts.starts, spaces + 1])), np.sort(np.concatenate([spaces, texts.stops]))
+        starts, stops = (
+            np.sort(np.concatenate([texts.starts, spaces + 1])),
+            np.sort(np.concatenate([spaces, texts.stops])),
+        )
         ids = self._stems.numbers(Texts(texts.data, starts, stops), grow=True)
-        return ids, np.concatenate([np.zeros(1, np.int64), np.searchsorted(spaces, texts.stops)]) + np.arange(len(terms) + 1)
+        return ids, np.concatenate([np.zeros(1, np.int64), np.searchsorted(spaces, texts.stops)]) + np.arange(
+            len(terms) + 1
+        )
 
     def fixed(self) -> Words:
         other = Words(self._settings, self._kind, self._shortest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,7 @@ def _strings(counter: LearningCounter, nodes: np.ndarray) -> list[str]:
     if np.count_nonzero(data[: bounds[-1]] == line) == len(nodes):  # cut by one call
         return data[: bounds[-1]].tobytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
     whole, limits = data.tobytes(), bounds.tolist()
-    return [whole[a : b - 1].decode("utf-8", "surrogatepass") for a, b in zip(limits[:-1], limits[1:], strict=True)]
+    return [whole[a : b - 1].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(limits)]
 
 
 def transform_texts(

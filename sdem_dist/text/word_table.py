@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from sdem_dist.kernels import words as kernels
@@ -63,9 +65,7 @@ class WordTable:
     def words(self, first: int = 0) -> list[str]:
         """Return the words from the number `first` on."""
         spelled, bounds = self.spelled.tobytes(), self.offsets[first : self.n_words + 1].tolist()
-        return [
-            spelled[a:b].decode("utf-8", "surrogatepass") for a, b in zip(bounds[:-1], bounds[1:], strict=True)
-        ]
+        return [spelled[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(bounds)]
 
     def _make_room(self, done: np.ndarray, needed: int) -> None:
         n_words = int(done[0])
