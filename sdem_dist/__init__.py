@@ -16,7 +16,10 @@ __all__ = sorted(PUBLIC)  # noqa: PLE0605
 
 def __getattr__(name: str) -> object:
     if name not in PUBLIC:
-        raise AttributeError(f"module 'sdem_dist' has no attribute {name!r}")
+        from sdem_dist.counted import nearest
+
+        hint = "" if name.startswith("_") else nearest(name, PUBLIC)
+        raise AttributeError(f"module 'sdem_dist' has no attribute {name!r}. {hint}".rstrip(". "))
     return getattr(import_module(PUBLIC[name]), name)
 
 

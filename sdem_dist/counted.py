@@ -1,7 +1,8 @@
-"""Numbers of things, as people say them."""
+"""Numbers of things, and names, as people say them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 
 
@@ -13,3 +14,12 @@ def counted(n: int, thing: str, things: str | None = None) -> str:
 def is_count(value: object, least: int = 1) -> bool:
     """Say whether a value is a whole number from `least` on; True and 2.0 are none."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a question after the known names that are most like `name`, or nothing where none is."""
+    from difflib import get_close_matches
+
+    names = {k.lower(): k for k in known}
+    found = get_close_matches(name.lower(), names, n=1) or [k for k in names if name.lower() in k][:3]
+    return f"did you mean {' or '.join(names[k] for k in found)}? " if found and name else ""

@@ -16,7 +16,8 @@ from importlib import import_module
 
 import click
 
-from sdem_dist.cli.shown import nearest, visible
+from sdem_dist.cli.shown import visible
+from sdem_dist.counted import nearest
 from sdem_dist.errors import SdemError
 
 _COMMANDS = {
@@ -80,6 +81,9 @@ class LazyGroup(click.Group):
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
                 raise
+            except KeyboardInterrupt:  # commands that leave something behind say so themselves
+                click.echo("Interrupted.", err=True)
+                raise SystemExit(128 + signal.SIGINT) from None
             except MemoryError as error:
                 raise click.ClickException(f"there is not enough memory for that ({error or 'MemoryError'})") from error
             except OSError as error:

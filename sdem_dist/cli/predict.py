@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import ColumnNumber, LocalPath
 
 BLOCK = 2_000
 """Documents of one task."""
@@ -17,9 +17,7 @@ BLOCK = 2_000
 @click.command(no_args_is_help=True)
 @click.argument("model", type=LocalPath())
 @click.argument("texts", type=LocalPath(allow_dash=True))
-@click.option(
-    "--text-column", type=click.IntRange(0), metavar="N", help="Take column N (from 0) of TAB-separated lines."
-)
+@click.option("--text-column", type=ColumnNumber(), metavar="N", help="Take column N (from 0) of TAB-separated lines.")
 @click.option("--no-proba", is_flag=True, help="Print the label or the cluster only.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the texts.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: all cores]")
@@ -33,7 +31,11 @@ def predict(model: Path, texts: Path, text_column: int | None, no_proba: bool, e
     classes; of a regressor the numbers alone, of a mixture the clusters by number. Nothing is held in memory but a few blocks.
     """
     from sdem_dist.cli.streaming import predict_lines
+    from sdem_dist.estimators.saving import KIND
+    from sdem_dist.storage.archive import is_archive
 
+    if texts.is_file() and is_archive(texts, KIND) and not is_archive(model, KIND):
+        raise click.UsageError(f"the model comes first: sdem predict {texts} {model}")
     _refuse_tables(texts, text_column)
     lines = _lines(texts, encoding, text_column)
     for block in predict_lines(model, lines, probabilities=not no_proba, n_jobs=jobs, block=BLOCK):

@@ -1,10 +1,9 @@
-"""Output for people: what comes from data shows its control characters, and hints name what is meant."""
+"""Output for people: what comes from data shows its control characters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 import click
 
@@ -30,10 +29,3 @@ def table(title: str, rows: Iterable[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
     lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]
     return "\n".join([visible(title), *(f"  {line}" for line in lines), ""])
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a question after the known names that are most like `name`, or nothing where none is."""
-    names = {k.lower(): k for k in known}
-    found = get_close_matches(name.lower(), names, n=1) or [k for k in names if name.lower() in k][:3]
-    return f"did you mean {' or '.join(names[k] for k in found)}? " if found and name else ""

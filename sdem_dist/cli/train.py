@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.parameters import Alpha, LocalPath
-from sdem_dist.cli.shown import nearest, say
+from sdem_dist.cli.shown import say
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
-from sdem_dist.counted import counted
+from sdem_dist.counted import counted, nearest
 
 if TYPE_CHECKING:
+    from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
 EPILOG = """\b
@@ -150,6 +151,7 @@ def train(
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
     documents = open_corpus(corpus)
+    _check_layout(estimator, documents)
     lanes = estimator.get_params().get("n_lanes")
     if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
         raise click.UsageError(f"n_lanes is {lanes:,}, more than {corpus} has documents ({documents.n_documents:,})")
@@ -196,6 +198,21 @@ def train(
     )
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)
     say(f"{model}: {options['estimator']}, {epochs}; training {shown}")
+
+
+def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
+    """Say which estimators a corpus is for, where it is not for this one."""
+    from sdem_dist.catalogue import ESTIMATORS, estimator_class
+
+    there = documents.header.layout
+    if there == estimator._layout:
+        return
+    fit = [name for name in ESTIMATORS if estimator_class(name)()._layout == there]
+    raise click.UsageError(
+        f"{documents.path} holds {'counts of words' if there == 'sparse' else 'a table'} ({there} documents), and "
+        f"{type(estimator).__name__} takes {estimator._layout} ones: take --estimator {', '.join(fit[:-1])} or {fit[-1]}, or "
+        f"write {'a table' if there == 'sparse' else 'counts'} in Python (write_corpus, dense={there == 'sparse'})"
+    )
 
 
 def _unless_last(kept: Mapping[str, float], n_epochs: int) -> str:

@@ -7,11 +7,12 @@ import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist import compat
+from sdem_dist.cluster.interrupts import held_back
 from sdem_dist.errors import ClusterError
 from sdem_dist.storage.publish import check_writable
 
@@ -67,6 +68,7 @@ def connected(
     """
     if scheduler is not None and n_workers is not None:
         raise ValueError("give a scheduler's address or a number of local workers, not both")
+    compat.leave_out_failed_cancellations()
     if scheduler is not None:
         with _client(scheduler, timeout) as client, client.as_current():
             yield client
@@ -74,20 +76,23 @@ def connected(
         import dask
         from distributed import Client, LocalCluster
 
-        with (
-            dask.config.set(configuration()),
-            LocalCluster(
-                n_workers=n_workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # None would still take port 8787
-                silence_logs=logging.ERROR,
-                preload=[_LEAVE_INTERRUPTS],
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            yield client
+        with dask.config.set(configuration()), ExitStack() as ends:
+            try:
+                with held_back():
+                    cluster = LocalCluster(
+                        n_workers=n_workers,
+                        threads_per_worker=1,
+                        processes=True,
+                        host="127.0.0.1",
+                        dashboard_address="127.0.0.1:0",  # None would still take port 8787
+                        silence_logs=logging.ERROR,
+                        preload=[_LEAVE_INTERRUPTS],
+                    )
+                    client = ends.enter_context(Client(ends.enter_context(cluster)))
+                yield client
+            finally:
+                with held_back():
+                    ends.close()
     else:
         yield None
 

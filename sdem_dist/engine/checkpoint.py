@@ -64,7 +64,8 @@ class Checkpoints:
     Raises
     ------
     ModelError
-        The folder cannot be made or written to; better now than after the first epoch.
+        The folder cannot be made or written to, better now than after the first epoch; or it holds checkpoints that are
+        named in another way.
     """
 
     folder: Path
@@ -84,6 +85,13 @@ class Checkpoints:
                 pass
         except OSError as error:
             raise ModelError(f"cannot keep checkpoints in {self.folder}: {error.strerror or error}") from error
+        if strange := sorted(
+            p.name for p in self.folder.glob("checkpoint-*.sdem") if not _CHECKPOINT.fullmatch(p.name)
+        ):
+            raise ModelError(
+                f"{self.folder} holds {strange[0]}, which is named as checkpoints of earlier versions were: this one cannot go "
+                "on from it; choose another folder, or remove it"
+            )
 
     def refuse_earlier_run(self) -> None:
         """Raise ModelError if the folder has files of a fit, which one from the beginning would push out."""

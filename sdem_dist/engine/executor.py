@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -10,6 +11,7 @@ from typing import Protocol, TypeVar, cast
 
 from sdem_dist.engine.events import Event
 from sdem_dist.engine.memory import of_this_process
+from sdem_dist.interrupts import obey
 
 Value = TypeVar("Value")
 Result = TypeVar("Result", covariant=True)
@@ -95,7 +97,8 @@ class InProcess:
     def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
         self.n_workers = n_threads or len(os.sched_getaffinity(0))
         self.memory_bytes = of_this_process() if memory_bytes is None else memory_bytes
-        self._pool = ThreadPoolExecutor(self.n_workers) if self.n_workers > 1 else None
+        self._stop = threading.Event()
+        self._pool = ThreadPoolExecutor(self.n_workers, "", obey, (self._stop,)) if self.n_workers > 1 else None
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Future[Value]:
         """Queue ``function(*args)``; with one thread, run it at once."""
@@ -137,7 +140,8 @@ class InProcess:
         return 0.0
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads; a task that runs as soon as it checks."""
+        self._stop.set()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 

@@ -43,7 +43,7 @@ class LatentDirichletAllocation(TopicModel):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         p(word | topic).
-    n_features_in_, history_, n_iter_, vocabulary_
+    topic_shares_, n_features_in_, history_, n_iter_, vocabulary_
         As of `SupervisedLDAClassifier`.
 
     References

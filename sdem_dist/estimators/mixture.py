@@ -250,9 +250,11 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
         They are not one positive integer, one for each class, or a dict from class to one.
     """
     if isinstance(n_components, Mapping):
-        odd = set(n_components) ^ set(classes.tolist())
-        if odd:
-            raise ValueError(f"n_components names other classes than there are: {sorted(odd, key=str)}")
+        there = set(classes.tolist())
+        odd = {"unknown": set(n_components) - there, "missing": there - set(n_components)}
+        if any(odd.values()):
+            named = "; ".join(f"{what}: {', '.join(sorted(map(repr, some)))}" for what, some in odd.items() if some)
+            raise ValueError(f"n_components does not name the classes that there are ({named})")
         numbers = [n_components[c] for c in classes.tolist()]
     elif isinstance(n_components, int | np.integer):
         numbers = [n_components] * len(classes)

@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus.labels import plain_label
 from sdem_dist.corpus.layout import DENSE
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.errors import CorpusError
@@ -137,12 +138,10 @@ def _of_labelled(
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(known, labels[labelled])
     rows = checks.checked_csr(estimator, X) if sparse else estimator._checked(np.asarray(X))
-    weights = _weights(sample_weight, rows)
+    names, weights = tuple(plain_label(label) for label in known), _weights(sample_weight, rows)
     seed, shuffle = seed_of(estimator.random_state), use != "score"
     kind = MemoryCorpus if sparse else DenseMemoryCorpus
-    corpus = kind(
-        rows, positions, tuple(known.tolist()), weights=weights, random_state=seed if shuffle else 0, shuffle=shuffle
-    )
+    corpus = kind(rows, positions, names, weights=weights, random_state=seed if shuffle else 0, shuffle=shuffle)
     counts = np.bincount(positions[labelled], None if weights is None else weights[labelled], len(known))
     source = Source(corpus, _total(weights, len(labels)), known, tuple(counts.tolist()))
     return source if classes is not None else _enough(source, use)

@@ -45,6 +45,8 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
         U.
     components_ : ndarray of shape (n_components, n_features)
         p(word | topic).
+    topic_shares_ : ndarray of shape (n_components,)
+        Of the training documents' words, as many as each topic is expected to explain.
     n_features_in_ : int
     history_ : list of dict
         One entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.
@@ -101,7 +103,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     ----------
     coef_ : ndarray of shape (n_targets, n_components)
         What each topic predicts.
-    components_, n_features_in_, history_, n_iter_, vocabulary_
+    components_, topic_shares_, n_features_in_, history_, n_iter_, vocabulary_
         As of `SupervisedLDAClassifier`.
 
     References
@@ -164,11 +166,12 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         return over_blocks(self, X, predicted, None if self._single else self.learner_.n_outputs)
 
     def extra(self) -> dict[str, object]:
-        """Return whether the target was no column of a table."""
-        return {"single": self._single}
+        """Return the topics' shares, and whether the target was no column of a table."""
+        return {**super().extra(), "single": self._single}
 
     def take_extra(self, extra: Mapping[str, Any]) -> None:
         """Take back what `extra` returned."""
+        super().take_extra(extra)
         self._single = bool(extra["single"])
         if self._single and self.learner_.n_outputs != 1:
             raise ValueError("a single target does not match the outputs")

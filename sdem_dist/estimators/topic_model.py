@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import Seeded
@@ -21,12 +21,16 @@ from sdem_dist.estimators.scoring import over_documents
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
+from sdem_dist.learners.topic_shares import TopicShares
 from sdem_dist.learners.words import Words, WordSummary
 from sdem_dist.models.supervised_lda import MirrorDescent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sdem_dist.estimators.source import Source
     from sdem_dist.inspection.topics import Topic
+    from sdem_dist.learners.protocol import Learner
 
 LANES = 8
 LANE_DOCUMENTS = 2_500
@@ -103,13 +107,17 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
             raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
     def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the count of the words, and the training."""
+        """Yield the count of the words, the training, and the count of the topics."""
         plan = self._plan(source.n_documents)
         once = Plan(plan.n_documents, 1, 1, plan.n_lanes, plan.seed)
         counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
         summary = yield from state_of(Stage("words", counting, once))
         learner = self._learner(source, plan, self._output(source, summary))
-        return (yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies)))
+        found = yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies))
+        scores = cast("Learner[Any, Any, Any]", TopicShares(learner))  # a scoring asks for no more of a learner
+        shares = yield from metrics_of(Scoring("topics' shares", scores, found.state))
+        self.topic_shares_ = np.array([shares[str(k)] for k in range(learner.n_topics)])
+        return found
 
     def _plan(self, n_documents: int) -> Plan:
         seed = plans.seed_of(self.random_state)
@@ -167,6 +175,16 @@ class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Engi
     @property
     def _n_features_out(self) -> int:
         return int(self.learner_.n_topics)
+
+    def extra(self) -> dict[str, object]:
+        """Return the topics' shares."""
+        return {"topic_shares": self.topic_shares_}
+
+    def take_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take back what `extra` returned."""
+        self.topic_shares_ = np.array(extra["topic_shares"], np.float64)
+        if self.topic_shares_.shape != (self._n_features_out,) or not np.isfinite(self.topic_shares_).all():
+            raise ValueError("the shares of the topics do not match the topics")
 
     def _documents(self, X: object) -> Documents:
         """Return documents in memory as the model sees them."""

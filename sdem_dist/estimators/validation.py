@@ -109,7 +109,9 @@ def checked_labels(estimator: Estimator, y: object) -> object:
         A label is None, NaN or pandas' NA, or texts are mixed with what is not the estimator's `unlabelled`.
     """
     dtype = getattr(y, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind != "O":
+    if isinstance(dtype, np.dtypes.StringDType):
+        y = np.asarray(y, object)  # scikit-learn does not know it
+    elif isinstance(dtype, np.dtype) and dtype.kind != "O":
         return y
     values = np.asarray(y, object)
     if values.ndim != 1:

@@ -20,8 +20,8 @@ class Topic(NamedTuple):
     several a tuple); None where there is nothing to be predicted."""
     number: int
     """Which of the topics, from 0: of its class, or of all."""
-    share: float | None
-    """Of the expected words of its class; None for topics of documents of all kinds."""
+    share: float
+    """Of the expected words: those of its class, or of all training documents."""
     words: list[str]
     """The most probable words, the first most so."""
     telling: list[str]
@@ -56,7 +56,13 @@ def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> 
     others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
     says = rel_entr(p, others)
     return [
-        Topic(label, k, None, _loudest(estimator, p[k], n_words), _loudest(estimator, says[k], n_words))
+        Topic(
+            label,
+            k,
+            float(estimator.topic_shares_[k]),
+            _loudest(estimator, p[k], n_words),
+            _loudest(estimator, says[k], n_words),
+        )
         for k, label in enumerate(labels)
     ]
 
@@ -68,12 +74,10 @@ def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
 
 
 def topic_title(topic: Topic) -> str:
-    """Return what a topic is called: its class and number, or its number and what it says."""
-    if topic.share is not None:
-        return f"{topic.label}, topic {topic.number}: {topic.share:.0%}"
+    """Return what a topic is called: its number, its class or what it says, and its share."""
     said = topic.label if isinstance(topic.label, tuple) else (topic.label,)
     shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
-    return f"topic {topic.number}" + (f": {shown}" if topic.label is not None else "")
+    return f"topic {topic.number}{'' if topic.label is None else f' ({shown})'}: {topic.share:.0%}"
 
 
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
@@ -141,8 +145,8 @@ def plot_topics(topics: Sequence[Topic], path: str | Path, n_words: int = 8) -> 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    labels = list(dict.fromkeys(t.label for t in topics))
-    places = [(labels.index(t.label), t.number) if t.share is not None else divmod(i, 4) for i, t in enumerate(topics)]
+    labels, of_classes = list(dict.fromkeys(t.label for t in topics)), len({t.number for t in topics}) < len(topics)
+    places = [(labels.index(t.label), t.number) if of_classes else divmod(i, 4) for i, t in enumerate(topics)]
     rows, columns = (max(place) + 1 for place in zip(*places, strict=True))
     figure = Figure(figsize=(4.2 * columns, 0.6 + (0.25 * n_words + 0.5) * rows), layout="constrained")
     FigureCanvasAgg(figure)

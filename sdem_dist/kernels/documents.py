@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from sdem_dist.interrupts import check
 from sdem_dist.kernels.jit import jit
 
 SECOND = 5e8
@@ -38,8 +40,8 @@ class Visited(NamedTuple):
     """Documents, int64."""
 
 
-def runs(costs: np.ndarray) -> list[tuple[int, int]]:
-    """Return the first document and the first after it of runs that a kernel takes one at a time.
+def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the first document and the first after it of runs that a kernel takes one at a time.
 
     An interrupt is heard between compiled calls only, so none should take more than a second or two. One document is never cut.
 
@@ -47,9 +49,16 @@ def runs(costs: np.ndarray) -> list[tuple[int, int]]:
     ----------
     costs : ndarray of shape (n_documents,)
         Nanoseconds, about.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        This thread is to end.
     """
     starts = np.flatnonzero(np.diff(np.floor(np.cumsum(costs) / SECOND), prepend=-1.0))
-    return list(pairwise([*starts.tolist(), len(costs)]))
+    for run in pairwise([*starts.tolist(), len(costs)]):
+        check()
+        yield run
 
 
 @jit

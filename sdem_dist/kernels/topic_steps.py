@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sdem_dist.kernels.documents import runs
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.mirror_descent import FLOOR, inferred, propagate, room_for
 from sdem_dist.kernels.rows import add_row, add_rows_at
@@ -226,7 +227,29 @@ def _words_of(documents, chosen, batch, stamp, touched):
     return n, weight
 
 
-@jit
+class Run(NamedTuple):
+    """Where a run over batches stands; all of it is changed in place."""
+
+    current: Topics
+    """Columns of `topics` not normalised."""
+    gradient: Topics
+    """Sums over the documents so far of the batch that has begun."""
+    sums: Topics
+    kept: np.ndarray
+    kept_sums: np.ndarray
+    squares: np.ndarray
+    counts: np.ndarray
+    """`t` and `seen` of `Progress`, shape (2,)."""
+    stamp: np.ndarray
+    """The last batch that had each word, shape (n_words,)."""
+    last: np.ndarray
+    """The last batch that changed each word."""
+    touched: np.ndarray
+    """Room for the words of a batch."""
+    cumulated: np.ndarray
+    """Sums over batches of one over `current.totals`, shape (n_batches + 1, n_topics); no rows where nothing is averaged."""
+
+
 def run_batches(documents, order, response, parameters, how, rates, progress, sums):
     """Run Algorithm 2 over batches of documents in `order`, changing the parameters and `progress.squares` in place.
 
@@ -256,56 +279,102 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     t : float
         Batches with documents of any weight, those before included.
     """
-    topics, output, batch_size = parameters.topics, parameters.output, rates.batch_size
-    averaging = sums.topics.size > 0
-    squares, t, seen = progress
+    topics, totals, output = parameters
     n_words, n_topics = topics.shape
-    n_batches = (order.size + batch_size - 1) // batch_size
-    kept, kept_sums = np.ones(n_topics), np.zeros(n_topics)
-    totals = parameters.totals.copy()
-    for v in range(n_words):
+    n_batches = -(-order.size // rates.batch_size)
+    current = Topics(topics, totals_with(topics, totals), output)
+    run = Run(
+        current,
+        Topics(np.zeros_like(topics), current.totals, np.zeros_like(output)),
+        sums,
+        np.ones(n_topics),
+        np.zeros(n_topics),
+        progress.squares,
+        np.array([progress.t, progress.seen]),
+        np.full(n_words, -1),
+        np.zeros(n_words, np.int64),
+        np.arange(n_words),
+        np.zeros((n_batches + 1 if sums.topics.size else 0, n_topics)),
+    )
+    every_word = n_words * n_topics * 20.0 / rates.batch_size if rates.prior else 0.0
+    for start, stop in runs(_costs(documents, order, how, n_topics) + every_word):
+        visit(documents, order, start, stop, response, how, rates, run)
+    return run.kept, run.kept_sums, n_batches, float(run.counts[0])
+
+
+def sum_gradients(documents, response, parameters, how, gradient):
+    """Add the gradients of all documents, see `add_gradients`."""
+    order = np.arange(documents.indptr.size - 1)
+    for start, stop in runs(_costs(documents, order, how, parameters.totals.size)):
+        add_gradients(documents, order[start:stop], response, parameters, how, gradient)
+
+
+def _costs(documents, order, how, n_topics):
+    """Return about the nanoseconds that each document takes: it is inferred and propagated through."""
+    return np.diff(documents.indptr)[order] * (8.0 * how.n_layers * n_topics)
+
+
+@jit
+def totals_with(topics, others):
+    """Return the sums of the columns of `topics`, and of `others`."""
+    totals = others.copy()
+    for v in range(topics.shape[0]):
         add_row(1.0, topics[v], totals)
-    current = Topics(topics, totals, output)
-    gradient = Topics(np.zeros((n_words, n_topics)), totals, np.zeros(output.shape))
-    stamp, last = np.full(n_words, -1), np.zeros(n_words, np.int64)
-    every, touched = np.arange(n_words), np.arange(n_words)
-    cumulated = np.zeros((n_batches + 1 if averaging else 0, n_topics))
-    for b in range(n_batches):
-        chosen = order[b * batch_size : (b + 1) * batch_size]
-        n_touched, weight = _words_of(documents, chosen, b, stamp, touched)
-        changed = every if rates.prior != 0.0 else touched[:n_touched]
-        seen += rates.ahead * weight
-        if weight > 0.0:
-            remaining = max(1.0 - (seen - 0.5 * rates.ahead * weight) / rates.end, 0.0)
-            add_gradients(documents, chosen, response, current, how, gradient)
-            t += 1.0
-            if averaging:
-                for i in range(changed.size):
-                    v = changed[i]
-                    _settle_row(topics[v], cumulated[last[v]], cumulated[b], sums.topics[v])
-                    last[v] = b
-            step_topics(
-                current, changed, gradient.topics, weight, Progress(squares, t, seen), _falling(rates, remaining)
-            )
-            for c in range(output.shape[0]):
-                add_row(-rates.output_rate * remaining / weight, gradient.output[c], output[c])
-                gradient.output[c, :] = 0.0
+    return totals
+
+
+@jit
+def visit(documents, order, start, stop, response, how, rates, run):
+    """Visit the documents from `start` to before `stop` of `order`, and step where a batch ends; see `run_batches`."""
+    while start < stop:
+        batch = start // rates.batch_size
+        first, end = batch * rates.batch_size, min((batch + 1) * rates.batch_size, order.size)
+        upto = min(end, stop)
+        add_gradients(documents, order[start:upto], response, run.current, how, run.gradient)
+        if upto == end:
+            _end_batch(documents, order[first:end], batch, end == order.size, rates, run)
+        start = upto
+
+
+@jit
+def _end_batch(documents, chosen, batch, at_the_end, rates, run):
+    """Step along the gradients of a batch, and average."""
+    topics, totals, output = run.current
+    gradient, sums, last, cumulated = run.gradient, run.sums, run.last, run.cumulated
+    averaging, n_topics = sums.topics.size > 0, totals.size
+    n_touched, weight = _words_of(documents, chosen, batch, run.stamp, run.touched)
+    changed = run.touched[:n_touched] if rates.prior == 0.0 else np.arange(topics.shape[0])
+    run.counts[1] += rates.ahead * weight
+    if weight > 0.0:
+        run.counts[0] += 1.0
+        t, seen = run.counts
+        remaining = max(1.0 - (seen - 0.5 * rates.ahead * weight) / rates.end, 0.0)
         if averaging:
+            for i in range(changed.size):
+                v = changed[i]
+                _settle_row(topics[v], cumulated[last[v]], cumulated[batch], sums.topics[v])
+                last[v] = batch
+        step_topics(
+            run.current, changed, gradient.topics, weight, Progress(run.squares, t, seen), _falling(rates, remaining)
+        )
+        for c in range(output.shape[0]):
+            add_row(-rates.output_rate * remaining / weight, gradient.output[c], output[c])
+            gradient.output[c, :] = 0.0
+    if averaging:
+        for k in range(n_topics):
+            cumulated[batch + 1, k] = cumulated[batch, k] + 1.0 / totals[k]
+            run.kept_sums[k] += run.kept[k] / totals[k]
+        for c in range(output.shape[0]):
+            add_row(1.0, output[c], sums.output[c])
+    if totals.max() > LARGE or totals.min() < 1.0 / LARGE or at_the_end:
+        if averaging:
+            _settle(topics, cumulated, last, batch + 1, sums.topics)
+        for v in range(topics.shape[0]):
             for k in range(n_topics):
-                cumulated[b + 1, k] = cumulated[b, k] + 1.0 / totals[k]
-                kept_sums[k] += kept[k] / totals[k]
-            for c in range(output.shape[0]):
-                add_row(1.0, output[c], sums.output[c])
-        if totals.max() > LARGE or totals.min() < 1.0 / LARGE or b == n_batches - 1:
-            if averaging:
-                _settle(topics, cumulated, last, b + 1, sums.topics)
-            for v in range(n_words):
-                for k in range(n_topics):
-                    topics[v, k] /= totals[k]
-            for k in range(n_topics):
-                kept[k] /= totals[k]
-                totals[k] = 1.0
-    return kept, kept_sums, n_batches, t
+                topics[v, k] /= totals[k]
+        for k in range(n_topics):
+            run.kept[k] /= totals[k]
+            totals[k] = 1.0
 
 
 @jit_inline

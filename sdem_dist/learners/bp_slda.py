@@ -219,10 +219,10 @@ class BpSlda:
     def _gradients(self, state: TopicState, local: LocalDocuments) -> TopicStatistics:
         """Return the sum of the documents' gradients, all at the broadcast state."""
         rows, output = np.zeros((len(local.words), self.n_topics)), np.zeros_like(state.output)
-        none, order = np.zeros(self.n_topics), np.arange(local.documents.n_documents)
+        none = np.zeros(self.n_topics)
         parameters = topic_steps.Topics(state.topics[local.words], np.ones(self.n_topics), state.output)
         gradient = topic_steps.Topics(rows, none, output)
-        topic_steps.add_gradients(_documents(local), order, self._response, parameters, self.inference.how, gradient)
+        topic_steps.sum_gradients(_documents(local), self._response, parameters, self.inference.how, gradient)
         empty = np.empty((0, 0))
         return TopicStatistics(
             local.words, rows, empty, none, none, output, np.zeros_like(output), none, 0.0, 0.0, local.weight

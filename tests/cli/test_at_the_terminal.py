@@ -12,7 +12,8 @@ import pytest
 from cli.commands import ok, refused, run
 
 from sdem_dist import MultinomialNB, load_model, open_corpus, write_corpus
-from sdem_dist.cli.shown import nearest, table, visible
+from sdem_dist.cli.shown import table, visible
+from sdem_dist.counted import nearest
 
 COMMAND = "import sys; from sdem_dist.cli import main; sys.argv[0] = 'sdem'; main()"
 ODD = "\x1b]0;owned\x07\x1b[31mred\x9b2J\u202e"
@@ -198,6 +199,36 @@ def test_hints(made, tmp_path):
     said = refused("evaluate", str(made / "docs.model"), str(tmp_path / "x.csv"))
     assert "sdem ingest" in said and "--vocabulary-from" in said
     assert f"(sdem ingest {tmp_path / 'x.csv'} NAME.zarr)" in refused("inspect", str(tmp_path / "x.csv"))
+
+
+def test_a_name_misspelt_in_python_has_a_hint():
+    import sdem_dist
+
+    with pytest.raises(AttributeError, match=r"no attribute 'MultinomialNb'\. did you mean MultinomialNB\?"):
+        sdem_dist.MultinomialNb  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute '__wrapped__'$"):
+        sdem_dist.__wrapped__  # noqa: B018
+
+
+def test_the_package_runs_as_the_command():
+    ran = subprocess.run([sys.executable, "-m", "sdem_dist", "--help"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("Usage: sdem ")
+
+
+def test_what_is_handed_to_predict_in_the_wrong_order_or_by_name(made):
+    model, texts = str(made / "docs.model"), str(made / "docs.tsv")
+    assert f"the model comes first: sdem predict {model} {texts}" in refused("predict", texts, model, code=2)
+    assert "'text' is no number: columns" in refused("predict", model, texts, "--text-column", "text", code=2)
+
+
+def test_a_corpus_for_other_estimators_names_those_it_is_for(made, tmp_path):
+    said = refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--estimator", "GaussianNB", code=2)
+    assert (
+        "GaussianNB takes dense ones: take --estimator" in said and ", MultinomialNB, " in said and "dense=True" in said
+    )
+    write_corpus(tmp_path / "t", np.eye(4), [0, 1, 0, 1], dense=True)
+    said = refused("train", str(tmp_path / "t"), str(tmp_path / "m"), code=2)
+    assert "MultinomialNB takes sparse ones" in said and "GaussianNB" in said and "dense=False" in said
 
 
 def test_train_replaces_a_model_only_when_asked(made, tmp_path):

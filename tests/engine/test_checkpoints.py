@@ -158,6 +158,13 @@ def test_a_new_run_does_not_push_out_the_checkpoints_of_another(corpus, tmp_path
     assert sorted(p.name for p in tmp_path.iterdir()) == kept
 
 
+@pytest.mark.parametrize("resume", [True, False])
+def test_checkpoints_that_earlier_versions_wrote_are_named(corpus, tmp_path, resume):
+    (tmp_path / "checkpoint-000002-000000.sdem").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"holds checkpoint-000002-000000\.sdem, .*earlier versions"):
+        fit("mean", corpus, checkpoint=tmp_path, resume=resume)
+
+
 def test_a_finished_run_goes_on_to_more_epochs_but_not_back(corpus, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path)
     longer = model("mean", n_epochs=6).fit(corpus, checkpoint=tmp_path, resume=True)

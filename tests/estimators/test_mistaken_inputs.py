@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -197,6 +198,19 @@ def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
         model.score(corpus("letters", analyzer="char", lowercase=False))
     numbers = VectorizerSettings(kind="matrix").to_json()
     assert model.score(write_corpus(tmp_path / "numbers", X, Y, vectorizer=numbers)) == model.score(X, Y)
+
+
+@pytest.mark.parametrize(
+    "days", [np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"), [date(2020, 1, 1), date(2020, 1, 2)]]
+)
+def test_dates_are_no_labels_in_memory_either(days):
+    with pytest.raises(ValueError, match="label"):
+        MultinomialNB().fit(np.eye(4), np.array(days)[[0, 1, 0, 1]])
+
+
+def test_labels_of_variable_texts_are_texts():
+    y = np.array(["b", "a", "b", "a"], np.dtypes.StringDType())
+    assert MultinomialNB().fit(np.eye(4), y).classes_.tolist() == ["a", "b"]
 
 
 def test_a_model_replaces_models_only(tmp_path, model):

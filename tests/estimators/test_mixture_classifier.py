@@ -167,7 +167,10 @@ def test_components_by_class():
         ({"n_components": 0}, "n_components must be a positive integer"),
         ({"n_components": [1, 2]}, "or one for each class"),
         ({"n_components": None}, "or one for each class"),
-        ({"n_components": {"a": 1}}, "other classes than there are"),
+        (
+            {"n_components": {"a": 1, "bb": 2}},
+            r"not name the classes that there are \(unknown: 'bb'; missing: .*'b'",
+        ),
         ({**SDEM, "absence": 0.5}, "absence means nothing with components='gaussian'"),
         ({**EM, "components": "multinomial", "em_step": 0.5}, "em_step means nothing"),
         ({**EM, "offset": 2.0}, "offset means nothing"),

@@ -214,14 +214,17 @@ def test_topics_for_people(tmp_path):
     np.testing.assert_array_equal([t.label for t in single.topics()], single.coef_[0])
     for model in (classes, several, single, words):
         topics = model.topics(4)
-        assert [t.number for t in topics] == list(range(6)) and all(t.share is None for t in topics)
+        assert [t.number for t in topics] == list(range(6))
+        lengths = np.asarray(X.sum(axis=1)).ravel()
+        np.testing.assert_allclose([t.share for t in topics], lengths @ model.transform(X) / lengths.sum(), rtol=1e-12)
         for topic, p in zip(topics, model.components_, strict=True):
             assert topic.words == [f"#{w}" for w in np.argsort(-p)[:4]]
             assert len(topic.telling) == 4
         plot_topics(topics, tmp_path / "topics.png", 4)
         assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
     assert {t.label for t in words.topics()} == {None}
-    assert topic_title(single.topics()[2]) == f"topic 2: {single.coef_[0, 2]:.3g}"
+    topic = single.topics()[2]
+    assert topic_title(topic) == f"topic 2 ({single.coef_[0, 2]:.3g}): {topic.share:.0%}"
     named = LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
     assert set(named.topics(3)[0].words) <= set(WORDS)
     one = LatentDirichletAllocation(n_components=1).fit(X).topics(3)

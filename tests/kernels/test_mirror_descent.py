@@ -271,6 +271,28 @@ def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rat
     return squares, found
 
 
+@pytest.mark.parametrize("prior", [0.0, 1e-5])
+@pytest.mark.parametrize("averaging", [False, True])
+def test_where_calls_are_cut_changes_no_bit(averaging, prior, monkeypatch):
+    topics, output, counts, labels, targets = problem(4, n_documents=23)
+    documents = TopicDocuments(*csr(counts), labels, targets, np.ones(23))
+
+    def run():
+        made = Topics(topics.copy(), np.zeros(4), output.copy()), np.zeros(4)
+        sums = np.zeros_like(topics) if averaging else np.empty((0, 0))
+        rates, totals = Rates(7, 0.3, 0.7, prior, 1.0, 23.0), Topics(sums, np.zeros(0), np.zeros_like(output))
+        kept = run_batches(
+            documents, np.random.default_rng(1).permutation(23), Response(SOFTMAX, 1.0), made[0],
+            Descent(1.001, 5, 1.0, False), rates, Progress(made[1], 2.0, 0.0), totals,
+        )  # fmt: skip
+        return [*made[0], made[1], *totals, *map(np.asarray, kept)]
+
+    whole = run()
+    monkeypatch.setattr("sdem_dist.kernels.documents.SECOND", 1.0)  # a call a document
+    for one, other in zip(whole, run(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN, NONE])
 @pytest.mark.parametrize("prior", [0.0, 1e-5])
 def test_a_lane_is_algorithm_2(kind, prior):
