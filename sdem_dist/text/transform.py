@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,13 +44,9 @@ def count_texts(
     ValueError
         Something is no text.
     """
-    if settings.kind == "matrix":
-        raise ValueError("these documents came as numbers; there is no way from text to their columns")
     texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
-    if settings.kind == "hashing":
-        return HashingCounter(settings).count(texts), []
-    if vocabulary is not None:
-        return FixedCounter(Vocabulary(settings, vocabulary)).count(texts), list(vocabulary)
+    if vocabulary is not None or settings.kind != "count":
+        return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
     counter = LearningCounter(settings)
     counts = counter.count(texts, np.ones(len(texts), bool))
     nodes = counter.sorted_terms()
@@ -68,6 +64,39 @@ def _strings(counter: LearningCounter, nodes: np.ndarray) -> list[str]:
         return data[: bounds[-1]].tobytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
     whole, limits = data.tobytes(), bounds.tolist()
     return [whole[a : b - 1].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(limits)]
+
+
+class TextTransformer:
+    """Counts texts under a vocabulary, or by hashing; made once, it counts any number of them.
+
+    Parameters
+    ----------
+    settings : VectorizerSettings
+        Of a corpus or model; its kind is not "matrix".
+    vocabulary : sequence of str, or None
+        The terms of kind "count"; others are passed over.
+
+    Raises
+    ------
+    ValueError
+        If the settings need a vocabulary that is not given, or are of numbers.
+    """
+
+    def __init__(self, settings: VectorizerSettings, vocabulary: Sequence[str] | None = None) -> None:
+        if settings.kind == "matrix":
+            raise ValueError("these documents came as numbers; there is no way from text to their columns")
+        if settings.kind == "count" and vocabulary is None:
+            raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
+        self._settings = settings
+        self._vocabulary: Vocabulary | None = None
+        if settings.kind == "count" and vocabulary is not None:
+            self._vocabulary = Vocabulary(settings, vocabulary)
+
+    def counter(self) -> Callable[[Texts], sp.csr_matrix]:
+        """Return a function from texts to int64 counts, indices sorted; every thread needs its own."""
+        if self._vocabulary is None:
+            return HashingCounter(self._settings).count
+        return FixedCounter(self._vocabulary).count
 
 
 def transform_texts(
@@ -92,6 +121,5 @@ def transform_texts(
     ValueError
         If the settings need a vocabulary that is not given, or something is no text.
     """
-    if settings.kind == "count" and vocabulary is None:
-        raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
-    return count_texts(texts, settings, vocabulary)[0]
+    found = texts_of_strings(texts)
+    return TextTransformer(settings, vocabulary).counter()(found)
