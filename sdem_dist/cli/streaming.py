@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from functools import lru_cache
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,14 +12,19 @@ import numpy as np
 from sdem_dist.cli.shown import visible
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.persistence import load_model
-from sdem_dist.text.analysis import n_cores
+from sdem_dist.text.analysis import in_threads
+from sdem_dist.text.texts import Texts
+from sdem_dist.text.transform import TextTransformer
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
     from sdem_dist.estimators.base import EngineEstimator
 
 
 def predict_lines(
-    model: str | Path, texts: Iterable[str], *, probabilities: bool, n_jobs: int | None, block: int
+    model: str | Path, texts: Iterable[Texts], *, probabilities: bool, n_jobs: int | None
 ) -> Iterator[str]:
     """Yield lines of predictions, a block of documents at a time, in the order of the texts.
 
@@ -32,76 +32,48 @@ def predict_lines(
     ----------
     model : path
         A saved model that was trained on text.
-    texts : iterable of str
+    texts : iterable of Texts
+        Blocks of documents.
     probabilities : bool
         Add TAB ``class=probability`` for every class or cluster after the label; regressors give numbers alone.
     n_jobs : int, optional
-        Processes; None: all cores. Fewer texts than two blocks are done in this process.
-    block : int
-        Documents of a task.
+        Threads; None: one a core.
 
     Yields
     ------
     str
-        `block` lines.
+        As many lines as the block has texts.
 
     Raises
     ------
     ModelError
-        The model cannot be loaded, or was not trained on text; or a process died.
+        The model cannot be loaded, or was not trained on text.
     """
-    _model.cache_clear()  # the file may have been replaced
-    _model(str(model))  # an error in it is reported before any process starts
-    blocks = _blocks(iter(texts), block)
-    first = list(islice(blocks, 2))
-    n_jobs = n_jobs or n_cores()
-    if len(first) < 2 or n_jobs == 1:
-        for texts_ in chain(first, blocks):
-            yield _predict_block(str(model), texts_, probabilities)
-        return
-    pending: deque[Future[str]] = deque()
-    try:
-        with ProcessPoolExecutor(n_jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-            for texts_ in chain(first, blocks):
-                pending.append(pool.submit(_predict_block, str(model), texts_, probabilities))
-                if len(pending) > 2 * n_jobs:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-    except BrokenProcessPool as error:
+    estimator = load_model(model)
+    if estimator.spec.predicts is None:
         raise ModelError(
-            f"a process that predicted with {model} died, perhaps for want of memory: try fewer (--jobs 1)"
-        ) from error
-
-
-def _blocks(texts: Iterator[str], size: int) -> Iterator[list[str]]:
-    while block := list(islice(texts, size)):
-        yield block
-
-
-@lru_cache(maxsize=1)
-def _model(path: str) -> EngineEstimator:
-    model = load_model(path)
-    if model.spec.predicts is None:
-        raise ModelError(
-            f"{path} is a {type(model).__name__}, which predicts nothing: its transform(X) describes documents"
+            f"{model} is a {type(estimator).__name__}, which predicts nothing: its transform(X) describes documents"
         )
-    return model
+    estimator.vectorize([])  # says what is wrong with a model of numbers
+    transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_), estimator.vocabulary_)
+
+    def worker() -> Callable[[Texts], str]:
+        count = transformer.counter()
+        return lambda block: _predicted(estimator, count(block), probabilities)
+
+    with closing(in_threads(texts, worker, n_jobs)) as blocks:
+        yield from blocks
 
 
-def _predict_block(model: str, texts: list[str], probabilities: bool) -> str:
-    estimator = _model(model)
-    documents = estimator.vectorize(texts)
+def _predicted(estimator: EngineEstimator, documents: sp.csr_matrix, probabilities: bool) -> str:
     if estimator.spec.predicts == "number":
-        found = np.asarray(estimator.predict(documents), np.float64).reshape(len(texts), -1)
+        found = np.asarray(estimator.predict(documents), np.float64).reshape(documents.shape[0], -1)
         return "".join("\t".join(f"{value:.6g}" for value in row) + "\n" for row in found.tolist())
     rows = estimator.predict_proba(documents)
     classes = estimator.classes_ if estimator.spec.predicts == "class" else range(rows.shape[1])
     names = [visible(str(c).replace("\t", " ").replace("\n", " ")) for c in classes]
-    best = rows.argmax(axis=1)
+    best = rows.argmax(axis=1).tolist()
     if not probabilities:
-        return "".join(f"{names[k]}\n" for k in best)
-    return "".join(
-        names[k] + "".join(f"\t{name}={p:.6g}" for name, p in zip(names, row, strict=True)) + "\n"
-        for k, row in zip(best, rows.tolist(), strict=True)
-    )
+        return "".join([f"{names[k]}\n" for k in best])
+    numbers = "".join(f"\t{name.replace('%', '%%')}=%.6g" for name in names) + "\n"
+    return "".join([names[k] + numbers % tuple(row) for k, row in zip(best, rows.tolist(), strict=True)])

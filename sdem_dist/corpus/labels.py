@@ -27,6 +27,7 @@ class LabelEncoder:
         self._unlabelled = unlabelled
         self._fixed = classes is not None
         self._codes: dict[ClassLabel, int] = {}
+        self._seen: dict[tuple[type, object], int] = {}  # by kind, too, since True equals 1
         for label in () if classes is None else classes:
             plain = plain_label(label)
             if plain in self._codes:
@@ -64,10 +65,19 @@ class LabelEncoder:
                 f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
             )
         if labels.dtype.kind in "OT":  # may hold None or mixed kinds, which np.unique cannot sort
-            return np.fromiter((self._code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
+            return np.fromiter((self._seen_code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
         found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
         codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]
         return np.array(codes, np.int32)[inverse]
+
+    def _seen_code(self, label: object, document: int) -> int:
+        try:
+            return self._seen[type(label), label]
+        except TypeError:  # not hashable
+            return self._code(label, document)
+        except KeyError:
+            code = self._seen[type(label), label] = self._code(label, document)
+            return code
 
     def _code(self, label: object, document: int) -> int:
         if self._unlabelled is not None and label == self._unlabelled:

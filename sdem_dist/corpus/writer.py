@@ -269,12 +269,14 @@ def _plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject 
 
 
 def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tuple[np.ndarray, np.ndarray] | None:
-    from sdem_dist.storage.strings import encode_strings
+    from sdem_dist.storage.strings import Strings, encode_strings
 
     if vocabulary is None:
         return None
     if len(vocabulary) != n_features:
         raise CorpusError(f"the vocabulary has {len(vocabulary)} words and the documents have {n_features} features")
+    if isinstance(vocabulary, Strings):
+        return encode_strings(vocabulary)
     try:
         return encode_strings([str(w) if isinstance(w, np.str_) else w for w in vocabulary])
     except (TypeError, UnicodeEncodeError) as error:

@@ -16,8 +16,8 @@ from sdem_dist.storage.places import is_url
 
 Group = zarr.Group
 
-# Nearly as small as zstd, and decoded several times as fast: tests/benchmarks/codecs.py, and a table in DESIGN.md.
-_COMPRESSOR = BloscCodec(cname="lz4hc", clevel=5, shuffle="shuffle")
+# A tenth larger than lz4hc, decoded as fast, written thirty times as fast: tests/benchmarks/codecs.py, a table in DESIGN.md.
+_COMPRESSOR = BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
 
 
 def create_group(location: str | Path, *, overwrite: bool = False) -> zarr.Group:

@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sdem_dist.storage.hidden import hidden_folder
 
 # What the device says, whatever the file; other OSErrors are ours only if they name one of our paths.
 _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
+FLUSHES_AT_A_TIME = 16
 
 
 def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type[SdemError] = SdemError) -> None:
@@ -182,10 +184,12 @@ def _resolved(path: str | Path) -> Path:
 
 
 def _fsync_tree(folder: Path) -> None:
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            _fsync(Path(parent, name))
-        _fsync(Path(parent))
+    """Flush every file, several at a time since each waits for the device, and then the folders."""
+    tree = [(Path(parent), names) for parent, _, names in os.walk(folder)]
+    with ThreadPoolExecutor(FLUSHES_AT_A_TIME) as pool:
+        for paths in ([parent / name for parent, names in tree for name in names], [parent for parent, _ in tree]):
+            for _ in pool.map(_fsync, paths):
+                pass
 
 
 def _fsync(path: Path) -> None:

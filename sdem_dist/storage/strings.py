@@ -4,8 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import overload
 
 import numpy as np
+
+
+class Strings(Sequence[str]):
+    """Strings that are encoded already; each is decoded when it is asked for.
+
+    Attributes
+    ----------
+    joined : ndarray of uint8
+    offsets : ndarray of int64
+        String ``i`` is the UTF-8 of ``joined[offsets[i]:offsets[i + 1]]``.
+    """
+
+    def __init__(self, joined: np.ndarray, offsets: np.ndarray) -> None:
+        self.joined, self.offsets = joined, offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, i: int) -> str: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[str]: ...
+    def __getitem__(self, i: int | slice) -> str | list[str]:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        i = range(len(self))[i]
+        return self.joined[self.offsets[i] : self.offsets[i + 1]].tobytes().decode("utf-8")
 
 
 def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -29,6 +57,8 @@ def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     UnicodeEncodeError
         A string holds a lone surrogate, which UTF-8 cannot express.
     """
+    if isinstance(strings, Strings):
+        return strings.joined, strings.offsets
     encoded = []
     for position, string in enumerate(strings):
         if not isinstance(string, str):

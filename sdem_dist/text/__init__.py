@@ -5,7 +5,7 @@ from __future__ import annotations
 from sdem_dist.text.docstrings import collect_docstrings
 from sdem_dist.text.ingest import IngestReport, ingest
 from sdem_dist.text.sources import Reading
-from sdem_dist.text.transform import transform_texts
+from sdem_dist.text.transform import count_texts, transform_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-__all__ = ["IngestReport", "Reading", "VectorizerSettings", "collect_docstrings", "ingest", "transform_texts"]
+__all__ = ["IngestReport", "Reading", "VectorizerSettings", "collect_docstrings", "count_texts", "ingest", "transform_texts"]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.text.counting import numbers_path
-from sdem_dist.text.spill import block_path, load_block
+from sdem_dist.text.analysis import in_threads
+from sdem_dist.text.counters import arranged, csr
+from sdem_dist.text.gram_tree import NodeCounts
+from sdem_dist.text.runs import MergedTerms
+from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, load_block
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+MOST_RUNS = 2  # whose columns are held at a time
 Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray, np.ndarray | None]
 
 
@@ -25,29 +30,15 @@ class ColumnMap:
     Attributes
     ----------
     n_features : int
-    of_numbers : ndarray of int64, or None
-        Column of every numbered term, -1 for none; None if the numbers of terms are columns already.
-    own_terms : bool
-        Blocks have terms of their own, and files with their numbers.
+    terms : MergedTerms, or None
+        Knows the column of every term of a run; None if the columns of blocks are those of the corpus, or of numbers.
     offset : int
-        Without terms of their own: the column that becomes 0.
+        Of numbers: the column that becomes 0.
     """
 
     n_features: int
-    of_numbers: np.ndarray | None = None
-    own_terms: bool = True
+    terms: MergedTerms | None = None
     offset: int = 0
-
-    def of_block(self, folder: Path, block: int, n_columns: int) -> np.ndarray:
-        """Return the corpus's column for each of the block's columns, int64, -1 for those left out."""
-        if not self.own_terms:
-            columns = np.arange(n_columns, dtype=np.int64) - self.offset
-            columns[columns >= self.n_features] = -1
-            return columns
-        numbers = np.load(numbers_path(folder, block), allow_pickle=False)
-        if self.of_numbers is None:
-            return np.asarray(numbers)
-        return np.asarray(self.of_numbers[numbers])
 
 
 @dataclass(frozen=True)
@@ -63,6 +54,8 @@ class SecondPass:
         The corpus's name of the class of every code that the first pass gave, or the target that it stands for.
     whole : bool
         The counts are whole numbers.
+    n_jobs : int, or None
+        Threads that read blocks.
     """
 
     folder: Path
@@ -70,33 +63,61 @@ class SecondPass:
     columns: ColumnMap
     classes: np.ndarray
     whole: bool
+    n_jobs: int | None = None
+    _latest: dict[int, np.ndarray] = field(default_factory=dict)
 
     def batches(self, held_out: bool, wrote: Callable[[Batch], None]) -> Iterator[Batch]:
         """Yield (matrix, class names, positions in the source, targets) of the documents held out, or of the others."""
+
+        def arranged_rows() -> Callable[[int], tuple[int, np.ndarray, np.ndarray, sp.csr_matrix]]:
+            return lambda number: self._block(number, held_out)
+
         first = 0
-        for number in range(self.n_blocks):
-            block = load_block(block_path(self.folder, number))
-            rows = np.flatnonzero(block.held_out == held_out)
-            ids, first = first + rows, first + len(block.labels)
-            if len(rows) == 0:
-                continue
-            counts = block.counts if len(rows) == len(block.labels) else block.counts[rows]
-            columns = self.columns.of_block(self.folder, number, counts.shape[1])
-            counts = remap(counts, columns, self.columns.n_features)
-            counts.data = counts.data.astype(np.int64 if self.whole else np.float32)
-            given = self.classes[block.labels[rows]]
-            batch = (counts, None, ids, given) if given.dtype.kind == "f" else (counts, given, ids, None)
-            wrote(batch)
-            yield batch
+        with closing(in_threads(range(self.n_blocks), arranged_rows, self.n_jobs)) as blocks:
+            for n_documents, rows, codes, counts in blocks:
+                ids, first = first + rows, first + n_documents
+                if len(rows) == 0:
+                    continue
+                given = self.classes[codes]
+                batch = (counts, None, ids, given) if given.dtype.kind == "f" else (counts, given, ids, None)
+                wrote(batch)
+                yield batch
+
+    def _block(self, number: int, held_out: bool) -> tuple[int, np.ndarray, np.ndarray, sp.csr_matrix]:
+        """Return a block's number of documents, and of those held out, or the others: positions, labels, and counts."""
+        block = load_block(block_path(self.folder, number))
+        rows = np.flatnonzero(block.held_out == held_out)
+        counts = block.counts if len(rows) == len(block.labels) else _some_rows(block, rows)
+        if self.columns.terms is not None and block.run != MATRIX:
+            counts = NodeCounts(*arranged(counts, self._columns_of_run(block.run)))
+        elif self.columns.offset or block.n_columns > self.columns.n_features:
+            counts = _moved(counts, self.columns)
+        data = counts.counts.astype(np.int64 if self.whole else np.float32)
+        shape = (len(rows), self.columns.n_features)
+        return len(block.labels), rows, block.labels[rows], csr(NodeCounts(counts.indptr, counts.nodes, data), shape)
+
+    def _columns_of_run(self, run: int) -> np.ndarray:
+        assert self.columns.terms is not None
+        if run not in self._latest:
+            if len(self._latest) > MOST_RUNS:
+                self._latest.clear()
+            self._latest[run] = self.columns.terms.columns(run)
+        return self._latest[run]
 
 
-def remap(counts: sp.csr_matrix, columns: np.ndarray, n_features: int) -> sp.csr_matrix:
-    """Return `counts` with column ``j`` moved to ``columns[j]`` and left out where that is negative."""
-    import scipy.sparse as sp
+def _some_rows(block: CountedBlock, rows: np.ndarray) -> NodeCounts:
+    indptr, sizes = block.counts.indptr, np.diff(block.counts.indptr)
+    kept = np.zeros(len(sizes), bool)
+    kept[rows] = True
+    entries = np.repeat(kept, sizes)
+    offsets = np.zeros(len(rows) + 1, indptr.dtype)
+    np.cumsum(sizes[rows], out=offsets[1:])
+    return NodeCounts(offsets, block.counts.nodes[entries], block.counts.counts[entries])
 
-    moved = columns[counts.indices]
-    kept = moved >= 0
+
+def _moved(counts: NodeCounts, columns: ColumnMap) -> NodeCounts:
+    """Return counts with the column `offset` as the first, without those that the corpus has not."""
+    moved = counts.nodes.astype(np.int64) - columns.offset
+    kept = (moved >= 0) & (moved < columns.n_features)
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])[counts.indptr]
-    result = sp.csr_matrix((counts.data[kept], moved[kept], indptr), shape=(counts.shape[0], n_features))
-    result.sort_indices()
-    return result
+    return NodeCounts(indptr, moved[kept], counts.counts[kept])

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.text.analysis import TextJob, count_blocks
+from sdem_dist.text.analysis import in_threads
+from sdem_dist.text.counters import FixedCounter, HashingCounter, Vocabulary
+from sdem_dist.text.gram_tree import NodeCounts
 from sdem_dist.text.held_out import held_out_mask
-from sdem_dist.text.sources import MatrixBlock, TextBlock
-from sdem_dist.text.spill import CountedBlock, block_path, load_terms, save_block
+from sdem_dist.text.runs import Runs
+from sdem_dist.text.sources import MatrixBlock
+from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, save_block
+from sdem_dist.text.texts import TextBlock, Texts
 from sdem_dist.text.vectorizer import VectorizerSettings
-from sdem_dist.text.vocabulary import FixedTerms, TermTotals
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -65,40 +68,88 @@ class Tally:
             self.first_column = min(self.first_column, int(counts.indices.min()))
 
 
-def numbers_path(folder: Path, block: int) -> Path:
-    """Return where the numbers of a block's terms lie, which `TermTotals.add` or `FixedTerms.add` gave them."""
-    return folder / f"numbers-{block:06d}.npy"
+@dataclass(frozen=True)
+class TextJob:
+    """One block to count: its documents, and the file that is to hold the result."""
+
+    path: Path
+    texts: Texts
+    labels: np.ndarray
+    held_out: np.ndarray
 
 
 def count_text(
     blocks: Iterable[TextBlock],
     folder: Path,
     settings: VectorizerSettings,
-    terms: TermTotals | FixedTerms,
+    terms: Runs | Vocabulary | None,
     held_out: float,
     random_state: int,
     n_jobs: int | None,
     progress: Callable[[str, int, int | None], None],
 ) -> Tally:
-    """Count the words of text into files in `folder`; `terms` learns the terms of every block, in order."""
-    tally, sizes = Tally(n_columns=settings.n_features or 0), []
+    """Count the terms of text into files in `folder`.
+
+    Parameters
+    ----------
+    terms : Runs, Vocabulary or None
+        What learns the terms, or those that are given; None for hashing.
+    """
+    tally = Tally(n_columns=settings.n_features or 0)
 
     def jobs() -> Iterator[TextJob]:
         for number, block in enumerate(blocks):
             codes, mask = tally.take(block.labels, held_out, random_state)
-            sizes.append(len(codes))
-            yield TextJob(block_path(folder, number), settings, block.texts, codes, mask)
+            yield TextJob(block_path(folder, number), block.texts, codes, mask)
+
+    def worker() -> Callable[[TextJob], int]:
+        if isinstance(terms, Runs):
+            return _Learning(terms)
+        return _Fixed(HashingCounter(settings) if terms is None else FixedCounter(terms))
 
     done = 0
-    # closed at once if anything fails, so that no process writes into a folder that is being removed
-    with closing(count_blocks(jobs(), n_jobs)) as counted:
-        for path in counted:
-            if settings.kind != "hashing":
-                np.save(numbers_path(folder, tally.n_blocks), terms.add(load_terms(path)))
-            done += sizes[tally.n_blocks]
+    # closed at once if anything fails, so that no thread writes into a folder that is being removed
+    with closing(in_threads(jobs(), worker, n_jobs)) as counted:
+        for n_documents in counted:
+            done += n_documents
             tally.n_blocks += 1
             progress("counting", done, None)
     return tally
+
+
+class _Learning:
+    """Counts blocks with the counter of a run, and goes on with a new one when that is full."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._run, self._counter = runs.begin()
+
+    def __call__(self, job: TextJob) -> int:
+        if self._runs.is_full(self._run):
+            self._runs.write(self._run)
+            self._run, self._counter = self._runs.begin()
+        counts = self._counter.count(job.texts, ~job.held_out)
+        save_block(job.path, CountedBlock(counts, 0, self._run, job.labels, job.held_out))
+        return len(job.texts)
+
+
+class _Fixed:
+    """Counts blocks by columns that are known."""
+
+    def __init__(self, counter: FixedCounter | HashingCounter) -> None:
+        self._counter = counter
+
+    def __call__(self, job: TextJob) -> int:
+        counts = self._counter.count(job.texts)
+        save_block(job.path, block_of_matrix(counts, job.labels, job.held_out))
+        return len(job.texts)
+
+
+def block_of_matrix(counts: sp.csr_matrix, labels: np.ndarray, held_out: np.ndarray) -> CountedBlock:
+    """Return documents whose columns are known."""
+    return CountedBlock(
+        NodeCounts(counts.indptr, counts.indices, counts.data), counts.shape[1], MATRIX, labels, held_out
+    )
 
 
 def count_matrices(
@@ -117,7 +168,7 @@ def count_matrices(
         codes, mask = tally.take(block.labels, held_out, random_state)
         tally.whole = tally.whole and bool((counts.data == np.floor(counts.data)).all())
         tally.add_columns(counts)
-        save_block(block_path(folder, tally.n_blocks), CountedBlock(counts, codes, mask), None)
+        save_block(block_path(folder, tally.n_blocks), block_of_matrix(counts, codes, mask))
         tally.n_blocks += 1
         progress("counting", tally.n_documents, None)
     return tally

@@ -17,11 +17,21 @@ from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, refuse_url
+from sdem_dist.text.analysis import n_cores
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
+from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
 from sdem_dist.text.plan import new_plan, plan_from_corpus
-from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, matrix_blocks, numeric_format, text_blocks
+from sdem_dist.text.runs import Runs
+from sdem_dist.text.sources import (
+    BLOCK_DOCUMENTS,
+    MATRIX_DOCUMENTS,
+    Reading,
+    matrix_blocks,
+    numeric_format,
+    text_blocks,
+)
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -121,8 +131,8 @@ def ingest(
     on_error : {"raise", "skip"}
         Whether a bad line ends the ingest or is left out and counted.
     n_jobs : int, optional
-        Processes that count words. Default: one a core. Scripts guard the call by ``if __name__ == "__main__":``.
-    block_documents : int, default 2000
+        Threads that count words. Default: one a core.
+    block_documents : int, default 32768
         Documents counted at a time.
     random_state : int, default 0
         Decides the order of documents in the corpus, and which are held out.
@@ -140,7 +150,7 @@ def ingest(
     Raises
     ------
     IngestError
-        A source cannot be read (the message names file and line), holds no document or word, or a process died.
+        A source cannot be read (the message names file and line), holds no document or word.
     CorpusError
         `path` is taken, or the device is full.
     ValueError
@@ -168,21 +178,27 @@ def ingest(
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
 
     with _temporary_folder(path) as folder:
+        runs = None
         if form is not None:
-            matrices = matrix_blocks(files, reading, gate, block_documents)
+            matrices = matrix_blocks(files, reading, gate, min(block_documents, MATRIX_DOCUMENTS))
             tally = count_matrices(matrices, folder, held_out, random_state, progress)
         else:
             texts = text_blocks(files, reading, gate, block_documents)
-            arguments = (plan.settings, plan.terms, held_out, random_state, n_jobs, progress)
-            tally = count_text(texts, folder, *arguments)
+            terms: Runs | Vocabulary | None = None
+            if plan.vocabulary is not None:
+                terms = Vocabulary(plan.settings, plan.vocabulary)
+            elif plan.settings.kind == "count":
+                terms = runs = Runs(folder, plan.settings, n_jobs or n_cores())
+            tally = count_text(texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress)
         _check_tally(tally, held_out, gate)
-        corpus_plan = plan.settled(tally)
+        corpus_plan = plan.settled(tally, runs)
         second = SecondPass(
             folder,
             tally.n_blocks,
             corpus_plan.columns,
             np.array(list(tally.classes), np.float64) if targets else corpus_plan.classes_of_codes(tally.classes),
             tally.whole,
+            n_jobs,
         )
         made_by = {
             "command": "ingest",

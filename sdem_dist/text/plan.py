@@ -12,14 +12,16 @@ import numpy as np
 
 from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.errors import IngestError
+from sdem_dist.storage.strings import Strings
 from sdem_dist.text.bad_lines import label_name
 from sdem_dist.text.batches import ColumnMap
 from sdem_dist.text.vectorizer import VectorizerSettings
-from sdem_dist.text.vocabulary import FixedTerms, TermTotals
+from sdem_dist.text.vocabulary import choose
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.text.counting import Tally
+    from sdem_dist.text.runs import Runs
     from sdem_dist.text.sources import Reading
 
 
@@ -33,14 +35,14 @@ class CorpusPlan:
     Attributes
     ----------
     columns : ColumnMap
-    vocabulary : list of str, or None
+    vocabulary : sequence of str, or None
     classes : sequence of class names
     zero_based : bool, or None
         Of svmlight sources: their columns count from 0.
     """
 
     columns: ColumnMap
-    vocabulary: list[str] | None
+    vocabulary: Sequence[str] | None
     classes: Sequence[ClassLabel]
     zero_based: bool | None
 
@@ -60,8 +62,6 @@ class IngestPlan:
     Attributes
     ----------
     settings : VectorizerSettings
-    terms : TermTotals or FixedTerms
-        Numbers the terms of every block of kind "count".
     zero_based : bool, "auto", or None
         Of svmlight sources; None for others.
     reference : Corpus, or None
@@ -69,7 +69,6 @@ class IngestPlan:
     """
 
     settings: VectorizerSettings
-    terms: TermTotals | FixedTerms
     zero_based: ZeroBased
     reference: Corpus | None = None
     vocabulary: list[str] | None = None
@@ -91,22 +90,20 @@ class IngestPlan:
             return None
         return frozenset(str(label_name(name)) for name in self.reference.header.classes)
 
-    def settled(self, tally: Tally) -> CorpusPlan:
-        """Decide columns and vocabulary after everything was counted."""
+    def settled(self, tally: Tally, runs: Runs | None) -> CorpusPlan:
+        """Decide columns and vocabulary after everything was counted; `runs` are those of a vocabulary to choose."""
         offset, zero_based = _first_column(self.zero_based, tally)
         if self.reference is not None:
             header = self.reference.header
-            columns = ColumnMap(header.n_features, own_terms=self.settings.kind == "count", offset=offset)
-            return CorpusPlan(columns, self.vocabulary, header.classes, zero_based)
-        vocabulary = None
-        if isinstance(self.terms, TermTotals) and self.settings.kind == "count":
-            vocabulary, of_numbers = self.terms.choose(self.settings, tally.n_training)
-            columns = ColumnMap(len(vocabulary), of_numbers)
-        else:
-            columns = ColumnMap(tally.n_columns - offset, own_terms=False, offset=offset)
-            if columns.n_features < 1:
-                raise IngestError("no document has a value; there is nothing to learn from")
-        return CorpusPlan(columns, vocabulary, sorted(tally.classes), zero_based)
+            return CorpusPlan(ColumnMap(header.n_features, offset=offset), self.vocabulary, header.classes, zero_based)
+        if runs is not None:
+            terms = choose(runs, self.settings, tally.n_training)
+            columns = ColumnMap(len(terms), terms)
+            return CorpusPlan(columns, Strings(terms.data, terms.offsets), sorted(tally.classes), zero_based)
+        columns = ColumnMap(tally.n_columns - offset, offset=offset)
+        if columns.n_features < 1:
+            raise IngestError("no document has a value; there is nothing to learn from")
+        return CorpusPlan(columns, None, sorted(tally.classes), zero_based)
 
 
 def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -> IngestPlan:
@@ -125,7 +122,7 @@ def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -
         if of_text:
             raise ValueError(f"{', '.join(of_text)} does not apply to sources of numbers")
         settings = VectorizerSettings(kind="matrix")
-    return IngestPlan(settings, TermTotals(), reading.zero_based if form == "svmlight" else None)
+    return IngestPlan(settings, reading.zero_based if form == "svmlight" else None)
 
 
 def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> IngestPlan:
@@ -157,8 +154,7 @@ def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> In
         recorded = header.made_by.get("zero_based")
         zero_based = recorded if reading.zero_based == "auto" and recorded is not None else reading.zero_based
     vocabulary = corpus.vocabulary()
-    terms = FixedTerms(vocabulary or [])
-    return IngestPlan(settings, terms, zero_based, corpus, vocabulary)
+    return IngestPlan(settings, zero_based, corpus, vocabulary)
 
 
 def _first_column(zero_based: ZeroBased, tally: Tally) -> tuple[int, bool | None]:

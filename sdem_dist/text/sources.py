@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
+from sdem_dist.text.texts import TextBlock, in_blocks
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -30,8 +31,8 @@ SUFFIXES = {
     ".libsvm": "svmlight",
     ".npz": "npz",
 }
-BLOCK_DOCUMENTS = 2000
-BLOCK_CHARACTERS = 4_000_000
+BLOCK_DOCUMENTS = 1 << 15
+MATRIX_DOCUMENTS = 2000
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,6 @@ class Reading:
             raise ValueError(f"format is one of {', '.join(FORMATS)}, not {self.format!r}")
         if self.zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
-
-
-@dataclass
-class TextBlock:
-    """Documents as text: `labels[i]` is the class name of `texts[i]`."""
-
-    labels: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -133,17 +126,8 @@ def text_blocks(
     sources: Iterable[Path], reading: Reading, gate: LineGate, block_documents: int = BLOCK_DOCUMENTS
 ) -> Iterator[TextBlock]:
     """Yield the documents of text sources, in order, in blocks of at most `block_documents` and some megabytes."""
-    block, characters = TextBlock(), 0
     for source in sources:
-        for label, text in _documents(source, reading, gate):
-            block.labels.append(label)
-            block.texts.append(text)
-            characters += len(text)
-            if len(block.texts) == block_documents or characters >= BLOCK_CHARACTERS:
-                yield block
-                block, characters = TextBlock(), 0
-    if block.texts:
-        yield block
+        yield from (block for block in _blocks(source, reading, gate, block_documents) if block.labels)
 
 
 def matrix_blocks(
@@ -164,17 +148,17 @@ def matrix_blocks(
             yield MatrixBlock(labels, matrix)
 
 
-def _documents(source: Path, reading: Reading, gate: LineGate) -> Iterator[tuple[str, str]]:
-    form = source_format(source, reading)
+def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:
+    form, encoding = source_format(source, reading), reading.encoding
     if form == "folder":
         from sdem_dist.text.formats.folder import read_folder
 
-        return read_folder(source, reading.encoding, gate)
+        return in_blocks(read_folder(source, encoding, gate), block_documents)
     if form == "tsv":
         from sdem_dist.text.formats.tab_lines import read_tab_lines
 
         label, text = (_column_number(source, wanted) for wanted in (reading.label, reading.text))
-        return read_tab_lines(source, reading.encoding, gate, label, text)
+        return read_tab_lines(source, encoding, gate, label, text, block_documents)
     columns = (
         str("label" if reading.label is None else reading.label),
         str("text" if reading.text is None else reading.text),
@@ -182,14 +166,14 @@ def _documents(source: Path, reading: Reading, gate: LineGate) -> Iterator[tuple
     if form == "csv":
         from sdem_dist.text.formats.csv_table import read_csv
 
-        return read_csv(source, reading.encoding, gate, *columns)
+        return read_csv(source, encoding, gate, *columns, block_documents)
     if form == "jsonl":
         from sdem_dist.text.formats.json_lines import read_json_lines
 
-        return read_json_lines(source, reading.encoding, gate, *columns)
+        return in_blocks(read_json_lines(source, encoding, gate, *columns), block_documents)
     from sdem_dist.text.formats.parquet_table import read_parquet
 
-    return read_parquet(source, gate, *columns)
+    return read_parquet(source, gate, *columns, block_documents)
 
 
 def _column_number(source: Path, wanted: str | int | None) -> int | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.storage.strings import decode_strings, encode_strings
+from sdem_dist.text.gram_tree import NodeCounts
 
-if TYPE_CHECKING:
-    import scipy.sparse as sp
+MATRIX = -1
+"""Stands for the run of a block whose columns are those of the corpus, or of its source of numbers."""
 
 
 @dataclass(frozen=True)
@@ -20,71 +19,58 @@ class CountedBlock:
 
     Attributes
     ----------
-    counts : csr_matrix of shape (n_documents, n_columns)
-        Columns are the block's own terms, or those of the corpus if the block has no terms.
+    counts : NodeCounts
+        Columns are the terms of a run, or those of the corpus.
+    n_columns, run : int
+        Columns of the counts, and the number of the run, or `MATRIX`.
     labels : ndarray of shape (n_documents,), int32
         Codes of classes in the order in which the ingest met them.
     held_out : ndarray of shape (n_documents,), bool
     """
 
-    counts: sp.csr_matrix
+    counts: NodeCounts
+    n_columns: int
+    run: int
     labels: np.ndarray
     held_out: np.ndarray
 
 
-@dataclass(frozen=True)
-class BlockTerms:
-    """The terms of a block, sorted, with what they add to the vocabulary: held-out documents are not counted.
-
-    Attributes
-    ----------
-    terms : list of str
-    document_frequency, total : ndarray of shape (n_terms,), int64
-        Number of documents with the term, and its occurrences in them.
-    """
-
-    terms: list[str]
-    document_frequency: np.ndarray
-    total: np.ndarray
-
-
 def block_path(folder: Path, block: int) -> Path:
     """Return where the block number `block` lies."""
-    return folder / f"block-{block:06d}.npz"
+    return folder / f"block-{block:06d}"
 
 
-def save_block(path: Path, block: CountedBlock, terms: BlockTerms | None) -> None:
-    """Write a block, and its terms if it has any of its own, without pickle."""
+def save_block(path: Path, block: CountedBlock) -> None:
+    """Write a block, without pickle."""
     counts = block.counts
-    arrays = {
-        "data": _narrowed(counts.data),
-        "indices": counts.indices,
-        "indptr": counts.indptr,
-        "n_columns": np.array(counts.shape[1]),
-        "labels": block.labels,
-        "held_out": block.held_out,
-    }
-    if terms is not None:
-        arrays["term_bytes"], arrays["term_offsets"] = encode_strings(terms.terms)
-        arrays |= {"document_frequency": terms.document_frequency, "total": terms.total}
-    np.savez(path, **arrays)
+    save_arrays(
+        path,
+        np.array([block.n_columns, block.run]),
+        counts.indptr,
+        counts.nodes,
+        _narrowed(counts.counts),
+        block.labels,
+        block.held_out,
+    )
 
 
 def load_block(path: Path) -> CountedBlock:
     """Read the documents that `save_block` wrote."""
-    import scipy.sparse as sp
-
-    with np.load(path, allow_pickle=False) as stored:
-        shape = (len(stored["labels"]), int(stored["n_columns"]))
-        counts = sp.csr_matrix((stored["data"], stored["indices"], stored["indptr"]), shape=shape)
-        return CountedBlock(counts, stored["labels"], stored["held_out"])
+    (n_columns, run), indptr, nodes, counts, labels, held_out = load_arrays(path, 6)
+    return CountedBlock(NodeCounts(indptr, nodes, counts), int(n_columns), int(run), labels, held_out)
 
 
-def load_terms(path: Path) -> BlockTerms:
-    """Read the terms that `save_block` wrote."""
-    with np.load(path, allow_pickle=False) as stored:
-        terms = decode_strings(stored["term_bytes"], stored["term_offsets"])
-        return BlockTerms(terms, stored["document_frequency"], stored["total"])
+def save_arrays(path: Path, *arrays: np.ndarray) -> None:
+    """Write arrays one after another, without pickle."""
+    with path.open("wb") as file:
+        for array in arrays:
+            np.save(file, array, allow_pickle=False)
+
+
+def load_arrays(path: Path, n: int) -> list[np.ndarray]:
+    """Read the first `n` arrays that `save_arrays` wrote."""
+    with path.open("rb") as file:
+        return [np.load(file, allow_pickle=False) for _ in range(n)]
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:

@@ -2,15 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.text.vectorizer import VectorizerSettings, build_vectorizer
+from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, arranged, as_matrix
+from sdem_dist.text.gram_tree import NodeCounts
+from sdem_dist.text.texts import Texts, texts_of_strings
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
+    import pyarrow
     import scipy.sparse as sp
+
+
+def count_texts(
+    texts: Sequence[str] | np.ndarray | pyarrow.Array | Texts,
+    settings: VectorizerSettings,
+    vocabulary: Sequence[str] | None = None,
+) -> tuple[sp.csr_matrix, list[str]]:
+    """Count the terms of texts, as scikit-learn's ``CountVectorizer`` does.
+
+    Parameters
+    ----------
+    texts : sequence of str, ndarray, pandas or Arrow column, or Texts
+    settings : VectorizerSettings
+        Its kind is not "matrix"; its limits of the vocabulary (`min_df`, `max_df`, `max_features`) do not apply.
+    vocabulary : sequence of str, or None
+        The terms to count, in the order of columns; by default all that occur, sorted.
+
+    Returns
+    -------
+    counts : csr_matrix of shape (n_texts, n_features), int64, indices sorted
+    vocabulary : list of str
+        The terms of the columns; empty for kind "hashing".
+
+    Raises
+    ------
+    ValueError
+        Something is no text.
+    """
+    texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
+    if vocabulary is not None or settings.kind != "count":
+        return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
+    counter = LearningCounter(settings)
+    counts = counter.count(texts, np.ones(len(texts), bool))
+    nodes = counter.sorted_terms()
+    columns = np.full(counter.tree.n_nodes, -1, np.int32)
+    columns[nodes] = np.arange(len(nodes), dtype=np.int32)
+    matrix = as_matrix(NodeCounts(*arranged(counts, columns)), len(nodes))
+    return matrix, _strings(counter, nodes)
+
+
+def _strings(counter: LearningCounter, nodes: np.ndarray) -> list[str]:
+    """Return the texts of nodes."""
+    line = ord("\n")
+    data, bounds = counter.spelled(nodes, end=line)
+    if np.count_nonzero(data[: bounds[-1]] == line) == len(nodes):  # cut by one call
+        return data[: bounds[-1]].tobytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
+    whole, limits = data.tobytes(), bounds.tolist()
+    return [whole[a : b - 1].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(limits)]
+
+
+class TextTransformer:
+    """Counts texts under a vocabulary, or by hashing; made once, it counts any number of them.
+
+    Parameters
+    ----------
+    settings : VectorizerSettings
+        Of a corpus or model; its kind is not "matrix".
+    vocabulary : sequence of str, or None
+        The terms of kind "count"; others are passed over.
+
+    Raises
+    ------
+    ValueError
+        If the settings need a vocabulary that is not given, or are of numbers.
+    """
+
+    def __init__(self, settings: VectorizerSettings, vocabulary: Sequence[str] | None = None) -> None:
+        if settings.kind == "matrix":
+            raise ValueError("these documents came as numbers; there is no way from text to their columns")
+        if settings.kind == "count" and vocabulary is None:
+            raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
+        self._settings = settings
+        self._vocabulary: Vocabulary | None = None
+        if settings.kind == "count" and vocabulary is not None:
+            self._vocabulary = Vocabulary(settings, vocabulary)
+
+    def counter(self) -> Callable[[Texts], sp.csr_matrix]:
+        """Return a function from texts to int64 counts, indices sorted; every thread needs its own."""
+        if self._vocabulary is None:
+            return HashingCounter(self._settings).count
+        return FixedCounter(self._vocabulary).count
 
 
 def transform_texts(
@@ -35,17 +121,5 @@ def transform_texts(
     ValueError
         If the settings need a vocabulary that is not given, or something is no text.
     """
-    import scipy.sparse as sp
-
-    if isinstance(texts, str):
-        raise ValueError("one text is given, where a list of texts belongs")
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"text {row} (from 0) is {text!r:.60}, not a text: leave it out, or put '' in its place")
-    if settings.kind == "count" and vocabulary is None:
-        raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
-    words = None if settings.kind == "hashing" or vocabulary is None else list(vocabulary)
-    counts = sp.csr_matrix(build_vectorizer(settings, words).transform(texts))
-    counts.data = counts.data.astype(np.int64)
-    counts.sort_indices()
-    return counts
+    found = texts_of_strings(texts)
+    return TextTransformer(settings, vocabulary).counter()(found)

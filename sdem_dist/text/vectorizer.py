@@ -1,4 +1,4 @@
-"""How text becomes words and counts: settings that travel with a corpus, and scikit-learn's vectorisers built from them."""
+"""How text becomes words and counts: settings that travel with a corpus, and scikit-learn's analyzer built from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sdem_dist.text.patterns import check_pattern
 
 if TYPE_CHECKING:
     import Stemmer
-    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"
 
@@ -161,49 +160,39 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
         raise ValueError(f"stem is one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
 
 
-def build_vectorizer(
-    settings: VectorizerSettings, vocabulary: list[str] | None = None
-) -> CountVectorizer | HashingVectorizer:
-    """Return scikit-learn's vectoriser of these settings, giving raw counts.
+def stopped_words(settings: VectorizerSettings) -> frozenset[str]:
+    """Return the words that are left out."""
+    if settings.stop_words == "english":
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    It applies no limit to document frequencies or to the number of words: those concern a whole corpus.
+        return frozenset(ENGLISH_STOP_WORDS)
+    return frozenset(settings.stop_words or ())
 
-    Parameters
-    ----------
-    vocabulary : list of str, or None
-        The words of kind "count", in the order of columns; None lets the vectoriser collect them.
+
+def stemming(settings: VectorizerSettings) -> Callable[[list[str]], list[str]] | None:
+    """Return the function that stems words, None if they stay as they are."""
+    return None if settings.stem is None else _stemmer(settings.stem).stemWords
+
+
+def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
+    """Return scikit-learn's function from a text to its terms, for these settings.
+
+    scikit-learn compares stop words with what its tokeniser returns, which would be stems, so they are left out before.
     """
-    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+    from sklearn.feature_extraction.text import CountVectorizer
 
-    if settings.kind == "matrix":
-        raise ValueError("these documents came as numbers; there is no way from text to their columns")
     shared: JsonObject = {
         "lowercase": settings.lowercase,
         "analyzer": settings.analyzer,
         "ngram_range": settings.ngram_range,
         "strip_accents": settings.strip_accents,
     }
-    if settings.analyzer == "word":
-        tokenizer = _tokenizer(settings) if settings.stem or settings.stop_words else None
-        shared |= {"tokenizer": tokenizer, "token_pattern": None if tokenizer else settings.token_pattern}
-    if settings.kind == "hashing":
-        return HashingVectorizer(n_features=settings.n_features, alternate_sign=False, norm=None, **shared)
-    return CountVectorizer(vocabulary=vocabulary, **shared)
-
-
-def _tokenizer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
-    """Return a function that splits a text, leaves out stop words, then stems.
-
-    scikit-learn compares stop words with what its tokeniser returns, which would be stems, so they are left out here.
-    """
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    split = re.compile(settings.token_pattern).findall
-    stopped = frozenset(ENGLISH_STOP_WORDS if settings.stop_words == "english" else settings.stop_words or ())
-    stem = None if settings.stem is None else _stemmer(settings.stem).stemWords
+    if settings.analyzer != "word":
+        return CountVectorizer(**shared).build_analyzer()
+    split, stopped, stem = re.compile(settings.token_pattern).findall, stopped_words(settings), stemming(settings)
 
     def tokenize(text: str) -> list[str]:
         words = [word for word in split(text) if word not in stopped]
         return words if stem is None else list(stem(words))
 
-    return tokenize
+    return CountVectorizer(tokenizer=tokenize, token_pattern=None, **shared).build_analyzer()

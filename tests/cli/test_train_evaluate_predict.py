@@ -294,15 +294,16 @@ def test_predict_does_not_read_all_before_it_answers(made):
 
 def test_a_model_replaced_between_two_predictions(made, tmp_path):
     from sdem_dist.cli.streaming import predict_lines
+    from sdem_dist.text.texts import texts_of_strings
 
     path = tmp_path / "m"
     model = load_model(made / "docs.model")
     model.save(path)
-    first = list(predict_lines(path, ["goal team"], probabilities=False, n_jobs=1, block=5))
+    first = list(predict_lines(path, [texts_of_strings(["goal team"])], probabilities=False, n_jobs=1))
     model.classes_ = np.array(["a", "b", "c"])
     model.save(path)
     assert first == ["sport\n"]
-    assert list(predict_lines(path, ["goal team"], probabilities=False, n_jobs=1, block=5)) == ["c\n"]
+    assert list(predict_lines(path, [texts_of_strings(["goal team"])], probabilities=False, n_jobs=1)) == ["c\n"]
 
 
 def test_wrong_kinds_of_path_are_named(made, tmp_path):

@@ -121,7 +121,7 @@ def test_an_interrupt_ends_with_130_and_leaves_nothing(folder, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sdem_dist.text.analysis.save_block", interrupted)
+    monkeypatch.setattr("sdem_dist.text.counting.save_block", interrupted)
     result = run(ingest, "docs.tsv", "c", "--jobs", "1")
     assert result.exit_code == 130 and "nothing was written" in result.stderr
     assert [p.name for p in folder.iterdir()] == ["docs.tsv"]

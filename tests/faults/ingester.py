@@ -1,4 +1,4 @@
-"""Ingesting with processes that can be killed.
+"""Ingesting in a process that can be killed.
 
 ``python -m faults.ingester SOURCE CORPUS SABOTAGE`` ingests in one process, of which every fsync is a point.
 """
@@ -11,16 +11,17 @@ from typing import Any
 
 from faults.saboteur import reach
 
-from sdem_dist.text import analysis
+from sdem_dist.text import counting
+from sdem_dist.text.spill import CountedBlock
 
 N_BLOCKS, BLOCK = 30, 20
-count_block = analysis.count_block
+save_block = counting.save_block
 
 
-def count_disturbed(job: analysis.TextJob) -> Path:
-    """Count a block, and be killed at it if the plan, in ``sabotage`` beside the corpus, says so."""
-    reach(str(job.path.parent.parent / "sabotage"), f"count {int(job.path.stem.rpartition('-')[2])}")
-    return count_block(job)
+def save_disturbed(path: Path, block: CountedBlock) -> None:
+    """Save a block, and be killed at it if the plan, in ``sabotage`` beside the corpus, says so."""
+    reach(str(path.parent.parent / "sabotage"), f"count {int(path.name.rpartition('-')[2])}")
+    save_block(path, block)
 
 
 def run(source: Path, corpus: Path, **more: Any):
@@ -32,7 +33,7 @@ def run(source: Path, corpus: Path, **more: Any):
 def main(source: str, corpus: str, sabotage: str) -> None:
     from faults.driver import watch_system_calls
 
-    analysis.count_block = count_disturbed
+    counting.save_block = save_disturbed
     watch_system_calls(sabotage)
     run(Path(source), Path(corpus), n_jobs=1)
 

@@ -1,8 +1,7 @@
-"""Processes of an ingest that are killed: their blocks are counted anew, or there is an error and no corpus."""
+"""An ingest that is killed leaves no corpus, and can be repeated."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,15 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faults import ingester
-from faults.clusters import all_gone
-from faults.saboteur import killed, plan_faults, work
+from faults.saboteur import killed, plan_faults
 
 from sdem_dist import open_corpus
-from sdem_dist.corpus import check_corpus
-from sdem_dist.errors import IngestError
-from sdem_dist.text import analysis
-
-LAST = ingester.N_BLOCKS - 1
 
 
 @pytest.fixture(scope="module")
@@ -39,36 +32,6 @@ def undisturbed(source, tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("undisturbed") / "corpus"
     ingester.run(source, path, n_jobs=1)
     return open_corpus(path).header.uid
-
-
-@pytest.fixture
-def disturbed(folder, monkeypatch):
-    monkeypatch.setattr(analysis, "count_block", ingester.count_disturbed)
-    return folder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("points", [["count 3"], [f"count {LAST}"], ["count 2", "count 3", "count 17"]])
-def test_killed_processes_are_replaced(points, source, undisturbed, disturbed, tmp_path):
-    plan_faults(disturbed, *points)
-    ingester.run(source, tmp_path / "corpus", n_jobs=2)
-    corpus = open_corpus(tmp_path / "corpus")
-    assert corpus.header.uid == undisturbed
-    assert not list(check_corpus(corpus))
-    assert len(set(killed(disturbed))) == len(points) and all_gone(killed(disturbed))
-    assert all(work(disturbed)[point] >= 2 for point in points)
-    assert os.getpid() not in killed(disturbed)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["corpus", "sabotage"]
-
-
-@pytest.mark.slow
-def test_a_block_that_kills_each_time_ends_the_ingest(source, disturbed, tmp_path):
-    plan_faults(disturbed, "count 12", times=99)
-    with pytest.raises(IngestError, match=r"died while it was at blocks \d+ to \d+, 3 time\(s\)"):
-        ingester.run(source, tmp_path / "corpus", n_jobs=2)
-    # Blocks before it may have been counted between two deaths, and then they are not "in turn".
-    assert analysis.TRIES <= len(killed(disturbed)) <= 3 * analysis.TRIES
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["sabotage"], "no half corpus, nothing hidden"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ import builtins
 import lzma
 
 import numpy as np
+import pyarrow
 import pytest
 import scipy.sparse as sp
+from pyarrow import parquet
 from sklearn.datasets import dump_svmlight_file
 
 from sdem_dist.errors import IngestError
@@ -74,7 +76,6 @@ def test_npz_round_trip(tmp_path, compress, container, labels_form, compressed):
 
 
 def test_parquet_round_trip(tmp_path, documents):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"topic": [d[0] for d in documents], "n": [1] * 6, "body": [d[1] for d in documents]})
     parquet.write_table(table, tmp_path / "docs.parquet", row_group_size=4)
     assert read(tmp_path / "docs.parquet", Reading(label="topic", text="body")) == documents
@@ -199,15 +200,13 @@ def test_missing_zstandard_says_what_to_install(write_source, documents, monkeyp
     found = builtins.__import__
 
     def without(name, *args, **kwargs):
-        if name in ("zstandard", "pyarrow"):
+        if name == "zstandard":
             raise ImportError(name)
         return found(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(IngestError, match=r"sdem_dist\[zstd\]"):
         read(path)
-    with pytest.raises(IngestError, match=r"sdem_dist\[parquet\]"):
-        read(path, Reading(format="parquet"))
 
 
 def test_formats_are_told_apart(tmp_path, write_source, documents):
@@ -259,8 +258,14 @@ def _parts(matrix, **changed):
     return {**parts, "indices": matrix.indices, "indptr": matrix.indptr, **changed}
 
 
+@pytest.mark.parametrize("size", [1, 7, 50, 4000])
+def test_blocks_of_any_size_give_the_same_documents(tmp_path, write_source, documents, monkeypatch, size):
+    monkeypatch.setattr("sdem_dist.text.line_blocks.BLOCK_BYTES", size)
+    for form in ("tsv", "csv", "jsonl"):
+        assert read(write_source(f"a.{form}", documents)) == documents
+
+
 def test_blocks_end_after_some_megabytes_too(tmp_path, documents, monkeypatch):
-    monkeypatch.setattr("sdem_dist.text.sources.BLOCK_CHARACTERS", 50)
+    monkeypatch.setattr("sdem_dist.text.line_blocks.BLOCK_BYTES", 50)
     (tmp_path / "a.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in documents))
-    blocks = list(text_blocks([tmp_path / "a.tsv"], Reading(), LineGate(), 1000))
-    assert [len(b.texts) for b in blocks] == [2, 3, 1]
+    assert len(list(text_blocks([tmp_path / "a.tsv"], Reading(), LineGate(), 1000))) > 2

@@ -97,8 +97,7 @@ def test_hashing(tmp_path, documents, rows_in_source_order):
     assert open_corpus(tmp_path / "c").vocabulary() is None
 
 
-def test_processes_and_blocks_do_not_change_a_bit(tmp_path, documents, monkeypatch):
-    monkeypatch.setattr("sdem_dist.text.analysis.BLOCKS_WORTH_PROCESSES", 2)
+def test_threads_and_blocks_do_not_change_a_bit(tmp_path, documents):
     source = write_lines(tmp_path / "docs.txt", documents * 20)
     settings = VectorizerSettings(ngram_range=(1, 2), max_features=9)
     uids = set()
@@ -108,21 +107,6 @@ def test_processes_and_blocks_do_not_change_a_bit(tmp_path, documents, monkeypat
         ingest([source], path, settings, n_jobs=n_jobs, block_documents=block, **split)
         uids.add((open_corpus(path).header.uid, open_corpus(held).header.uid))
     assert len(uids) == 1
-
-
-def test_a_dying_process_is_an_error_and_leaves_nothing(tmp_path, documents, monkeypatch):
-    monkeypatch.setattr("sdem_dist.text.analysis.BLOCKS_WORTH_PROCESSES", 2)
-    monkeypatch.setattr("sdem_dist.text.analysis._prepare_process", _die)
-    source = write_lines(tmp_path / "docs.txt", documents)
-    with pytest.raises(IngestError, match="process that counts words died"):
-        ingest([source], tmp_path / "c", n_jobs=2, block_documents=1)
-    assert [p.name for p in tmp_path.iterdir()] == ["docs.txt"]
-
-
-def _die() -> None:
-    import os
-
-    os._exit(9)
 
 
 def test_held_out_documents_have_no_part_in_words_and_their_frequencies(tmp_path, documents, rows_in_source_order):
@@ -205,7 +189,7 @@ def test_numbers_are_kept_as_they_are(tmp_path, rows_in_source_order):
 
 @pytest.mark.parametrize("failing", ["save_block", "load_block"])
 def test_a_full_disk_leaves_nothing(tmp_path, documents, monkeypatch, failing):
-    where = {"save_block": "sdem_dist.text.analysis.save_block", "load_block": "sdem_dist.text.batches.load_block"}
+    where = {"save_block": "sdem_dist.text.counting.save_block", "load_block": "sdem_dist.text.batches.load_block"}
     calls = []
 
     def full(*arguments):

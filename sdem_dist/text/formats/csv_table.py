@@ -1,49 +1,163 @@
-"""Comma-separated values with a header line."""
+"""Comma-separated values with a header line: simple records are read by a kernel, and from the first other on by Python."""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.kernels.lines import csv_records
 from sdem_dist.text.bad_lines import LineGate, not_unicode
-from sdem_dist.text.decoded import open_text
+from sdem_dist.text.line_blocks import LineBlock, line_blocks
+from sdem_dist.text.texts import TextBlock, Texts, in_blocks, texts_of_bytes
 
 LARGEST_FIELD = 1 << 27  # characters; a quote that is never closed stops here
+_LINES = re.compile("[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_DOUBLED, _N_LINES = 4, 5
 
 
-def read_csv(path: Path, encoding: str, gate: LineGate, label: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of each record, from the columns of these names; blank lines are passed over."""
+def read_csv(
+    path: Path, encoding: str, gate: LineGate, label: str, text: str, block_documents: int
+) -> Iterator[TextBlock]:
+    """Yield the documents of records, from the columns of these names; blank lines are passed over."""
     csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FIELD))
-    with open_text(path, encoding, newline="") as stream:
-        records = csv.reader(stream, strict=True)
-        try:
-            header = next(records, [])
-        except csv.Error as error:
-            raise IngestError(f"{path}, line 1: the header is not CSV: {error}") from error
-        positions = column_positions(path, header, label, text)
+    blocks = line_blocks(path, encoding)
+    block = next(blocks, None) or LineBlock(bytes(PADDING), 0, False)
+    header, start = _simple_header(block)
+    slow = _Records(path, gate, label, text)
+    if header is None or label == text:
+        yield from in_blocks(slow.documents(block, 0, blocks), block_documents)
+        return
+    slow.take_header(header)
+    columns = (len(header), *slow.positions)
+    bounds = np.empty((block_documents, 6), np.int64)
+    names: dict[bytes, str] = {}
+    after = next(blocks, None)
+    while True:
+        n, stop, simple = csv_records(block.data, start, after is None, *columns, bounds)
+        if n:
+            yield _documents(block, bounds[:n].copy(), slow, names)
+        start = stop
+        if not simple or (n == 0 and len(block.raw) - start > LARGEST_FIELD):
+            rest = blocks if after is None else _chained(after, blocks)
+            yield from in_blocks(slow.documents(block, start, rest), block_documents)
+            return
+        if n == len(bounds) and start < block.size:
+            continue
+        if after is None:
+            return
+        raw = block.raw[start : block.size] + after.raw
+        block, start, after = LineBlock(raw, len(raw) - PADDING, after.escaped), 0, next(blocks, None)
+
+
+def _chained(first: LineBlock, rest: Iterator[LineBlock]) -> Iterator[LineBlock]:
+    yield first
+    yield from rest
+
+
+def _simple_header(block: LineBlock) -> tuple[list[str] | None, int]:
+    """Return the names in a first line that is a record by itself, else None, and where the next line begins."""
+    end = block.raw.find(b"\n", 0, block.size) + 1
+    line = block.text(0, end)
+    if not end or "\r" in line.removesuffix("\n").removesuffix("\r") or not_unicode(line) is not None:
+        return None, 0
+    try:
+        records = list(csv.reader([line], strict=True))
+    except csv.Error:
+        return None, 0
+    return (records[0] if len(records) == 1 else None), end
+
+
+def _documents(block: LineBlock, bounds: np.ndarray, checks: _Records, names: dict[bytes, str]) -> TextBlock:
+    """Return the documents of simple records."""
+    labels: list[str] = []
+    kept = np.ones(len(bounds), bool)
+    raw = block.raw
+    for i, (start, stop, _, _, doubled, n_lines) in enumerate(bounds.tolist()):
+        name = names.get(raw[start:stop]) if start >= 0 else None
+        if name is None and start >= 0:
+            given = block.text(start, stop).replace('""', '"') if doubled else block.text(start, stop)
+            name = checks.gate.label(checks.path, checks.line, given)
+            if name is not None and not doubled and len(names) < 10_000:
+                names[raw[start:stop]] = name
+        checks.line += n_lines
+        if name is None:
+            kept[i] = False
+        else:
+            labels.append(name)
+    bounds = bounds[kept]
+    if bounds[:, _DOUBLED].any():
+        spans = bounds[:, 2:5].tolist()
+        unquoted = [raw[a:b].replace(b'""', b'"') if doubled else raw[a:b] for a, b, doubled in spans]
+        return TextBlock(labels, texts_of_bytes(unquoted))
+    return TextBlock(labels, Texts(block.data, bounds[:, 2].copy(), bounds[:, 3].copy()))
+
+
+class _Records:
+    """Reads records with Python's reader.
+
+    Attributes
+    ----------
+    line : int
+        Number of the line to come, from 1.
+    positions : list of int
+        Where the columns of label and text stand; empty before the header was met.
+    """
+
+    def __init__(self, path: Path, gate: LineGate, label: str, text: str) -> None:
+        self.path, self.gate, self._names = path, gate, (label, text)
+        self.line = 1
+        self.positions: list[int] = []
+
+    def take_header(self, header: list[str]) -> None:
+        """Find the columns."""
+        self.positions = column_positions(self.path, header, *self._names)
+        self._n_fields = len(header)
+        self.line += 1
+
+    def documents(self, block: LineBlock, start: int, rest: Iterator[LineBlock]) -> Iterator[tuple[str, str]]:
+        """Yield (label, text) from a place in a block on, to the end of the file."""
+        before = self.line - 1
+        records = csv.reader(_lines(block, start, rest), strict=True)
+        if not self.positions:
+            try:
+                header = next(records, [])
+            except csv.Error as error:
+                raise IngestError(f"{self.path}, line 1: the header is not CSV: {error}") from error
+            self.take_header(header)
         while True:
-            line = records.line_num + 1
+            line = before + records.line_num + 1
             try:
                 fields = next(records)
             except StopIteration:
                 return
             except csv.Error as error:
-                gate.refuse(path, line, f"not CSV: {error}")
+                self.gate.refuse(self.path, line, f"not CSV: {error}")
                 continue
             if not fields:
                 continue
-            if len(fields) != len(header):
-                gate.refuse(path, line, f"{len(fields)} fields under a header of {len(header)}")
+            if len(fields) != self._n_fields:
+                self.gate.refuse(self.path, line, f"{len(fields)} fields under a header of {self._n_fields}")
                 continue
-            name, words = (fields[p] for p in positions)
+            name, words = (fields[p] for p in self.positions)
             if (problem := not_unicode(words)) is not None:
-                gate.refuse(path, line, f"the text has {problem}")
+                self.gate.refuse(self.path, line, f"the text has {problem}")
                 continue
-            accepted = gate.label(path, line, name)
+            accepted = self.gate.label(self.path, line, name)
             if accepted is not None:
                 yield accepted, words
+
+
+def _lines(block: LineBlock, start: int, rest: Iterator[LineBlock]) -> Iterator[str]:
+    """Yield lines with their ends, which may be carriage returns."""
+    yield from _LINES.findall(block.text(start, block.size))
+    for block in rest:
+        yield from _LINES.findall(block.text(0, block.size))
 
 
 def column_positions(path: Path, header: list[str], *names: str) -> list[int]:

@@ -4,38 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels.lines import is_utf8
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.formats.csv_table import column_positions
+from sdem_dist.text.texts import TextBlock, Texts, texts_of_arrow
 
-ROWS_AT_A_TIME = 2000
+if TYPE_CHECKING:
+    import pyarrow
+
+ROWS_AT_A_TIME = 1 << 14
 
 
-def read_parquet(path: Path, gate: LineGate, label: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of each row, from the columns of these names. Needs the package pyarrow."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise IngestError(
-            f"{path}: reading Parquet needs the package pyarrow; install it with pip install 'sdem_dist[parquet]'"
-        ) from error
+def read_parquet(path: Path, gate: LineGate, label: str, text: str, block_documents: int) -> Iterator[TextBlock]:
+    """Yield the documents of rows, from the columns of these names."""
+    import pyarrow
+    import pyarrow.parquet
+
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             column_positions(path, file.schema_arrow.names, label, text)
-            row = 0
-            for batch in file.iter_batches(batch_size=ROWS_AT_A_TIME, columns=[label, text]):
-                names, texts = batch.column(label).to_pylist(), batch.column(text).to_pylist()
-                for raw, words in zip(names, texts, strict=True):
-                    row += 1
-                    if not isinstance(words, str):
-                        gate.refuse(path, row, f"the text in column {text!r} is {words!r:.60}, not a string", "row")
-                        continue
-                    name = gate.label(path, row, raw, "row")
-                    if name is not None:
-                        yield name, words
+            row, size = 0, min(block_documents, ROWS_AT_A_TIME)
+            for batch in file.iter_batches(batch_size=size, columns=[label, text]):
+                yield _documents(path, row, batch.column(label), batch.column(text), gate, text)
+                row += batch.num_rows
     except FileNotFoundError as error:
         raise IngestError(f"{path}: there is no such file") from error
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise IngestError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _documents(
+    path: Path, first: int, labels: pyarrow.Array, column: pyarrow.Array, gate: LineGate, text: str
+) -> TextBlock:
+    column = column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
+    given = column.is_valid().to_numpy(zero_copy_only=False)
+    found = texts_of_arrow(column.fill_null("") if column.null_count and _is_text(column) else column)
+    wrong = [] if found is not None else column.to_pylist()
+    names: dict[object, str] = {}
+    kept, accepted = [], []
+    for i, raw in enumerate(labels.to_pylist()):
+        if found is None or not given[i]:
+            words = wrong[i] if wrong else None
+            gate.refuse(path, first + i + 1, f"the text in column {text!r} is {words!r:.60}, not a string", "row")
+            continue
+        name = names.get(raw) if type(raw) is str else None
+        if name is None:
+            name = gate.label(path, first + i + 1, raw, "row")
+            if name is None:
+                continue
+            if type(raw) is str:
+                names[raw] = name
+        kept.append(i)
+        accepted.append(name)
+    if found is None:
+        return TextBlock([], Texts(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)))
+    if len(found) and not is_utf8(found.data, int(found.starts[0]), int(found.stops[-1])):
+        rows = f"{first + 1} to {first + len(found)}"
+        raise IngestError(f"{path} cannot be read as Parquet: a text among rows {rows} is not UTF-8")
+    return TextBlock(accepted, Texts(found.data, found.starts[kept], found.stops[kept]))
+
+
+def _is_text(column: pyarrow.Array) -> bool:
+    import pyarrow.types as types
+
+    return types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)

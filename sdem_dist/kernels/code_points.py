@@ -1,0 +1,227 @@
+"""Code points of UTF-8: decoding one, and rewriting whole texts by a table."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from sdem_dist.kernels.jit import jit, jit_inline
+
+PADDING = 16
+"""Bytes that may be read past the end of a text."""
+
+
+@intrinsic
+def load64(typingctx, data, position):
+    """Return the eight bytes of a uint8 array from a position on as one number."""
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        here = builder.gep(array.data, [args[1]])
+        word = context.get_value_type(types.uint64)
+        loaded = builder.load(builder.bitcast(here, word.as_pointer()))
+        loaded.align = 1
+        return loaded
+
+    return types.uint64(data, types.int64), codegen
+
+
+@intrinsic
+def store64(typingctx, data, position, word):
+    """Write the eight bytes of a number into a uint8 array from a position on."""
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        here = builder.gep(array.data, [args[1]])
+        store = builder.store(args[2], builder.bitcast(here, args[2].type.as_pointer()))
+        store.align = 1
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def low_zeros(typingctx, bits):
+    """Return how many of the lowest bits of a number that is not 0 are zero."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), codegen
+
+
+@intrinsic
+def prefetch(typingctx, array, row):
+    """Ask for the line of the cache that holds a row of a two-dimensional array in C order."""
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        stride = builder.extract_value(array.strides, 0)
+        byte = ir.IntType(8).as_pointer()
+        here = builder.gep(builder.bitcast(array.data, byte), [builder.mul(stride, args[1])])
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(function, [here, flag(1), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), codegen
+
+
+@jit_inline
+def decoded(data, i):
+    """Return the code point that begins at byte `i`, which is not ASCII, and its number of bytes."""
+    c = np.int64(data[i])
+    if c < 0xE0:
+        return ((c & 0x1F) << 6) | (np.int64(data[i + 1]) & 0x3F), 2
+    if c < 0xF0:
+        return ((c & 0x0F) << 12) | ((np.int64(data[i + 1]) & 0x3F) << 6) | (np.int64(data[i + 2]) & 0x3F), 3
+    high = ((c & 0x07) << 18) | ((np.int64(data[i + 1]) & 0x3F) << 12)
+    return high | ((np.int64(data[i + 2]) & 0x3F) << 6) | (np.int64(data[i + 3]) & 0x3F), 4
+
+
+@jit_inline
+def all_ascii(data, start, stop):
+    """Say whether all bytes of a range are ASCII."""
+    bits = np.uint8(0)
+    for i in range(start, stop):
+        bits |= data[i]
+    return bits < 128
+
+
+@jit_inline
+def _copy_lower(data, start, stop, lower, out, n):
+    """Copy ASCII, with capitals turned to small letters if asked, to ``out[n:]``."""
+    target, source = out[n : n + stop - start], data[start:stop]
+    if lower:
+        for i in range(source.size):
+            c = source[i]
+            target[i] = c + np.uint8(32) if np.uint8(c - np.uint8(65)) < 26 else c
+    else:
+        for i in range(source.size):
+            target[i] = source[i]
+
+
+@jit
+def rewrite(data, starts, stops, lower, entry_of, entry_offsets, entries, stop_at, out, out_starts, out_stops):
+    """Copy texts one after another, with every code point replaced as a table says.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+        UTF-8; text ``d`` is ``data[starts[d]:stops[d]]``.
+    starts, stops : ndarray of shape (n_texts,), int64
+    lower : bool
+        ASCII is turned to lower case.
+    entry_of : ndarray of uint16
+        Of every code point below its length: the number of its entry, 0 if it stays as it is. Others stay.
+    entry_offsets : ndarray of int64
+        Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``.
+    entries : ndarray of uint8
+    stop_at : int
+        A code point at which to give up.
+    out : ndarray of uint8, overwritten
+        Large enough.
+    out_starts, out_stops : ndarray of shape (n_texts,), int64, overwritten
+
+    Returns
+    -------
+    bool
+        There was no code point `stop_at`.
+    """
+    n = 0
+    for d in range(starts.size):
+        start, stop = starts[d], stops[d]
+        out_starts[d] = n
+        if entry_of.size == 0 or all_ascii(data, start, stop):
+            _copy_lower(data, start, stop, lower, out, n)
+            n += stop - start
+        else:
+            i = start
+            while i < stop:
+                c = data[i]
+                if c < 128:
+                    out[n] = c + np.uint8(32) if lower and np.uint8(c - np.uint8(65)) < 26 else c
+                    n += 1
+                    i += 1
+                    continue
+                point, size = decoded(data, i)
+                if point == stop_at:
+                    return False
+                entry = np.int64(entry_of[point]) if point < entry_of.size else 0
+                if entry:
+                    for j in range(entry_offsets[entry], entry_offsets[entry + 1]):
+                        out[n] = entries[j]
+                        n += 1
+                else:
+                    for j in range(i, i + size):
+                        out[n] = data[j]
+                        n += 1
+                i += size
+        out_stops[d] = n
+    return True
+
+
+@jit
+def characters(data, starts, stops, is_space, around_words, ids, segments, text_segments):
+    """Split texts into code points.
+
+    Parameters
+    ----------
+    data, starts, stops
+        As in `rewrite`.
+    is_space : ndarray of shape (1114112,), bool
+    around_words : bool
+        Every word, with a space before and after it, is a segment of its own (scikit-learn's "char_wb"); otherwise
+        every text is one, in which runs of two or more spaces become one ("char").
+    ids : ndarray of int32, overwritten
+        The code points.
+    segments : ndarray of int64, overwritten
+        Segment ``s`` is ``ids[segments[s]:segments[s + 1]]``; the first is 0 already.
+    text_segments : ndarray of shape (n_texts + 1,), int64, overwritten
+        The segments of text ``d`` are ``text_segments[d]`` up to ``text_segments[d + 1]``; the first is 0 already.
+
+    Returns
+    -------
+    n_ids, n_segments : int
+    """
+    n = n_segments = 0
+    for d in range(starts.size):
+        i, stop = starts[d], stops[d]
+        n_spaces = 1 if around_words else 0
+        while i < stop:
+            point, size = np.int64(data[i]), 1
+            if point >= 128:
+                point, size = decoded(data, i)
+            i += size
+            if not is_space[point]:
+                if around_words and n_spaces:
+                    ids[n] = 32
+                    n += 1
+                n_spaces = 0
+                ids[n] = point
+                n += 1
+            elif around_words:
+                if n_spaces == 0:
+                    ids[n] = 32
+                    n += 1
+                    n_segments += 1
+                    segments[n_segments] = n
+                n_spaces = 1
+            else:
+                n_spaces += 1
+                if n_spaces == 1:
+                    ids[n] = point
+                    n += 1
+                else:
+                    ids[n - 1] = 32
+        if not around_words or n_spaces == 0:
+            if around_words:
+                ids[n] = 32
+                n += 1
+            n_segments += 1
+            segments[n_segments] = n
+        text_segments[d + 1] = n_segments
+    return n, n_segments

@@ -1,0 +1,202 @@
+"""Lines and columns of UTF-8, found and checked in one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.code_points import load64
+from sdem_dist.kernels.jit import jit, jit_inline
+
+_HIGH = np.uint64(0x8080808080808080)
+_SIXTEENS = np.uint64(0x1010101010101010)
+_TAB, _LINE, _RETURN, _QUOTE, _COMMA = 9, 10, 13, 34, 44
+
+
+@jit_inline
+def _plain_bytes(data, i, stop):
+    """Return the first position from `i` on, in steps of eight, that may be followed by a control character or no ASCII."""
+    while i + 8 <= stop:
+        word = load64(data, i)
+        if ((word - _SIXTEENS) | word) & _HIGH:  # a byte below 16, or above 127; a byte after one may be taken for one
+            break
+        i += 8
+    return i
+
+
+@jit_inline
+def _width(data, i, stop):
+    """Return the bytes of the code point at `i`, which is not ASCII; 0 if it is not UTF-8."""
+    c = data[i]
+    if c < 0xC2 or c > 0xF4:
+        return 0
+    width = 2 if c < 0xE0 else 3 if c < 0xF0 else 4
+    if i + width > stop:
+        return 0
+    for j in range(i + 1, i + width):
+        if data[j] & 0xC0 != 0x80:
+            return 0
+    second = data[i + 1]
+    overlong = (c == 0xE0 and second < 0xA0) or (c == 0xF0 and second < 0x90)
+    surrogate_or_beyond = (c == 0xED and second > 0x9F) or (c == 0xF4 and second > 0x8F)
+    return 0 if overlong or surrogate_or_beyond else width
+
+
+@jit
+def is_utf8(data, start, stop):
+    """Say whether a range of bytes is UTF-8, without surrogates."""
+    i = start
+    while i < stop:
+        i = _plain_bytes(data, i, stop)
+        if i < stop:
+            width = 1 if data[i] < 128 else _width(data, i, stop)
+            if width == 0:
+                return False
+            i += width
+    return True
+
+
+@jit
+def lines(data, start, label, text, bounds):
+    """Find lines, and two columns of each that TABs separate.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+        Whole lines.
+    start : int
+        Where the first line begins.
+    label, text : int
+        Numbers of the two columns, from 0, or from the end if negative.
+    bounds : ndarray of shape (n, 8), int64, overwritten
+        Of every line: where it begins and ends (without line end), its columns, 1 if it is UTF-8, where the two columns
+        begin and end; -1 and -1 for a column that is not there.
+
+    Returns
+    -------
+    n_lines, stop : int
+        How many lines were found, at most n, and where the next one begins.
+    """
+    i, size, n = start, data.size, 0
+    tabs = np.empty(64, np.int64)
+    while i < size and n < bounds.shape[0]:
+        begin, n_tabs, good = i, 0, True
+        while True:
+            i = _plain_bytes(data, i, size)
+            if i == size or data[i] == _LINE:
+                break
+            c, width = data[i], 1
+            if c == _TAB:
+                if n_tabs == tabs.size:
+                    more = np.empty(2 * n_tabs, np.int64)
+                    more[:n_tabs] = tabs
+                    tabs = more
+                tabs[n_tabs] = i
+                n_tabs += 1
+            elif c >= 128:
+                width = _width(data, i, size)
+                if width == 0:
+                    good, width = False, 1
+            i += width
+        end = i
+        while end > begin and data[end - 1] == _RETURN:
+            end -= 1
+        row = bounds[n]
+        row[0], row[1], row[2], row[3] = begin, end, n_tabs + 1, good
+        for k in range(2):
+            column = label if k == 0 else text
+            if column < 0:
+                column += n_tabs + 1
+            if 0 <= column <= n_tabs:
+                row[4 + 2 * k] = begin if column == 0 else tabs[column - 1] + 1
+                row[5 + 2 * k] = end if column == n_tabs else tabs[column]
+            else:
+                row[4 + 2 * k], row[5 + 2 * k] = -1, -1
+        n += 1
+        i += 1  # past the end of the line
+    return n, min(i, size)
+
+
+@jit
+def csv_records(data, start, final, n_fields, label, text, bounds):
+    """Find records of comma-separated values, and two fields of each, as far as they are simple.
+
+    Simple is what is UTF-8 and ends with a line feed, perhaps after one carriage return, has the right number of fields, and
+    quotes only around whole fields, where they may be doubled.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+    start : int
+        Where the first record begins.
+    final : bool
+        Nothing comes after `data`.
+    n_fields, label, text : int
+        Fields of a record, and the numbers of the two, from 0.
+    bounds : ndarray of shape (n, 6), int64, overwritten
+        Of every record: where the label and the text begin and end, without quotes, whether there are doubled quotes in
+        one of them, and the lines of the record. A blank line has -1 for everything but its lines.
+
+    Returns
+    -------
+    n_records, stop : int
+        How many records were found, at most n, and where the next one begins.
+    simple : bool
+        The next one is simple, or not whole.
+    """
+    i, size, n = start, data.size, 0
+    while i < size and n < bounds.shape[0]:
+        begin, field, n_lines = i, 0, 1
+        row = bounds[n]
+        row[4] = 0
+        while True:  # a field
+            quoted = i < size and data[i] == _QUOTE
+            doubled = False
+            i += quoted
+            first = i
+            while i < size:
+                c, width = data[i], 1
+                if c >= 128:
+                    width = _width(data, i, size)
+                    if width == 0:
+                        return n, begin, not final and i + 4 > size
+                elif quoted:
+                    if c == _QUOTE:
+                        if i + 1 < size and data[i + 1] == _QUOTE:
+                            doubled, width = True, 2
+                        else:
+                            break
+                    elif c == _LINE:
+                        n_lines += 1
+                    elif c == _RETURN and not (i + 1 < size and data[i + 1] == _LINE):
+                        return n, begin, not final and i + 1 == size
+                elif c in (_COMMA, _LINE, _RETURN):
+                    break
+                i += width
+            last = i
+            if i == size and (quoted or not final):
+                return n, begin, not final
+            i += quoted
+            if field in (label, text):
+                k = 0 if field == label else 2
+                row[k], row[k + 1] = first, last
+                row[4] |= doubled
+            field += 1
+            if i < size and data[i] == _COMMA:
+                i += 1
+                continue
+            break
+        if i < size and data[i] == _RETURN:
+            i += 1
+        if i == size and not final:
+            return n, begin, True
+        if i < size and data[i] != _LINE:
+            return n, begin, False
+        blank = field == 1 and not quoted and last == first
+        if field != n_fields and not blank:
+            return n, begin, False
+        if blank:
+            row[0] = -1
+        row[5] = n_lines
+        i = min(i + 1, size)
+        n += 1
+    return n, i, True

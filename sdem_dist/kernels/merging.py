@@ -1,0 +1,111 @@
+"""Sorted runs of texts become one, a window of each at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit, jit_inline
+
+FINISHED, FULL = -1, -2
+
+
+@jit_inline
+def _head(texts, offsets, run, position):
+    """Return the first eight bytes of a text as a number that sorts as they do."""
+    key, start = np.uint64(0), offsets[run, position]
+    size = min(8, offsets[run, position + 1] - start)
+    for j in range(size):
+        key |= np.uint64(texts[run, start + j]) << np.uint64(56 - 8 * j)
+    return key
+
+
+@jit_inline
+def _order(texts, offsets, a, i, b, j):
+    """Return -1, 0 or 1 as text `i` of run `a` comes before, is, or comes after text `j` of run `b`."""
+    start_a, start_b = offsets[a, i], offsets[b, j]
+    size_a, size_b = offsets[a, i + 1] - start_a, offsets[b, j + 1] - start_b
+    for k in range(min(size_a, size_b)):
+        if texts[a, start_a + k] != texts[b, start_b + k]:
+            return -1 if texts[a, start_a + k] < texts[b, start_b + k] else 1
+    return 0 if size_a == size_b else -1 if size_a < size_b else 1
+
+
+@jit
+def merge(texts, offsets, tallies, sizes, positions, ended, limits, state, numbers, out, out_offsets, out_totals):
+    """Merge runs until a window is used up or there is no room for what comes out.
+
+    Parameters
+    ----------
+    texts : ndarray of shape (n_runs, n_bytes), uint8
+        The windows: text ``i`` of run ``r`` is ``texts[r, offsets[r, i]:offsets[r, i + 1]]``.
+    offsets : ndarray of shape (n_runs, n + 1), int64
+    tallies : ndarray of shape (n_runs, n, 2), int64
+        In how many documents a text is, and how often.
+    sizes, positions : ndarray of shape (n_runs,), int64
+        Texts of a window, and which comes next; `positions` is changed in place.
+    ended : ndarray of shape (n_runs,), bool
+        The run has no further window.
+    limits : pair of int
+        Fewest and most documents of a text that is kept.
+    state : ndarray of shape (3,), int64, changed in place
+        Texts kept in all, texts and bytes in `out`.
+    numbers : ndarray of shape (n_runs, n), int32, overwritten
+        The number of each text among those kept, -1 for others.
+    out, out_offsets, out_totals : ndarray of uint8, int64, int64, overwritten
+        Texts that are kept.
+
+    Returns
+    -------
+    int
+        The run whose window is used up, `FULL`, or `FINISHED`.
+    """
+    n_runs = sizes.size
+    keys, alike = np.zeros(n_runs, np.uint64), np.zeros(n_runs, np.int64)
+    for run in range(n_runs):
+        if positions[run] < sizes[run]:
+            keys[run] = _head(texts, offsets, run, positions[run])
+    kept, n, n_bytes = state[0], state[1], state[2]
+    waiting = FINISHED
+    while True:
+        first = -1
+        for run in range(n_runs):
+            i = positions[run]
+            if i == sizes[run]:
+                if not ended[run]:
+                    waiting = run
+                    break
+            elif first < 0 or keys[run] < keys[first] or (keys[run] == keys[first] and _order(texts, offsets, run, i, first, positions[first]) < 0):
+                first = run
+        if waiting >= 0 or first < 0:
+            break
+        start = offsets[first, positions[first]]
+        size = offsets[first, positions[first] + 1] - start
+        if n + 1 == out_offsets.size or n_bytes + size > out.size:
+            waiting = FULL
+            break
+        for j in range(size):
+            out[n_bytes + j] = texts[first, start + j]
+        documents, total, n_alike = 0, 0, 0
+        place = positions[first]
+        for run in range(n_runs):
+            i = positions[run]
+            if i < sizes[run] and keys[run] == keys[first] and _order(texts, offsets, run, i, first, place) == 0:
+                documents += tallies[run, i, 0]
+                total += tallies[run, i, 1]
+                alike[n_alike] = run
+                n_alike += 1
+        keep = limits[0] <= documents <= limits[1]
+        for a in range(n_alike):
+            run = alike[a]
+            numbers[run, positions[run]] = kept if keep else -1
+            positions[run] += 1
+            if positions[run] < sizes[run]:
+                keys[run] = _head(texts, offsets, run, positions[run])
+        if keep:
+            kept += 1
+            n_bytes += size
+            out_totals[n] = total
+            n += 1
+            out_offsets[n] = n_bytes
+    state[0], state[1], state[2] = kept, n, n_bytes
+    return waiting

@@ -1,0 +1,208 @@
+"""N-grams of a tree in the order of their texts, and those texts; rows of counts in the order of columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.code_points import load64, store64
+from sdem_dist.kernels.jit import jit
+
+
+@jit
+def places(parents, lasts, ranks, n_nodes):
+    """Return the place of every node if n-grams are sorted by their words, shorter ones first: int32.
+
+    That is the order in which a walk through the tree meets them, so it takes a few passes over all nodes.
+
+    Parameters
+    ----------
+    parents, lasts : ndarray of int32
+        Parent, a node of a lower number or -1, and last word of every node.
+    ranks : ndarray of int32
+        The place of every word among all words, each place once.
+    n_nodes : int
+    """
+    starts = np.zeros(ranks.size + 1, np.int64)
+    for node in range(n_nodes):
+        starts[ranks[lasts[node]] + 1] += 1
+    for rank in range(ranks.size):
+        starts[rank + 1] += starts[rank]
+    by_word = np.empty(n_nodes, np.int32)
+    for node in range(n_nodes):
+        rank = ranks[lasts[node]]
+        by_word[starts[rank]] = node
+        starts[rank] += 1
+    sizes = np.ones(n_nodes + 1, np.int32)  # of the tree under every node, the root last
+    for node in range(n_nodes - 1, -1, -1):
+        sizes[parents[node]] += sizes[node]  # -1 is the root
+    first = np.zeros(n_nodes + 2, np.int64)  # of the children of every node, which stand together
+    for node in range(n_nodes):
+        first[parents[node] + 2] += 1
+    for i in range(n_nodes + 1):
+        first[i + 1] += first[i]
+    children = np.empty(n_nodes, np.int32)
+    for i in range(n_nodes):
+        node = by_word[i]
+        parent = parents[node]
+        children[first[parent + 1]] = node
+        first[parent + 1] += 1
+    result = np.empty(n_nodes + 1, np.int32)
+    result[n_nodes] = -1  # the root comes before all
+    start = 0
+    for parent in range(-1, n_nodes):
+        place = result[parent] + 1
+        for i in range(start, first[parent + 1]):
+            result[children[i]] = place
+            place += sizes[children[i]]
+        start = first[parent + 1]
+    return result[:n_nodes]
+
+
+@jit
+def text_sizes(parents, lasts, offsets, separator, sizes):
+    """Write the number of bytes of every n-gram; `separator` is 1 if a space joins words."""
+    for node in range(sizes.size):
+        size = offsets[lasts[node] + 1] - offsets[lasts[node]]
+        sizes[node] = size if parents[node] < 0 else sizes[parents[node]] + separator + size
+
+
+@jit
+def spell(nodes, parents, lasts, spelled, offsets, separator, end, bounds, out):
+    """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``, one after another.
+
+    Parameters
+    ----------
+    nodes : ndarray of integers
+    parents, lasts, spelled, offsets
+        Of the tree and its words.
+    separator, end : int
+        Byte between words, and at the end of every n-gram; -1 for none.
+    bounds : ndarray of int64
+        Ends count.
+    out : ndarray of uint8, overwritten
+        Longer than the last bound by `PADDING`.
+    """
+    chain = np.empty(64, np.int32)
+    latest, head, head_size = -2, 0, 0  # what the latest n-gram begins with is copied, if this one begins so, too
+    for i in range(nodes.size):
+        node, depth, place = nodes[i], 0, bounds[i]
+        alike = parents[node] == latest and latest >= 0
+        if alike:
+            for j in range(0, head_size, 8):
+                store64(out, place + j, load64(out, head + j))
+            place, depth = place + head_size, 1
+            chain[0] = lasts[node]
+        latest, head = parents[node], bounds[i]
+        while node >= 0 and not alike:
+            if depth == chain.size:
+                longer = np.empty(2 * depth, np.int32)
+                longer[:depth] = chain
+                chain = longer
+            chain[depth] = lasts[node]
+            depth += 1
+            node = parents[node]
+        for k in range(depth - 1, -1, -1):
+            source, size = offsets[chain[k]], offsets[chain[k] + 1] - offsets[chain[k]]
+            for j in range(0, size, 8):  # what is written too much is overwritten
+                store64(out, place + j, load64(spelled, source + j))
+            place += size
+            if k and separator >= 0:
+                out[place] = separator
+                place += 1
+            if k == 1:
+                head_size = place - bounds[i]
+        if end >= 0:
+            out[place] = end
+
+
+@jit
+def murmur(data, bounds, hashes):
+    """Write MurmurHash3 (32 bits, seed 0) of every text ``data[bounds[i]:bounds[i + 1]]``, as int32.
+
+    Austin Appleby's public algorithm, which scikit-learn's ``FeatureHasher`` takes, too.
+    """
+    c1, c2, ones = np.uint64(0xCC9E2D51), np.uint64(0x1B873593), np.uint64(0xFFFFFFFF)
+    for i in range(hashes.size):
+        start, size = bounds[i], bounds[i + 1] - bounds[i]
+        h = np.uint64(0)
+        for position in range(0, size, 4):
+            block, held = np.uint64(0), min(4, size - position)
+            for j in range(held):
+                block |= np.uint64(data[start + position + j]) << np.uint64(8 * j)
+            block = (block * c1) & ones
+            block = ((block << np.uint64(15)) | (block >> np.uint64(17))) & ones
+            h ^= (block * c2) & ones
+            if held == 4:
+                h = ((h << np.uint64(13)) | (h >> np.uint64(19))) & ones
+                h = (h * np.uint64(5) + np.uint64(0xE6546B64)) & ones
+        h ^= np.uint64(size)
+        h = ((h ^ (h >> np.uint64(16))) * np.uint64(0x85EBCA6B)) & ones
+        h = ((h ^ (h >> np.uint64(13))) * np.uint64(0xC2B2AE35)) & ones
+        hashes[i] = np.int32(np.uint32(h ^ (h >> np.uint64(16))))
+
+
+@jit
+def arrange(indptr, nodes, counts, columns, new_indptr, new_indices, new_counts):
+    """Write rows of counts with the node ``j`` in column ``columns[j]``, ascending; equal columns are added up.
+
+    Parameters
+    ----------
+    indptr, nodes, counts : ndarray of int64, int32, integers
+    columns : ndarray of integers
+        Negative for nodes to leave out.
+    new_indptr, new_indices, new_counts : ndarray, overwritten
+        As long as `indptr`, `nodes` and `counts`.
+
+    Returns
+    -------
+    int
+        The entries written.
+    """
+    longest = 0
+    for d in range(indptr.size - 1):
+        longest = max(longest, indptr[d + 1] - indptr[d])
+    keys, other = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    places = np.empty(257, np.int64)
+    byte, low = np.uint64(255), np.uint64(0xFFFFFFFF)
+    half = np.uint64(32)
+    n = 0
+    new_indptr[0] = 0
+    for d in range(indptr.size - 1):
+        size, largest = 0, np.uint64(0)
+        for entry in range(indptr[d], indptr[d + 1]):
+            column = np.int64(columns[nodes[entry]])
+            if column >= 0:
+                keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
+                largest = max(largest, np.uint64(column))
+                size += 1
+        if size < 32:
+            for i in range(1, size):
+                key, j = keys[i], i
+                while j > 0 and keys[j - 1] > key:
+                    keys[j] = keys[j - 1]
+                    j -= 1
+                keys[j] = key
+        else:
+            shift = half
+            while shift < np.uint64(64) and (largest << half) >> shift:
+                places[:] = 0
+                for i in range(size):
+                    places[np.int64((keys[i] >> shift) & byte) + 1] += 1
+                for i in range(256):
+                    places[i + 1] += places[i]
+                for i in range(size):
+                    digit = np.int64((keys[i] >> shift) & byte)
+                    other[places[digit]] = keys[i]
+                    places[digit] += 1
+                keys, other = other, keys
+                shift += np.uint64(8)
+        for i in range(size):
+            column = np.int32(keys[i] >> half)
+            if n > new_indptr[d] and new_indices[n - 1] == column:
+                new_counts[n - 1] += np.int64(keys[i] & low)
+            else:
+                new_indices[n] = column
+                new_counts[n] = np.int64(keys[i] & low)
+                n += 1
+        new_indptr[d + 1] = n
+    return n

@@ -1,0 +1,210 @@
+"""Words of texts, numbered in the order in which they first come, by a hash table that holds their first bytes.
+
+A slot is four numbers: bytes 0 to 7 of the word, bytes 8 to 15 (of a word longer than 16 bytes, a hash of all), its length
+in bytes plus 1 (0 if the slot is free), and its number. So most words are found by one look at one line of the cache; only words longer than 16 bytes are
+compared with the joined bytes of all words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.code_points import PADDING, decoded, load64, low_zeros
+from sdem_dist.kernels.jit import jit, jit_inline
+
+UNKNOWN = -1
+"""Stands for a word that a table which may not grow does not hold."""
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_OTHER = np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+_ONE = np.uint64(1)
+_EIGHT = np.uint64(8)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ALL_INSIDE = np.uint64(0x0101010101010101)
+
+
+@jit_inline
+def _keys(data, start, length):
+    """Return the two numbers that stand for a word's bytes in its slot."""
+    if length == 0:
+        return np.uint64(0), np.uint64(0)
+    if length <= 8:
+        return load64(data, start) & (_ALL >> (_EIGHT * np.uint64(8 - length))), np.uint64(0)
+    first = load64(data, start)
+    if length <= 16:
+        return first, load64(data, start + 8) & (_ALL >> (_EIGHT * np.uint64(16 - length)))
+    mixed = first
+    for i in range(8, length - 8, 8):
+        mixed = (mixed ^ load64(data, start + i)) * _OTHER
+        mixed ^= mixed >> _HALF
+    mixed = (mixed ^ load64(data, start + length - 8)) * _OTHER
+    return first, mixed ^ (mixed >> _HALF)
+
+
+@jit_inline
+def _first_slot(first, second, length, n_slots):
+    h = (first ^ ((second + np.uint64(length)) * _OTHER)) * _FACTOR
+    h = (h ^ (h >> _HALF)) * _OTHER
+    return np.int64((h >> _HALF) & np.uint64(n_slots - 1))
+
+
+@jit
+def rehash(slots, larger):
+    """Enter the words of a table into a larger one, which is empty."""
+    for i in range(slots.shape[0]):
+        if slots[i, 2]:
+            j = _first_slot(slots[i, 0], slots[i, 1], np.int64(slots[i, 2]) - 1, larger.shape[0])
+            while larger[j, 2]:
+                j = (j + 1) & (larger.shape[0] - 1)
+            for k in range(4):
+                larger[j, k] = slots[i, k]
+
+
+@jit_inline
+def _same(data, start, length, spelled, spelled_start):
+    for i in range(0, length - 8, 8):
+        if load64(data, start + i) != load64(spelled, spelled_start + i):
+            return False
+    return load64(data, start + length - 8) == load64(spelled, spelled_start + length - 8)
+
+
+@jit_inline
+def _find(data, start, length, slots, spelled, offsets):
+    """Return the number of a word and its slot; the number is `UNKNOWN`, and the slot free, if it is not there."""
+    first, second = _keys(data, start, length)
+    j = _first_slot(first, second, length, slots.shape[0])
+    while True:
+        size = np.int64(slots[j, 2]) - 1
+        if size == length and slots[j, 0] == first and slots[j, 1] == second:
+            number = np.int64(slots[j, 3])
+            if length <= 16 or _same(data, start, length, spelled, offsets[number]):
+                return number, j
+        if size < 0:
+            return UNKNOWN, j
+        j = (j + 1) & (slots.shape[0] - 1)
+
+
+@jit_inline
+def _has_room(length, slots, spelled, offsets, n_words):
+    """Say whether one more word fits into the table."""
+    fits = 4 * (n_words + 1) < 3 * slots.shape[0] and n_words + 1 < offsets.size
+    return fits and offsets[n_words] + length + PADDING <= spelled.size
+
+
+@jit_inline
+def _add(data, start, length, slot, slots, spelled, offsets, n_words):
+    """Add a word that `_find` did not find."""
+    first, second = _keys(data, start, length)
+    slots[slot, 0], slots[slot, 1], slots[slot, 2], slots[slot, 3] = first, second, length + 1, n_words
+    end = offsets[n_words]
+    for i in range(length):
+        spelled[end + i] = data[start + i]
+    offsets[n_words + 1] = end + length
+
+
+@jit
+def words(data, starts, stops, kinds, inside, shortest, grow, slots, spelled, offsets, done, marks, ids, text_ids):
+    """Find the words of texts: runs of code points of one kind.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+        UTF-8; text ``d`` is ``data[starts[d]:stops[d]]``, and `PADDING` more bytes may be read.
+    starts, stops : ndarray of shape (n_texts,), int64
+    kinds : ndarray of shape (256,), uint8
+        Of every byte: 0 it separates words, 1 it belongs to one, 2 it begins a code point that is not ASCII.
+    inside : ndarray of shape (1114112,), bool
+        Of every code point: it belongs to a word.
+    shortest : int
+        Code points of the shortest word that counts.
+    grow : bool
+        New words are added to the table; otherwise they are `UNKNOWN`.
+    slots : ndarray of shape (n_slots, 4), uint64
+        The table; `n_slots` is a power of 2.
+    spelled : ndarray of uint8
+        The bytes of all words, one after another, and `PADDING` more.
+    offsets : ndarray of int64
+        Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``.
+    done : ndarray of shape (4,), int64, changed in place
+        Words in the table, words found, the text to go on with, and the byte to go on with.
+    marks : ndarray of uint8, overwritten
+        Longer than the longest text by `PADDING`.
+    ids : ndarray of int32, overwritten
+        The number of every word of the texts.
+    text_ids : ndarray of shape (n_texts + 1,), int64, overwritten
+        Text ``d`` has ``ids[text_ids[d]:text_ids[d + 1]]``.
+
+    Returns
+    -------
+    int
+        Bytes for which there has to be room in the table to go on, 0 if all is done.
+    """
+    n_words, n = done[0], done[1]
+    for d in range(done[2], starts.size):
+        base, size = starts[d], stops[d] - starts[d]
+        text = data[base : base + size]
+        for i in range(size):
+            marks[i] = kinds[text[i]]
+        marks[size : size + PADDING] = 0  # separators behind the end
+        i = max(0, done[3] - base)
+        while i < size:
+            word = load64(marks, i)
+            if word == 0:
+                i += 8
+                continue
+            i += low_zeros(word) >> 3
+            start, beyond_ascii = i, 0
+            while True:
+                word = load64(marks, i) ^ _ALL_INSIDE
+                if word == 0:
+                    i += 8
+                    continue
+                i += low_zeros(word) >> 3
+                if marks[i] == 0:
+                    break
+                point, width = decoded(text, i)
+                if not inside[point]:
+                    break
+                i += width
+                beyond_ascii += width - 1
+            length = i - start
+            if length - beyond_ascii >= shortest:
+                number, slot = _find(data, base + start, length, slots, spelled, offsets)
+                if number < 0 and grow:
+                    if not _has_room(length, slots, spelled, offsets, n_words):
+                        done[0], done[1], done[2], done[3] = n_words, n, d, base + start
+                        return length + 1
+                    _add(data, base + start, length, slot, slots, spelled, offsets, n_words)
+                    number = n_words
+                    n_words += 1
+                ids[n] = number
+                n += 1
+            if marks[i]:  # past a code point that separates words
+                i += decoded(text, i)[1]
+        done[3] = 0
+        text_ids[d + 1] = n
+    done[0], done[1], done[2] = n_words, n, starts.size
+    return 0
+
+
+@jit
+def intern(data, starts, stops, grow, slots, spelled, offsets, done, ids):
+    """Look up whole texts as words, adding new ones if the table may grow.
+
+    Parameters and what is returned are as for `words`.
+    """
+    n_words = done[0]
+    for d in range(done[2], starts.size):
+        length = stops[d] - starts[d]
+        number, slot = _find(data, starts[d], length, slots, spelled, offsets)
+        if number < 0 and grow:
+            if not _has_room(length, slots, spelled, offsets, n_words):
+                done[0], done[2] = n_words, d
+                return length + 1
+            _add(data, starts[d], length, slot, slots, spelled, offsets, n_words)
+            number = n_words
+            n_words += 1
+        ids[d] = number
+    done[0], done[2] = n_words, starts.size
+    return 0

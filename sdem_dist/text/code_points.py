@@ -1,0 +1,92 @@
+"""What Python says of every code point, as tables for the kernels: what belongs to a word, and what lower case makes of it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sdem_dist.kernels.code_points import PADDING
+
+N_CODE_POINTS = 0x110000
+CHANGING = 0x30000
+"""Beyond these code points none has a lower case or an accent; a test looks."""
+FINAL_SIGMA = "Σ"
+"""The one code point whose lower case depends on its neighbours."""
+
+
+@lru_cache(maxsize=1)
+def every_code_point() -> str:
+    """Return all code points, surrogates among them, as one text."""
+    return np.arange(N_CODE_POINTS, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+@lru_cache(maxsize=4)
+def matching(pattern: str) -> np.ndarray:
+    r"""Return which code points a pattern of one code point, such as ``\w``, matches: bool of shape (1114112,)."""
+    table = np.zeros(N_CODE_POINTS, bool)
+    for run in re.finditer(f"(?:{pattern})+", every_code_point()):
+        table[run.start() : run.end()] = True
+    return table
+
+
+@lru_cache(maxsize=1)
+def spelled_code_points() -> tuple[np.ndarray, np.ndarray]:
+    """Return the UTF-8 bytes of all code points, one after another, and where each begins, int64."""
+    offsets = np.zeros(N_CODE_POINTS + 1, np.int64)
+    sizes = np.repeat(np.arange(1, 5), np.diff([0, 0x80, 0x800, 0x10000, N_CODE_POINTS]))
+    np.cumsum(sizes, out=offsets[1:])
+    return np.frombuffer(every_code_point().encode("utf-8", "surrogatepass") + bytes(PADDING), np.uint8), offsets
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What becomes of every code point before a text is split.
+
+    Attributes
+    ----------
+    lower : bool
+        ASCII is turned to lower case.
+    entry_of : ndarray of uint16
+        The number of the entry that replaces a code point, 0 for those that stay; empty if all stay.
+    entry_offsets : ndarray of int64
+    entries : ndarray of uint8
+        Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``.
+    growth : float
+        How many times as long a text can become.
+    """
+
+    lower: bool
+    entry_of: np.ndarray
+    entry_offsets: np.ndarray
+    entries: np.ndarray
+    growth: float
+
+
+@lru_cache(maxsize=6)
+def rewriting(lowercase: bool, strip_accents: str | None) -> Rewriting:
+    """Return the table for lower case, then without accents as scikit-learn removes them ("ascii", "unicode" or None)."""
+    entry_of = np.zeros(N_CODE_POINTS if strip_accents == "ascii" else CHANGING, np.uint16)
+    if not lowercase and not strip_accents:
+        entry_of = entry_of[:0]
+    entries: dict[bytes, int] = {b"unchanged": 0, b"": 1}
+    entry_of[CHANGING:] = 1
+    growth = 1.0
+    for point, character in enumerate(every_code_point()[128:CHANGING] if len(entry_of) else "", 128):
+        new = character.lower() if lowercase else character
+        if strip_accents:
+            new = unicodedata.normalize("NFKD", new)
+            if strip_accents == "ascii":
+                new = new.encode("ascii", "ignore").decode()
+            else:
+                new = "".join(c for c in new if not unicodedata.combining(c))
+        if new != character:
+            spelled = new.encode("utf-8", "surrogatepass")
+            entry_of[point] = entries.setdefault(spelled, len(entries))
+            growth = max(growth, len(spelled) / len(character.encode("utf-8", "surrogatepass")))
+    offsets = np.zeros(len(entries) + 1, np.int64)
+    np.cumsum([len(entry) for entry in entries], out=offsets[1:])
+    return Rewriting(lowercase, entry_of, offsets, np.frombuffer(b"".join(entries), np.uint8), growth)

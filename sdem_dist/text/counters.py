@@ -1,0 +1,175 @@
+"""Counters of texts: one that learns its terms, one of a given vocabulary, and one that hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.kernels import spelling as kernels
+from sdem_dist.text.gram_tree import GramTree, NodeCounts
+from sdem_dist.text.texts import Texts
+from sdem_dist.text.tokens import tokenizer_of
+from sdem_dist.text.vectorizer import VectorizerSettings
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+PIECE = 1 << 20
+"""Bytes of text counted at a time: what they need stays in the cache."""
+MOST_HASHED = 1 << 21
+"""N-grams that a hashing counter remembers."""
+
+
+def pieces(texts: Texts) -> Iterator[tuple[int, int]]:
+    """Yield first and last + 1 of consecutive texts of about `PIECE` bytes together."""
+    ends = np.cumsum(texts.stops - texts.starts)
+    first = 0
+    while first < len(ends):
+        before = ends[first - 1] if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, before + PIECE, side="right")))
+        yield first, stop
+        first = stop
+
+
+class LearningCounter:
+    """Counts whatever comes; the counts name the nodes of a tree that grows.
+
+    Attributes
+    ----------
+    tokenizer : Tokenizer
+    tree : GramTree
+    """
+
+    def __init__(self, settings: VectorizerSettings) -> None:
+        self.tokenizer = tokenizer_of(settings)
+        self.tree = GramTree(self.tokenizer.lengths, self.tokenizer.whole_if_short)
+
+    def count(self, texts: Texts, tallied: np.ndarray) -> NodeCounts:
+        """Count texts; those that are `tallied` have part in the numbers of documents and occurrences of the terms."""
+        parts = []
+        for first, stop in pieces(texts):
+            tokens = self.tokenizer.tokens(texts.part(first, stop))
+            n_words = self.tokenizer.spelling.n_words
+            part = self.tree.count(tokens, n_words, tallied[first:stop])
+            parts.append((part.indptr, part.nodes.copy(), part.counts.copy()))
+        return _joined(parts)
+
+    def sorted_terms(self) -> np.ndarray:
+        """Return the nodes of terms in tallied texts, sorted by term."""
+        return self.tokenizer.spelling.sorted_nodes(self.tree)
+
+    def spelled(self, nodes: np.ndarray, end: int = -1) -> tuple[np.ndarray, np.ndarray]:
+        """Return the texts of nodes as `Spelling.texts` does."""
+        spelling = self.tokenizer.spelling
+        return spelling.texts(self.tree, nodes, spelling.sizes(self.tree), end)
+
+
+def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> NodeCounts:
+    if not parts:
+        return NodeCounts(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+    ends = np.cumsum([0, *(len(nodes) for _, nodes, _ in parts)])
+    indptr = [part[0][1:] + end for part, end in zip(parts, ends, strict=False)]
+    nodes, counts = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    return NodeCounts(np.concatenate([np.zeros(1, np.int64), *indptr]), nodes, counts)
+
+
+class Vocabulary:
+    """Terms that are given, ready to be found; threads share it, and each counts with a `FixedCounter` of its own.
+
+    Parameters
+    ----------
+    settings : VectorizerSettings
+    terms : sequence of str
+        In the order of columns.
+    """
+
+    def __init__(self, settings: VectorizerSettings, terms: Sequence[str]) -> None:
+        self.n_features = len(terms)
+        self.tokenizer = tokenizer_of(settings)
+        self.tree = GramTree(self.tokenizer.lengths, self.tokenizer.whole_if_short)
+        parts = self.tokenizer.parts_of(list(terms))
+        nodes = self.tree.insert(*parts, self.tokenizer.spelling.n_words)
+        self.columns = np.full(self.tree.n_nodes, -1, np.int32)
+        self.columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
+
+
+class FixedCounter:
+    """Counts the terms of a vocabulary, and passes over others."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._tokenizer, self._tree = vocabulary.tokenizer.fixed(), vocabulary.tree.view()
+
+    def count(self, texts: Texts) -> sp.csr_matrix:
+        """Return int64 counts, indices sorted."""
+        parts = []
+        for first, stop in pieces(texts):
+            tokens = self._tokenizer.tokens(texts.part(first, stop))
+            found = self._tree.count(tokens, 0, np.zeros(stop - first, bool))
+            parts.append(arranged(found, self._vocabulary.columns))
+        return as_matrix(_joined(parts), self._vocabulary.n_features)
+
+
+class HashingCounter:
+    """Counts terms by the column that scikit-learn's ``FeatureHasher`` gives them, without signs.
+
+    Parameters
+    ----------
+    settings : VectorizerSettings
+        Of kind "hashing".
+    """
+
+    def __init__(self, settings: VectorizerSettings) -> None:
+        self._settings, self._n_features = settings, settings.n_features or 1
+        self._forget()
+
+    def count(self, texts: Texts) -> sp.csr_matrix:
+        """Return int64 counts, indices sorted."""
+        parts = []
+        for first, stop in pieces(texts):
+            found = self._counter.count(texts.part(first, stop), np.zeros(stop - first, bool))
+            parts.append(arranged(found, self._hashed()))
+            if self._counter.tree.n_nodes > MOST_HASHED:
+                self._forget()
+        return as_matrix(_joined(parts), self._n_features)
+
+    def _forget(self) -> None:
+        self._counter = LearningCounter(self._settings)
+        self._columns = np.zeros(0, np.int32)
+
+    def _hashed(self) -> np.ndarray:
+        """Return the column of every node."""
+        tree, spelling = self._counter.tree, self._counter.tokenizer.spelling
+        new = np.arange(len(self._columns), tree.n_nodes)
+        data, bounds = spelling.texts(tree, new, spelling.sizes(tree))
+        hashes = np.empty(len(new), np.int32)
+        kernels.murmur(data, bounds, hashes)
+        columns = np.abs(hashes.astype(np.int64))
+        # the one number without a positive counterpart, as FeatureHasher takes it
+        columns[hashes == np.iinfo(np.int32).min] = 2**31 - 1 - (self._n_features - 1)
+        self._columns = np.concatenate([self._columns, (columns % self._n_features).astype(np.int32)])
+        return self._columns
+
+
+def arranged(found: NodeCounts, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return indptr, indices and counts with nodes in their columns, ascending; nodes of a negative column are left out."""
+    indptr, indices, counts = (np.empty_like(a) for a in (found.indptr, found.nodes, found.counts))
+    n = kernels.arrange(found.indptr, found.nodes, found.counts, columns, indptr, indices, counts)
+    return indptr, indices[:n], counts[:n]
+
+
+def as_matrix(counts: NodeCounts, n_features: int) -> sp.csr_matrix:
+    """Return arranged counts as a matrix of int64."""
+    as_int64 = NodeCounts(counts.indptr, counts.nodes, counts.counts.astype(np.int64))
+    return csr(as_int64, (len(counts.indptr) - 1, n_features))
+
+
+def csr(counts: NodeCounts, shape: tuple[int, int]) -> sp.csr_matrix:
+    """Return arranged counts as a matrix."""
+    import scipy.sparse as sp
+
+    matrix = sp.csr_matrix((counts.counts, counts.nodes, counts.indptr), shape=shape)
+    matrix.has_canonical_format = True
+    return matrix

@@ -1,0 +1,44 @@
+"""One text a line, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from sdem_dist.errors import IngestError
+from sdem_dist.kernels.lines import lines
+from sdem_dist.text.bad_lines import not_unicode
+from sdem_dist.text.line_blocks import line_blocks
+from sdem_dist.text.texts import Texts
+
+_GOOD, _COLUMN = 3, 4
+
+
+def read_plain_lines(path: Path, encoding: str, column: int | None, block_documents: int) -> Iterator[Texts]:
+    """Yield the lines of a file, or column `column` (from 0) of lines that TABs separate; an empty line is an empty text.
+
+    Raises
+    ------
+    IngestError
+        A line is not what the encoding allows, or has no such column.
+    """
+    n_lines = 0
+    bounds = np.empty((block_documents, 8), np.int64)
+    for block in line_blocks(path, encoding):
+        start, data = 0, block.data
+        while start < len(data):
+            n, start = lines(data, start, column or 0, column or 0, bounds)
+            wrong = (bounds[:n, _GOOD] == 0) | (bounds[:n, _COLUMN] < 0)
+            if wrong.any():
+                row = int(wrong.argmax())
+                line = block.text(int(bounds[row, 0]), int(bounds[row, 1]))
+                problem = not_unicode(line)
+                found = f"the line has {problem}"
+                if problem is None:
+                    found = f"there is no column {column}: the line has {len(line.split(chr(9)))}"
+                raise IngestError(f"{path}, line {n_lines + row + 1}: {found}")
+            n_lines += n
+            first = 0 if column is None else _COLUMN
+            yield Texts(data, bounds[:n, first].copy(), bounds[:n, first + 1].copy())

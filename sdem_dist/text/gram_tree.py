@@ -1,0 +1,137 @@
+"""A tree of n-grams that counts documents, and grows with what it meets if it may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdem_dist.kernels import grams as kernels
+from sdem_dist.text.growing import Scratch, lengthened
+
+_SLOTS = 1 << 12
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Documents as numbers of words, or as code points.
+
+    Attributes
+    ----------
+    ids : ndarray of int32
+    segments : ndarray of int64
+        Segment ``s`` is ``ids[segments[s]:segments[s + 1]]``; n-grams do not cross its borders.
+    documents : ndarray of shape (n_documents + 1,), int64
+        The segments of document ``d`` are ``documents[d]`` up to ``documents[d + 1]``.
+    """
+
+    ids: np.ndarray
+    segments: np.ndarray
+    documents: np.ndarray
+
+
+@dataclass(frozen=True)
+class NodeCounts:
+    """Counts in CSR, with the nodes of a tree in the order in which each document has them: int64, int32, int32."""
+
+    indptr: np.ndarray
+    nodes: np.ndarray
+    counts: np.ndarray
+
+
+class GramTree:
+    """N-grams; a node's parent is the n-gram without its last word.
+
+    Parameters
+    ----------
+    lengths : pair of int
+        Shortest and longest n-gram that counts.
+    whole_if_short : bool
+        A segment shorter than the shortest n-gram counts as one.
+
+    Attributes
+    ----------
+    n_nodes : int
+    parents, lasts : ndarray of int32
+        Parent, -1 for none, and last word of every node; behind the last node there is room.
+    tally : ndarray of shape (n, 3), int64
+        Second and third column: in how many documents a node is, and how often.
+    """
+
+    def __init__(self, lengths: tuple[int, int], whole_if_short: bool = False) -> None:
+        self.lengths, self._whole_if_short = lengths, whole_if_short
+        self.n_nodes = 0
+        self.parents, self.lasts = np.empty(_SLOTS, np.int32), np.empty(_SLOTS, np.int32)
+        self.tally = np.empty((_SLOTS, 3), np.int64)
+        self._slots = np.zeros((_SLOTS, 2), np.int64)
+        self._node_of_word = np.full(_SLOTS, -1, np.int32)
+        self._n_entries = 0
+        self._grows = True
+        self._scratch = Scratch()
+
+    def view(self) -> GramTree:
+        """Return a tree of the same nodes that does not grow, and counts for itself."""
+        other = GramTree(self.lengths, self._whole_if_short)
+        for name in ("n_nodes", "parents", "lasts", "_slots", "_node_of_word"):
+            setattr(other, name, getattr(self, name))
+        other.tally = np.zeros((self.n_nodes, 3), np.int64)
+        other.tally[:, 0] = -1
+        other._grows = False
+        return other
+
+    def count(self, tokens: Tokens, n_words: int, tallied: np.ndarray) -> NodeCounts:
+        """Count documents.
+
+        Parameters
+        ----------
+        tokens : Tokens
+        n_words : int
+            Words are below it.
+        tallied : ndarray of shape (n_documents,), bool
+            Whether a document has part in `tally`.
+
+        Returns
+        -------
+        NodeCounts
+            Views of memory that the next call overwrites.
+        """
+        n_documents = len(tokens.documents) - 1
+        sizes = np.diff(tokens.segments)
+        most = int(tokens.segments[-1]) * (self.lengths[1] - self.lengths[0] + 1) + len(sizes)
+        indptr, done = np.zeros(n_documents + 1, np.int64), np.array([self.n_nodes, 0, 0, 0])
+        nodes, counts = self._scratch.array("nodes", most, np.int32), self._scratch.array("counts", most, np.int32)
+        level = self._scratch.array("level", int(sizes.max(initial=0)), np.int32)
+        self._know_words(n_words)
+        given = (
+            tokens.ids, tokens.segments, tokens.documents, tallied, self.lengths, self._whole_if_short,
+            self._grows, self._n_entries, self._node_of_word,
+        )  # fmt: skip
+        while needed := kernels.count(*given, *self._tree(), done, level, indptr, nodes, counts):
+            self._make_room(needed)
+        self.n_nodes, self._n_entries = int(done[0]), self._n_entries + int(done[1])
+        return NodeCounts(indptr, nodes[: done[1]], counts[: done[1]])
+
+    def insert(self, ids: np.ndarray, offsets: np.ndarray, n_words: int) -> np.ndarray:
+        """Add the n-grams ``ids[offsets[g]:offsets[g + 1]]`` and return their nodes, int32, -1 for those without any."""
+        nodes, done = np.empty(len(offsets) - 1, np.int32), np.array([self.n_nodes, 0, 0, 0])
+        self._know_words(n_words)
+        while needed := kernels.insert(ids, offsets, self._node_of_word, *self._tree(), done, nodes):
+            self._make_room(needed)
+        self.n_nodes = int(done[0])
+        return nodes
+
+    def _tree(self) -> tuple[np.ndarray, ...]:
+        return self._slots, self.parents, self.lasts, self.tally
+
+    def _know_words(self, n_words: int) -> None:
+        known = len(self._node_of_word)
+        if n_words > known:
+            self._node_of_word = lengthened(self._node_of_word, n_words)
+            self._node_of_word[known:] = -1
+
+    def _make_room(self, needed: int) -> None:
+        while 4 * needed > 3 * len(self._slots):
+            slots = np.zeros((2 * len(self._slots), 2), np.int64)
+            kernels.rehash(self._slots, slots)
+            self._slots = slots
+        self.parents, self.lasts, self.tally = (lengthened(a, needed) for a in (self.parents, self.lasts, self.tally))

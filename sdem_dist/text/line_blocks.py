@@ -1,0 +1,87 @@
+"""Files as blocks of whole lines: bytes in UTF-8, whatever the encoding of the file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.text.compressed import open_binary
+from sdem_dist.text.decoded import open_text
+
+BLOCK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class LineBlock:
+    """Consecutive bytes of a file.
+
+    Attributes
+    ----------
+    raw : bytes
+        In UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is no UTF-8.
+    size : int
+        Without these.
+    escaped : bool
+        A byte that the encoding does not allow is spelled as a surrogate, otherwise it stands as it is.
+    """
+
+    raw: bytes
+    size: int
+    escaped: bool
+
+    @property
+    def data(self) -> np.ndarray:
+        """The bytes, without those more."""
+        return np.frombuffer(self.raw, np.uint8)[: self.size]
+
+    def text(self, start: int, stop: int) -> str:
+        """Return some of the bytes as text, with bytes that are not allowed as U+DC80..U+DCFF."""
+        return self.raw[start:stop].decode("utf-8", "surrogatepass" if self.escaped else "surrogateescape")
+
+
+def is_utf8_name(encoding: str) -> bool:
+    """Say whether this is a name of UTF-8."""
+    return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig", "utf8-sig")
+
+
+def line_blocks(path: Path, encoding: str) -> Iterator[LineBlock]:
+    """Yield a file, compressed or not, in blocks of whole lines and about `BLOCK_BYTES`; a longer line is a longer block."""
+    held: list[bytes] = []
+    for piece in _pieces(path, encoding):
+        cut = piece.rfind(b"\n") + 1
+        if cut == 0:
+            held.append(piece)
+            continue
+        yield _block([*held, piece[:cut]], encoding)
+        held = [piece[cut:]]
+    if any(held):
+        yield _block(held, encoding)
+
+
+def _block(pieces: list[bytes], encoding: str) -> LineBlock:
+    raw = b"".join([*pieces, bytes(PADDING)])
+    return LineBlock(raw, len(raw) - PADDING, not is_utf8_name(encoding))
+
+
+def _pieces(path: Path, encoding: str) -> Iterator[bytes]:
+    """Yield the bytes of a file in UTF-8, without a byte order mark."""
+    if not is_utf8_name(encoding):
+        with open_text(path, encoding, newline="\n") as stream:
+            while text := stream.read(BLOCK_BYTES):
+                yield text.encode("utf-8", "surrogatepass")
+        return
+    with open_binary(path) as raw:
+        # of standard input as much as there is: somebody may be typing
+        read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
+        mark = b"\xef\xbb\xbf"
+        first = b""
+        while len(first) < len(mark) and (piece := read(BLOCK_BYTES)):
+            first += piece
+        yield first.removeprefix(mark)
+        while piece := read(BLOCK_BYTES):
+            yield piece

@@ -1,0 +1,124 @@
+"""The n-grams of a tree as texts in sorted order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.kernels import spelling
+from sdem_dist.kernels.code_points import PADDING
+
+if TYPE_CHECKING:
+    from sdem_dist.text.gram_tree import GramTree
+
+_ROUNDS = 8  # of eight bytes, after which words are compared one by one
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How the words of n-grams are written.
+
+    Attributes
+    ----------
+    spelled : ndarray of uint8
+    offsets : ndarray of int64
+        Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` more bytes may be read.
+    n_words : int
+    separator : bool
+        A space stands between words.
+    in_order : bool
+        The words are sorted already.
+    """
+
+    spelled: np.ndarray
+    offsets: np.ndarray
+    n_words: int
+    separator: bool
+    in_order: bool = False
+
+    def sizes(self, tree: GramTree) -> np.ndarray:
+        """Return the number of bytes of every node of a tree, int64."""
+        sizes = np.empty(tree.n_nodes, np.int64)
+        spelling.text_sizes(tree.parents, tree.lasts, self.offsets, int(self.separator), sizes)
+        return sizes
+
+    def texts(
+        self, tree: GramTree, nodes: np.ndarray, sizes: np.ndarray, end: int = -1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the texts of nodes: bytes, `PADDING` more among them, and where each begins and the last ends, int64.
+
+        A byte `end` that is not negative stands behind each.
+        """
+        bounds = np.zeros(len(nodes) + 1, np.int64)
+        np.cumsum(sizes[nodes] + int(end >= 0), out=bounds[1:])
+        out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
+        words = (tree.parents, tree.lasts, self.spelled, self.offsets, 0x20 if self.separator else -1)
+        spelling.spell(nodes, *words, end, bounds, out)
+        return out, bounds
+
+    def sorted_nodes(self, tree: GramTree) -> np.ndarray:
+        """Return the nodes of a tree that were tallied, sorted by their texts, int32."""
+        places = spelling.places(tree.parents, tree.lasts, self._ranks(), tree.n_nodes)
+        nodes = np.empty(tree.n_nodes, np.int32)
+        nodes[places] = np.arange(tree.n_nodes, dtype=np.int32)
+        nodes = nodes[tree.tally[nodes, 2] > 0]
+        if self.separator and tree.lengths[1] > 1 and self._has_low_bytes():
+            # a word that goes on with a byte below the space comes before n-grams, not after
+            data, bounds = self.texts(tree, nodes, self.sizes(tree))
+            whole = data.tobytes()
+            nodes = nodes[sorted(range(len(nodes)), key=lambda i: whole[bounds[i] : bounds[i + 1]])]
+        return nodes
+
+    def _has_low_bytes(self) -> bool:
+        return bool((self.spelled[: self.offsets[self.n_words]] < 0x20).any())
+
+    def _ranks(self) -> np.ndarray:
+        """Return the place of every word among all words, sorted by their bytes, int32."""
+        if self.in_order:
+            return np.arange(self.n_words, dtype=np.int32)
+        order = sorted_words(self.spelled, self.offsets[: self.n_words + 1])
+        ranks = np.empty(self.n_words, np.int32)
+        ranks[order] = np.arange(self.n_words, dtype=np.int32)
+        return ranks
+
+
+def sorted_words(spelled: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the numbers of words sorted by their bytes, int64: eight bytes at a time, as long as words are alike."""
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    groups, members = np.zeros(len(starts), np.int64), np.arange(len(starts))
+    order = members.copy()
+    places = members.copy()  # of the members that are alike so far, ascending
+    for depth in range(0, 8 * _ROUNDS, 8):
+        keys = _eight_bytes(spelled, starts[members] + depth, sizes[members] - depth)
+        ends = np.minimum(sizes[members] - depth, 9)  # a zero byte is more than an end
+        by_key = np.lexsort((ends, keys, groups)) if depth else np.lexsort((ends, keys))
+        members, keys, ends, groups = members[by_key], keys[by_key], ends[by_key], groups[by_key]
+        order[places] = members
+        starts_new = np.ones(len(members), bool)
+        starts_new[1:] = (keys[1:] != keys[:-1]) | (groups[1:] != groups[:-1]) | (ends[1:] != ends[:-1])
+        groups = np.cumsum(starts_new)
+        alike = ~starts_new
+        alike[:-1] |= ~starts_new[1:]
+        alike &= ends == 9
+        if not alike.any():
+            return order
+        members, groups, places = members[alike], groups[alike], places[alike]
+    whole = spelled.tobytes()
+    of_bytes = sorted(
+        range(len(members)),
+        key=lambda i: (groups[i], whole[starts[members[i]] : starts[members[i]] + sizes[members[i]]]),
+    )
+    order[places] = members[of_bytes]
+    return order
+
+
+def _eight_bytes(spelled: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the next eight bytes of words as numbers that sort as the bytes do; zeros stand behind the end."""
+    keys = np.zeros(len(starts), np.uint64)
+    for byte in range(8):
+        inside = sizes > byte
+        keys <<= np.uint64(8)
+        keys[inside] |= spelled[starts[inside] + byte].astype(np.uint64)
+    return keys

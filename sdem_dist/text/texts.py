@@ -1,0 +1,130 @@
+"""Texts as bytes in one buffer, which the kernels read without making a Python object of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.kernels.code_points import PADDING
+
+if TYPE_CHECKING:
+    import pyarrow
+
+BLOCK_CHARACTERS = 4_000_000
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts in UTF-8, in which surrogates may be spelled as other code points are.
+
+    Attributes
+    ----------
+    data : ndarray of uint8
+        Text ``i`` is ``data[starts[i]:stops[i]]``.
+    starts, stops : ndarray of shape (n_texts,), int64
+    """
+
+    data: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.bytes_of(i).decode("utf-8", "surrogatepass") for i in range(len(self)))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all texts."""
+        return int((self.stops - self.starts).sum())
+
+    def bytes_of(self, i: int) -> bytes:
+        """Return the bytes of text `i`."""
+        return self.data[self.starts[i] : self.stops[i]].tobytes()
+
+    def part(self, first: int, stop: int) -> Texts:
+        """Return the texts `first` up to `stop`, in the same buffer."""
+        return Texts(self.data, self.starts[first:stop], self.stops[first:stop])
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """Consecutive documents of a source: ``labels[i]`` is the class name of text `i`."""
+
+    labels: list[str]
+    texts: Texts
+
+
+def in_blocks(documents: Iterable[tuple[str, str]], block_documents: int) -> Iterator[TextBlock]:
+    """Yield (label, text) pairs in blocks of at most `block_documents`, and of about `BLOCK_CHARACTERS`."""
+    labels: list[str] = []
+    texts: list[str] = []
+    characters = 0
+    for label, text in documents:
+        labels.append(label)
+        texts.append(text)
+        characters += len(text)
+        if len(texts) == block_documents or characters >= BLOCK_CHARACTERS:
+            yield TextBlock(labels, texts_of_strings(texts))
+            labels, texts, characters = [], [], 0
+    if texts:
+        yield TextBlock(labels, texts_of_strings(texts))
+
+
+def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
+    """Return texts that are in UTF-8 already."""
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
+    return Texts(np.frombuffer(b"".join([*encoded, bytes(PADDING)]), np.uint8), offsets[:-1], offsets[1:])
+
+
+def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts:
+    """Return a list, an array, a pandas or an Arrow column of texts as one buffer.
+
+    Raises
+    ------
+    ValueError
+        An element is not a text, or `texts` is one text.
+    """
+    if isinstance(texts, str):
+        raise ValueError("one text is given, where a list of texts belongs")
+    if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
+        column = texts_of_arrow(texts)
+        if column is not None:
+            return column
+        texts = list(texts)
+    try:
+        return texts_of_bytes([text.encode("utf-8", "surrogatepass") for text in texts])
+    except AttributeError:
+        for row, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise ValueError(
+                    f"text {row} (from 0) is {text!r:.60}, not a text: leave it out, or put '' in its place"
+                ) from None
+        raise
+
+
+def texts_of_arrow(texts: object) -> Texts | None:
+    """Return the buffers of an Arrow column without nulls, or None if it is not of text."""
+    import pyarrow as pa
+
+    try:
+        column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.chunked_array(texts)
+    except (pa.ArrowException, UnicodeError):  # pandas' columns of anything
+        return None
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    if not is_text or column.null_count:
+        return None
+    column = column.cast(pa.large_string())
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return Texts(content, bounds[:-1], bounds[1:])

@@ -1,0 +1,242 @@
+"""Texts become numbers of words, or code points: compiled for what has a name, by scikit-learn for everything else."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Protocol
+
+import numpy as np
+
+from sdem_dist.kernels import code_points as kernels
+from sdem_dist.text.code_points import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
+from sdem_dist.text.gram_tree import Tokens
+from sdem_dist.text.growing import Scratch
+from sdem_dist.text.terms import Spelling
+from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
+from sdem_dist.text.vectorizer import VectorizerSettings, build_analyzer, stemming, stopped_words
+from sdem_dist.text.word_table import WordTable
+
+logger = logging.getLogger(__name__)
+
+_COMPILED = re.compile(r"(?:\(\?u\))?(?:(?:\\b)?(\\w)(\\w)?\+(?:\\b)?|(\\S)(\\S)?\+)")
+"""Token patterns that find runs of code points of one kind: those of at least one, or two."""
+_MOST_STEMS = 1 << 20
+_LEFT_OUT = -2
+
+
+class Tokenizer(Protocol):
+    """Splits texts; what it learns of words stays with it."""
+
+    lengths: tuple[int, int]
+    whole_if_short: bool
+
+    @property
+    def spelling(self) -> Spelling:
+        """How the words met so far are written."""
+        ...
+
+    def tokens(self, texts: Texts) -> Tokens:
+        """Return the tokens of texts, in memory that the next call overwrites; unknown words are -1."""
+        ...
+
+    def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the tokens that given n-grams consist of, int32, and where each n-gram begins and the last ends, int64."""
+        ...
+
+    def fixed(self) -> Tokenizer:
+        """Return a tokenizer that learns no more words, for one thread."""
+        ...
+
+
+def tokenizer_of(settings: VectorizerSettings) -> Tokenizer:
+    """Return the fastest tokenizer for these settings; a line of the log says if it is the slow one."""
+    if settings.analyzer != "word":
+        return Characters(settings)
+    pattern = _COMPILED.fullmatch(settings.token_pattern)
+    if pattern is None:
+        logger.info("the token pattern %r is split by Python, which is slow", settings.token_pattern)
+        return Analyzed(settings)
+    kind = pattern[1] or pattern[3]
+    return Words(settings, kind, 2 if pattern[2] or pattern[4] else 1)
+
+
+class Rewriter:
+    """Turns texts to lower case and strips their accents, as the settings say."""
+
+    def __init__(self, settings: VectorizerSettings) -> None:
+        self._table = rewriting(settings.lowercase, settings.strip_accents)
+        self._scratch = Scratch()
+
+    def __call__(self, texts: Texts) -> Texts:
+        """Return the texts rewritten, in memory that the next call overwrites."""
+        table = self._table
+        size = int(texts.n_bytes * table.growth) + len(texts) + kernels.PADDING
+        out = self._scratch.array("texts", size, np.uint8)
+        starts, stops = np.empty(len(texts), np.int64), np.empty(len(texts), np.int64)
+        entries, places = (table.entry_of, table.entry_offsets, table.entries), (out, starts, stops)
+        sigma = ord(FINAL_SIGMA) if table.lower else -1
+        if not kernels.rewrite(texts.data, texts.starts, texts.stops, table.lower, *entries, sigma, *places):
+            return self(_without_final_sigma(texts))
+        return Texts(out, starts, stops)
+
+
+def _without_final_sigma(texts: Texts) -> Texts:
+    """Return the texts, those in lower case that have the letter whose lower case depends on its neighbours."""
+    letter = FINAL_SIGMA.encode()
+    encoded = [texts.bytes_of(i) for i in range(len(texts))]
+    return texts_of_bytes(
+        [
+            b.decode("utf-8", "surrogatepass").lower().encode("utf-8", "surrogatepass") if letter in b else b
+            for b in encoded
+        ]
+    )
+
+
+class Words:
+    """Runs of code points of one kind; stop words are left out, and the rest may be stemmed.
+
+    Parameters
+    ----------
+    settings : VectorizerSettings
+    kind : str
+        The pattern of one code point of a word.
+    shortest : int
+        Code points of the shortest word.
+    """
+
+    whole_if_short = False
+
+    def __init__(self, settings: VectorizerSettings, kind: str, shortest: int) -> None:
+        self.lengths = settings.ngram_range
+        self._settings, self._kind, self._shortest = settings, kind, shortest
+        self._rewritten, self._scratch = Rewriter(settings), Scratch()
+        self._inside = matching(kind)
+        self._kinds = self._inside[:256].astype(np.uint8)
+        self._kinds[128:] = 2
+        self._found = _table_of(stopped_words(settings))
+        self._n_stopped, self._grows = self._found.n_words, True
+        self._stem = stemming(settings)
+        self._stems = self._found if self._stem is None else WordTable()
+        self._stem_of = np.full(self._n_stopped, _LEFT_OUT, np.int32)
+
+    @property
+    def spelling(self) -> Spelling:
+        return Spelling(self._stems.spelled, self._stems.offsets, self._stems.n_words, separator=True)
+
+    def tokens(self, texts: Texts) -> Tokens:
+        texts = self._rewritten(texts)
+        ids = self._scratch.array("ids", texts.n_bytes // (self._shortest + 1) + len(texts) + 1, np.int32)
+        grow = self._grows or self._stem is not None
+        split = (texts, self._kinds, self._inside, self._shortest)
+        n_ids, offsets = self._found.split(*split, grow=grow, ids=ids)
+        ids = ids[:n_ids]
+        if self._stem is not None:
+            ids = self._stemmed(ids)
+            kept = ids != _LEFT_OUT
+        else:
+            kept = (ids < 0) | (ids >= self._n_stopped)
+        if self._n_stopped:
+            ids, offsets = ids[kept], np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[offsets]
+        return Tokens(ids, offsets, np.arange(len(texts) + 1))
+
+    def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        texts = texts_of_strings(terms)
+        spaces = np.flatnonzero(texts.data == 0x20)
+        starts, stops = (
+            np.sort(np.concatenate([texts.starts, spaces + 1])),
+            np.sort(np.concatenate([spaces, texts.stops])),
+        )
+        ids = self._stems.numbers(Texts(texts.data, starts, stops), grow=True)
+        return ids, np.concatenate([np.zeros(1, np.int64), np.searchsorted(spaces, texts.stops)]) + np.arange(
+            len(terms) + 1
+        )
+
+    def fixed(self) -> Words:
+        other = Words(self._settings, self._kind, self._shortest)
+        other._grows = False
+        other._stems = self._stems
+        if self._stem is None:
+            other._found = self._stems
+        return other
+
+    def _stemmed(self, ids: np.ndarray) -> np.ndarray:
+        assert self._stem is not None
+        known = len(self._stem_of)
+        if known < self._found.n_words:
+            stems = texts_of_strings(self._stem(self._found.words(known)))
+            self._stem_of = np.concatenate([self._stem_of, self._stems.numbers(stems, grow=self._grows)])
+        stemmed = self._stem_of[ids]
+        if self._found.n_words > _MOST_STEMS:  # words as they are found need not be remembered
+            self._found = _table_of(stopped_words(self._settings))
+            self._stem_of = self._stem_of[: self._n_stopped]
+        return stemmed
+
+
+def _table_of(words: frozenset[str]) -> WordTable:
+    table = WordTable()
+    table.numbers(texts_of_strings(sorted(words)), grow=True)
+    return table
+
+
+class Characters:
+    """Code points; spaces that follow each other are one, or every word stands alone between two spaces ("char_wb")."""
+
+    def __init__(self, settings: VectorizerSettings) -> None:
+        self.lengths = settings.ngram_range
+        self.whole_if_short = settings.analyzer == "char_wb"
+        self._settings = settings
+        self._rewritten, self._scratch = Rewriter(settings), Scratch()
+
+    @property
+    def spelling(self) -> Spelling:
+        return Spelling(*spelled_code_points(), N_CODE_POINTS, separator=False, in_order=True)
+
+    def tokens(self, texts: Texts) -> Tokens:
+        texts = self._rewritten(texts)
+        most = 2 * (texts.n_bytes + len(texts)) if self.whole_if_short else texts.n_bytes
+        ids = self._scratch.array("ids", most, np.int32)
+        segments = self._scratch.array("segments", most // 2 + len(texts) + 1, np.int64)
+        segments[0] = 0
+        documents = np.zeros(len(texts) + 1, np.int64)
+        given = (texts.data, texts.starts, texts.stops, matching(r"\s"), self.whole_if_short)
+        n_ids, n_segments = kernels.characters(*given, ids, segments, documents)
+        return Tokens(ids[:n_ids], segments[: n_segments + 1], documents)
+
+    def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        offsets = np.zeros(len(terms) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, terms), np.int64, len(terms)), out=offsets[1:])
+        return np.frombuffer("".join(terms).encode("utf-32-le", "surrogatepass"), np.int32), offsets
+
+    def fixed(self) -> Characters:
+        return Characters(self._settings)
+
+
+class Analyzed:
+    """What scikit-learn's analyzer makes of each text, n-grams included: the slow road for every other setting."""
+
+    lengths = (1, 1)
+    whole_if_short = False
+
+    def __init__(self, settings: VectorizerSettings, table: WordTable | None = None) -> None:
+        self._settings = settings
+        self._analyze = build_analyzer(settings)
+        self._grows = table is None
+        self._table = table or WordTable()
+
+    @property
+    def spelling(self) -> Spelling:
+        return Spelling(self._table.spelled, self._table.offsets, self._table.n_words, separator=False)
+
+    def tokens(self, texts: Texts) -> Tokens:
+        found = [self._analyze(text) for text in texts]
+        offsets = np.zeros(len(found) + 1, np.int64)
+        np.cumsum([len(terms) for terms in found], out=offsets[1:])
+        ids = self._table.numbers(texts_of_strings([term for terms in found for term in terms]), grow=self._grows)
+        return Tokens(ids, offsets, np.arange(len(found) + 1))
+
+    def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        return self._table.numbers(texts_of_strings(terms), grow=True), np.arange(len(terms) + 1)
+
+    def fixed(self) -> Analyzed:
+        return Analyzed(self._settings, self._table)
