@@ -26,7 +26,8 @@ def calibration_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray
     """
     used = weights > 0
     scores, labels, weights = scores[used], labels[used], weights[used]
-    scores = np.where(np.isneginf(scores).all(axis=1, keepdims=True), 0.0, scores)  # of no class at all: of any
+    known = np.isfinite(scores.max(axis=1, keepdims=True)) & ~np.isnan(scores).any(axis=1, keepdims=True)
+    scores = np.where(known, scores, 0.0)  # of no class at all: of any
     rows = np.arange(len(labels))
     log_p = log_softmax(scores, axis=1) if len(rows) else scores
     p = np.exp(log_p)

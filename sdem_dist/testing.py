@@ -183,13 +183,14 @@ def check_learner(
     state: Any = None,
     additive: bool = False,
     weighted: bool = True,
+    apart: bool = True,
     own: Sequence[type] = (),
 ) -> None:
     """Check a learner against what the engine and model files rely on.
 
     States are what their fields say and come back from arrays, the settings come back from JSON; the same inputs give the
     same bits and are left alone; combining is associative; evaluation sums add up; rounds without weight change nothing; of
-    wide learners, blocks are the parts of the whole, in a round of one lane where statistics are not additive.
+    wide learners, blocks are the parts of the whole, in a round of one lane if they are not `apart`.
 
     Parameters
     ----------
@@ -202,6 +203,8 @@ def check_learner(
         The statistics of all documents are those of parts combined, as of sums; means of lanes are not.
     weighted : bool, default=True
         Documents of weight zero are as if they were not there.
+    apart : bool, default=True
+        Blocks of a wide learner move as the parts of the whole, also where several lanes are merged.
     own : sequence of classes
         Settings of your own, dataclasses that files may name.
 
@@ -241,7 +244,7 @@ def check_learner(
     if weighted:
         _check_weights(learner, documents, state, first)
     if hasattr(learner, "initial_block"):
-        if not additive:  # what lanes have in common is merged block by block
+        if not apart:
             lanes, prepared = [Lane(0, 0, 0, 0, n, n)], [learner.prepare(documents)]
         _check_blocks(cast(WideLearner[Any, Any, Any], learner), state, lanes, prepared)
 

@@ -38,8 +38,8 @@ class StepSizes:
     class_start: float = 1.0
     decay: float = 0.0
     correction: bool = False
-    floor: float = 0.0
-    class_floor: float = 0.0
+    floor: float = LEAST
+    class_floor: float = LEAST
     mean_square: float = 0.0
 
     @property
@@ -69,7 +69,7 @@ class StepSizes:
 
 def paper_steps() -> StepSizes:
     """Return the step sizes of Masegosa 2014, section 4.1."""
-    return StepSizes(decay=DECAY, correction=True)
+    return StepSizes(decay=DECAY, correction=True, floor=0.0, class_floor=0.0)
 
 
 def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float) -> StepSizes:

@@ -13,7 +13,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.evaluation import SUMS, Scored, evaluation_sums, finish, joined, scored
 from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight
-from sdem_dist.learners.local_words import by_frequency, localised
+from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.word_statistics import SdemStatistics, combined
 from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.lda import LdaClasses, LdaParameters
@@ -103,7 +103,7 @@ class WordLearner(Generic[Model]):
         elif labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-        local = by_frequency(localised(documents, labels, weights))
+        local = localised(documents, labels, weights)
         indices = local.documents.indices.astype(np.uint16 if len(local.words) <= 1 << 16 else np.uint32, copy=False)
         data = documents.data.astype(_COMPILED.get(documents.data.dtype.name, np.float64), copy=False)
         return local._replace(documents=replace(local.documents, data=data, indices=indices))

@@ -15,13 +15,15 @@ DAMPING = 30.0
 """How soon a word's change is averaged over lanes rather than added up."""
 MEAN_DAMPING = 100.0
 """The same for the score of the mean document, which all lanes correct alike."""
+LEAST = 1e-6
+"""What a count of nothing is taken for where logarithms are compared."""
 
 
 class SdemStatistics(NamedTuple):
     """Sums over lanes: how far the lanes moved, or statistics at one theta."""
 
     words: np.ndarray
-    """The words met by any lane: shape (n_words,), uint32, ascending."""
+    """The words met by any lane: shape (n_words,), uint32; ascending, but of a lane that steps through its documents."""
     rows: np.ndarray
     """Shape (n_words, n_columns): sums over the lanes that met the word."""
     met: np.ndarray
@@ -91,7 +93,7 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
     classes = lanes.class_counts
     if n > 1:
         before, entries = state.words[lanes.words], lanes.entries / (lanes.weight or 1.0)
-        length, least = float(entries.sum()), max(floor, 1e-300)
+        length, least = float(entries.sum()), max(floor, LEAST)
         before = np.maximum(before, least)
         in_mean, _ = shifts(before, lanes.rows, 1.0 / n, entries, length, state.totals, least)
         in_sum, _ = shifts(before, lanes.rows, 1.0, entries, length, state.totals, least)

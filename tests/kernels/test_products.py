@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from sdem_dist.documents import Documents
 from sdem_dist.families import Categorical, Multinomial
 from sdem_dist.kernels import losses
+from sdem_dist.kernels import multinomial_exact as literal
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.documents import Visited
-from sdem_dist.kernels.multinomial import run_documents
+from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.schedule import Moment, Objective, Schedule, Table
+from sdem_dist.losses import NAMED
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores, lengths, weighted_statistics
 
 DTYPES = [np.uint8, np.uint32, np.float32, np.float64]
@@ -77,44 +79,88 @@ def visited(X, labels, weights, order):
     return Visited(*arrays, labels, weights, order)
 
 
-@pytest.mark.parametrize("loss", [losses.NCLL, losses.HINGE])
-@pytest.mark.parametrize("exact", [True, False])
-def test_sequential_kernel_as_plain_python(loss, exact):
+LOSSES = [losses.NCLL, losses.HINGE]
+
+
+def started(exact, rng):
+    words = np.full((6, 3), 0.5) + 0.1 * rng.random((6, 3))
+    rows = words.copy() if exact else with_logarithms(words, np.arange(6, dtype=np.uint32))
+    return words, Table(rows, words.sum(axis=0), np.ones(3), np.zeros(3), True, 6)
+
+
+def schedule(**settings):
+    numbers = {"start": 1.0, "class_start": 1.0, "decay": 0.0, "word_gain": 0.0, "class_gain": 0.0, "ahead": 1.0}
+    return Schedule(**{**numbers, "floor": 0.0, "class_floor": 0.0, "mean_square": 0.0, **settings})
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_papers_kernel_as_plain_python(loss):
     rng = np.random.default_rng(2)
     X = sp.csr_matrix(rng.poisson(0.7, (9, 6)))
     labels, weights, order = rng.integers(0, 3, 9).astype(np.int32), rng.random(9), rng.permutation(9)
-
-    def run(function):
-        words, totals, classes = np.full((6, 3), 0.1), np.full(3, 0.6), np.ones(3)
-        logs = np.empty((0, 0)) if exact else np.log(words + 0.05)
-        table = Table(words, totals, classes, np.zeros(3), True, 6)
-        schedule, objective = Schedule(0.1 / 9, 1 / 9, 1e-3, 1.0), Objective(loss, 0.0, np.empty(0, np.int64))
-        documents = visited(X, labels, weights, order)
-        ends = function(documents, table, logs, 0.05, schedule, Moment(0.0, 0.0, 0.0), objective)
-        return [words, totals, classes, logs, np.array(ends)]
-
-    compiled, plain = run(run_documents), run(run_documents.py_func)
-    for a, b in zip(compiled, plain, strict=True):
+    objective, at = Objective(loss, 0.0, np.empty(0, np.int64)), Moment(0.0, 0.0, 0.0)
+    paper = schedule(decay=1e-3, word_gain=0.1 / 9, class_gain=1 / 9)
+    found = []
+    for function in (literal.run_documents, literal.run_documents.py_func):
+        _, table = started(True, np.random.default_rng(3))
+        ends = function(visited(X, labels, weights, order), table, paper, at, objective)
+        found.append([table.words, table.totals, table.class_counts, np.array(ends)])
+    for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
-    words, totals, classes, logs, ends = compiled
+    words, totals, classes, ends = found[0]
     np.testing.assert_allclose(totals, words.sum(axis=0), rtol=1e-12)
-    assert (words >= 0).all() and (classes >= 0).all() and (words == 0).any()
-    if not exact:
-        np.testing.assert_allclose(logs, np.log(words + 0.05), rtol=1e-13, atol=1e-15)
+    assert (words >= 0).all() and (classes >= 0).all()
     assert ends[2] == pytest.approx(weights.sum())
 
 
-def test_tolerance_skips_documents_that_ask_for_little():
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("n_columns", [2, 3])
+def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
+    rng = np.random.default_rng(2)
+    X = sp.csr_matrix(rng.poisson(0.7, (12, 6)))
+    labels, weights, order = rng.integers(0, n_columns, 12).astype(np.int32), 2 * rng.random(12), rng.permutation(12)
+    words = 0.5 + 0.1 * rng.random((6, n_columns))
+    steps = schedule(start=0.2, class_start=0.1, decay=0.01, ahead=3.0, floor=0.4, class_floor=0.9, mean_square=4.0)
+    rows = with_logarithms(words, np.arange(6, dtype=np.uint32))
+    table = Table(rows, words.sum(axis=0), np.ones(n_columns), np.zeros(n_columns), True, 6)
+    documents = visited(X, labels, weights, order)
+    end = run_documents(documents, table, steps, 5.0, Objective(loss, 0.0, np.empty(0, np.int64)))
+    N, C, t = words.copy(), np.ones(n_columns), 5.0
+    named = {losses.NCLL: NAMED["ncll"], losses.HINGE: NAMED["hinge"]}[loss]
+    dense = X.toarray()
+    for d in order:
+        t += 3.0 * weights[d]
+        scores = dense[d] @ np.log(N) - dense[d].sum() * np.log(N.sum(axis=0)) + np.log(C)
+        step = named.weights(scores[None], labels[d : d + 1])[0]
+        reach = min(weights[d], 4.0 / (dense[d] ** 2).sum()) / (1 + 0.01 * t)
+        N = np.where(dense[d][:, None] > 0, np.maximum(N + 0.2 * reach * np.outer(dense[d], step), 0.4), N)
+        moved = np.abs(step) > 0
+        C = np.where(moved, np.maximum(C + 0.1 * reach * step, 0.9), C)
+    np.testing.assert_allclose(table.words[:, :n_columns], N, rtol=1e-4)
+    np.testing.assert_allclose(table.words[:, n_columns:], np.log(N), atol=1e-4)
+    np.testing.assert_allclose(table.totals, N.sum(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(table.class_counts, C, rtol=1e-4)
+    assert end == pytest.approx(t)
+    np.testing.assert_allclose(changes_of(table.words, words, np.arange(6)), N - words, atol=1e-4)
+
+
+def test_what_did_not_change_is_no_change():
+    words = np.random.default_rng(0).random((5, 3)) + 0.1
+    rows = with_logarithms(words, np.arange(5, dtype=np.uint32))
+    assert not changes_of(rows, words, np.arange(5)).any()
+
+
+def test_documents_that_ask_for_little_are_skipped():
     X = sp.csr_matrix(np.array([[5, 0], [0, 5]]))
 
     def words_after(tolerance):
-        words = np.array([[30.0, 0.5], [0.5, 30.0]])
+        words = np.array([[8.0, 0.5], [0.5, 8.0]])
+        rows = with_logarithms(words, np.arange(2, dtype=np.uint32))
         documents = visited(X, np.array([0, 1], np.int32), np.ones(2), np.arange(2))
-        table = Table(words, words.sum(axis=0), np.ones(2), np.zeros(2), True, 2)
-        objective = Objective(losses.NCLL, tolerance, np.empty(0, np.int64))
-        still = Schedule(0.0, 0.0, 0.0, 1.0)
-        run_documents(documents, table, np.log(words + 0.1), 0.1, still, Moment(0.0, 0.0, 0.0), objective)
-        return words
+        table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), True, 2)
+        steps = schedule(mean_square=25.0, floor=1e-3, class_floor=1e-3)
+        run_documents(documents, table, steps, 0.0, Objective(losses.NCLL, tolerance, np.empty(0, np.int64)))
+        return table.words[:, :2]
 
-    np.testing.assert_array_equal(words_after(1e-6), [[30.0, 0.5], [0.5, 30.0]])
-    assert not np.array_equal(words_after(0.0), words_after(1e-6))
+    np.testing.assert_array_equal(words_after(1e-3), [[8.0, 0.5], [0.5, 8.0]])
+    assert not np.array_equal(words_after(0.0), words_after(1e-3))

@@ -14,8 +14,8 @@ from reference.random_documents import as_pairs, random_counts
 
 from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners import step_sizes
+from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.models.naive_bayes import NaiveBayes
@@ -154,7 +154,9 @@ def test_whole_corpora_twenty_documents_at_a_time(corpus, loss, prior):
         result = learner.map(state, local, Lane(0, number, 0, start, start + size, size))
         order = start + paper.lane_order(size, seed, 0, number, 0)
         counts = paper.run(counts, documents, y, order, loss=loss, alpha=alpha, n=n)
-        np.testing.assert_allclose(state.words[result.words] + result.rows, counts.N.T[result.words], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            state.words[result.words] + result.rows, counts.N.T[result.words], rtol=1e-9, atol=1e-9
+        )
         np.testing.assert_allclose(state.class_counts + result.class_counts, counts.C, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(state.gamma + result.gamma, counts.gamma, rtol=1e-9)
         np.testing.assert_allclose(state.class_gamma + result.class_gamma, counts.gamma_classes, rtol=1e-9)

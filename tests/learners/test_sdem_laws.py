@@ -27,7 +27,7 @@ X, Y = random_counts(N, WORDS, CLASSES, seed=4)
 WEIGHTS = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], N)
 CORPUS = MemoryCorpus(X, Y, tuple(range(CLASSES)), weights=WEIGHTS, shuffle=False)
 MODEL = NaiveBayes(WORDS, CLASSES)
-PAPER = StepSizes(decay=0.01, correction=True)
+PAPER = StepSizes(decay=0.01, correction=True, floor=0.0, class_floor=0.0)
 MARGIN = StepSizes(0.05, 0.02, floor=1e-3, class_floor=1e-3, mean_square=9.0)
 LEARNER = Sdem(MODEL, float(WEIGHTS.sum()), steps=PAPER)
 
@@ -158,6 +158,8 @@ def test_merged_lanes_lie_between_their_mean_and_their_sum_but_for_the_mean_docu
     learner = replace(LEARNER, loss="ncll", steps=MARGIN)
     state = state_of(learner)
     parts = [statistics(learner, a, b, state, lane) for lane, (a, b) in enumerate(itertools.pairwise(bounds)) if b > a]
+    if len(parts) < 2:
+        return  # taken as it is
     together = learner.combine(parts)
     new = learner.update(state, together)
     assert (new.words >= MARGIN.floor).all() and (new.class_counts >= MARGIN.class_floor).all()
@@ -169,7 +171,7 @@ def test_merged_lanes_lie_between_their_mean_and_their_sum_but_for_the_mean_docu
     largest = np.abs(sums).max(axis=1) / state.words.mean(axis=1)
     share = 1 / np.maximum(met, 1)
     between = sums * (share + (1 - share) / (1 + DAMPING * largest))[:, None]
-    rest = new.words - state.words - between
+    rest = new.words - np.maximum(state.words, 1e-6) - between
     document = entries / np.maximum(together.weight, 1e-300)
     inside = (entries > 0)[:, None] & (new.words > 1.01 * MARGIN.floor)
     if together.n_lanes > 1:  # what is left is the same multiple of the mean document for every word
