@@ -7,6 +7,7 @@ from sdem_dist.estimators.parameters import (
     estimator,
     integer,
     one_of,
+    or_none,
     param,
     real,
     truth,
@@ -72,7 +73,11 @@ class Steps:
         'with the hinge loss. "paper": rho_0 = 1, and the prior\'s running correction (Masegosa 2014, section 4.1). Both fall\n'
         "with the documents seen: ``rho = rho_0 / (1 + 1e-5 t)``.",
     )
-    step: float = param(0.3, real(above=True), 'c, for "margin".')
+    step: float | None = param(
+        None,
+        or_none(real(above=True)),
+        'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
+    )
     n_lanes: int | None = param(
         None, integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
     )

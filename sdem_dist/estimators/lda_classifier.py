@@ -23,7 +23,7 @@ from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.step_sizes import StepSizes, margin_steps, paper_steps
+from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, margin_steps, paper_steps
 from sdem_dist.models.lda import (
     INFERENCE,
     OCCURRENCES,
@@ -169,7 +169,7 @@ class LDAClassifier(Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMixin, Tra
         if self.loss == "nll" or self.steps == "paper":
             return paper_steps()
         prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
-        return margin_steps(float(self.step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
+        return margin_steps(float(self.step or STEP_OF_COUNTS), unit_of(sample(source), prior), model.alpha, model.class_alpha)
 
     @property
     def components_(self) -> np.ndarray:

@@ -25,7 +25,7 @@ from sdem_dist.estimators.validation import some
 from sdem_dist.estimators.weighting import checked_orders, sample, scaled, weighting_of
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.step_sizes import margin_steps, paper_steps
+from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, margin_steps, paper_steps
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.unit import unit_of
 from sdem_dist.models.word_counts import SdemState
@@ -220,7 +220,9 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         if self.steps == "margin":
             assert not isinstance(source.corpus, DenseMemoryCorpus)
             prior = model.alpha * np.maximum(source.corpus.document_frequency, 1.0) ** PRIOR_POWER
-            sizes = margin_steps(float(self.step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
+            normed = self.weighting_ is not None and self.weighting_.norm > 0
+            step = self.step or (STEPS[self.loss] if normed or source.weighted else STEP_OF_COUNTS)
+            sizes = margin_steps(float(step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
         learner = Sdem(
             model,
             source.weight,
