@@ -35,7 +35,7 @@ def test_nll_finds_the_topics(inference):
 
 def test_topics_of_a_class_that_has_lost_all_its_counts():
     X, y = random_counts(n_documents=400, seed=3)
-    model = LDAClassifier(n_epochs=30, n_lanes=1, rounds_per_epoch=1)
+    model = LDAClassifier(n_epochs=30, n_lanes=1, rounds_per_epoch=1, steps="paper")
     model.fit(X, y, sample_weight=(y != 1).astype(float))
     assert not model.state_.totals.reshape(2, 3)[:, 1].any()
     topics = model.topics(3)

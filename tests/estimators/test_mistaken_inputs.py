@@ -273,7 +273,6 @@ def test_one_text_and_no_validation_documents(tmp_path):
         MultinomialNB().fit(sp.csr_matrix(np.eye(2, 30)), [0, 1], validation=0.1)
 
 
-@pytest.mark.xfail(strict=True, reason="the step of a document is too long: a step in units of the margin mends it")
 def test_a_few_more_documents_do_not_ruin_a_model():
     rng = np.random.default_rng(0)
     n, n_words = 3_000, 3_000

@@ -171,7 +171,6 @@ def test_components_by_class():
             {"n_components": {"a": 1, "bb": 2}},
             r"not name the classes that there are \(unknown: 'bb'; missing: .*'b'",
         ),
-        ({**SDEM, "absence": 0.5}, "absence means nothing with components='gaussian'"),
         ({**EM, "components": "multinomial", "em_step": 0.5}, "em_step means nothing"),
         ({**EM, "offset": 2.0}, "offset means nothing"),
         ({**EM, "em_step": 1.5}, "em_step must be a number above 0"),

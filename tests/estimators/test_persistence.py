@@ -90,11 +90,11 @@ def test_classes_keep_their_type(classes, tmp_path):
 
 
 def test_losses_that_are_not_finite(tmp_path):
-    model = MultinomialNB(n_epochs=2, class_prior=[1.0, 0.0, 0.0]).fit(X, Y)
+    model = MultinomialNB(n_epochs=2, class_prior=[1.0, 0.0, 0.0], evaluate_every=1).fit(X, Y)
     assert model.history_[-1]["nll"] == np.inf
     model.save(tmp_path / "m")
     assert load_model(tmp_path / "m").history_ == model.history_
-    silent = MultinomialNB(n_epochs=1).fit(X * 0, Y)
+    silent = MultinomialNB(n_epochs=1, evaluate_every=1).fit(X * 0, Y)
     silent.save(tmp_path / "s")
     assert np.isnan(load_model(tmp_path / "s").history_[0]["perplexity"])
 
