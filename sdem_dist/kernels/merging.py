@@ -74,7 +74,11 @@ def merge(texts, offsets, tallies, sizes, positions, ended, limits, state, numbe
                 if not ended[run]:
                     waiting = run
                     break
-            elif first < 0 or keys[run] < keys[first] or (keys[run] == keys[first] and _order(texts, offsets, run, i, first, positions[first]) < 0):
+            elif (
+                first < 0
+                or keys[run] < keys[first]
+                or (keys[run] == keys[first] and _order(texts, offsets, run, i, first, positions[first]) < 0)
+            ):
                 first = run
         if waiting >= 0 or first < 0:
             break

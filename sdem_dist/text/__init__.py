@@ -8,4 +8,12 @@ from sdem_dist.text.sources import Reading
 from sdem_dist.text.transform import count_texts, transform_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-__all__ = ["IngestReport", "Reading", "VectorizerSettings", "collect_docstrings", "count_texts", "ingest", "transform_texts"]
+__all__ = [
+    "IngestReport",
+    "Reading",
+    "VectorizerSettings",
+    "collect_docstrings",
+    "count_texts",
+    "ingest",
+    "transform_texts",
+]

@@ -98,7 +98,9 @@ def test_a_vocabulary_that_is_given(learned, texts, chosen, random):
 
 
 @hypothesis_settings(deadline=None, max_examples=100)
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=4), options(), st.integers(1, 99))
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=4), options(), st.integers(1, 99)
+)
 @pytest.mark.filterwarnings("ignore")
 def test_hashing_is_scikit_learns(texts, chosen, n_features):
     stop_words = list(chosen["stop_words"]) if chosen.get("stop_words") else None
@@ -226,7 +228,11 @@ def test_the_slow_road_says_so(caplog):
 
 
 REAL = ["imdb/imdb-train.tsv.xz", "nsmc/nsmc-raw-ratings.tsv.xz", "panglee/movie_reviews_v2.tsv.xz"]
-REAL += ["blitzer/blitzer-mds-labeled.tsv.xz", "cachopo/20ng-train-all-terms.txt.xz", "cachopo/r52-train-stemmed.derived.txt.xz"]
+REAL += [
+    "blitzer/blitzer-mds-labeled.tsv.xz",
+    "cachopo/20ng-train-all-terms.txt.xz",
+    "cachopo/r52-train-stemmed.derived.txt.xz",
+]
 
 
 @pytest.mark.slow
