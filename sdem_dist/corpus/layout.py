@@ -61,8 +61,8 @@ def vocabulary_hash(n_features: int, encoded: tuple[np.ndarray, np.ndarray] | No
     if encoded is None:
         return hashlib.sha256(f"hashed:{n_features}".encode()).hexdigest()
     joined, offsets = encoded
-    hashed = hashlib.sha256(np.ascontiguousarray(offsets, "<i8"))
-    hashed.update(np.ascontiguousarray(joined))
+    hashed = hashlib.sha256(np.ascontiguousarray(offsets, "<i8").data)
+    hashed.update(np.ascontiguousarray(joined).data)
     return hashed.hexdigest()
 
 
