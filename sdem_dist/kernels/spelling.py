@@ -197,11 +197,11 @@ def arrange(indptr, nodes, counts, columns, new_indptr, new_indices, new_counts)
                 keys, other = other, keys
                 shift += np.uint64(8)
         for i in range(size):
-            column = np.int32(keys[i] >> half)
-            if n > new_indptr[d] and new_indices[n - 1] == column:
+            place = np.int32(keys[i] >> half)
+            if n > new_indptr[d] and new_indices[n - 1] == place:
                 new_counts[n - 1] += np.int64(keys[i] & low)
             else:
-                new_indices[n] = column
+                new_indices[n] = place
                 new_counts[n] = np.int64(keys[i] & low)
                 n += 1
         new_indptr[d + 1] = n
