@@ -12,6 +12,9 @@ from sdem_dist.cli.shown import say
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
 
+SHOWN = {"ncll": "log-loss (ncll)", "brier": "Brier score", "ece": "calibration error"}
+"""What people call metrics."""
+
 
 @click.command(no_args_is_help=True)
 @click.argument("model", type=LocalPath())
@@ -22,7 +25,9 @@ from sdem_dist.counted import counted
 def evaluate(
     model: Path, corpus: str, as_json: bool, scheduler: str | None, workers: int | None, cluster: str | None
 ) -> None:
-    """Measure MODEL on CORPUS: of a classifier accuracy, losses (means a document) and perplexity (a word).
+    """Measure MODEL on CORPUS: of a classifier accuracy, losses (means a document), perplexity (a word), and how far its
+    probabilities can be trusted: log-loss, Brier score, and the calibration error (mean distance of accuracy from
+    confidence, over 15 equal bins).
 
     Of a regressor mean squared error and R2; of a mixture -ln p(d) (nll) and perplexity; of LatentDirichletAllocation
     plug_in_nll, minus the log-likelihood of a word given topics that were found from the document's words, that one
@@ -42,6 +47,8 @@ def evaluate(
         return
     say(f"{counted(documents.n_documents, 'document')} of {corpus}")
     for name, value in metrics.items():
+        if name in ("temperature", "tempered"):  # what would serve best here, for those who calibrate
+            continue
         of_weights = documents.header.weighted and documents.header.layout == "sparse"
         weighted = " (weighted)" if name == "perplexity" and of_weights else ""
-        click.echo(f"  {name:<12}{value:12.4f}{weighted}")
+        click.echo(f"  {SHOWN.get(name, name):<18}{value:12.4f}{weighted}")

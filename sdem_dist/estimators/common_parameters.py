@@ -12,6 +12,7 @@ from sdem_dist.estimators.parameters import (
     real,
     truth,
 )
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 CLASS_WEIGHT = checked_later('dict, "balanced" or None')
 
@@ -50,6 +51,18 @@ class Classes:
     class_prior: object = param(None, checked_later("array-like of shape (n_classes,)"), "A fixed class prior.")
     fit_prior: bool = param(True, truth(), "Learn the class prior; False takes a uniform one.")
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
+
+
+@estimator
+class OfText:
+    """Documents that may be raw text."""
+
+    vectorizer: VectorizerSettings | None = param(
+        None,
+        checked_later("VectorizerSettings or None"),
+        "How raw text becomes counts, where `fit` is given texts; see `sdem_dist.text.VectorizerSettings`. None: words,\n"
+        "in lower case, as scikit-learn's ``CountVectorizer`` has them.",
+    )
 
 
 @estimator

@@ -15,6 +15,7 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
+from sdem_dist.estimators.common_parameters import OfText
 from sdem_dist.estimators.mixture import (
     Components,
     Kind,
@@ -44,7 +45,7 @@ EM_EPOCHS_OF_START = 10
 
 
 @estimator
-class MultiplicativeMixtureClassifier(Components, EngineClassifier):
+class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and sparse

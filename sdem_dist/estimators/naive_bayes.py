@@ -16,7 +16,7 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Seeded, Steps, Unlabelled
+from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, Unlabelled
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 @estimator
-class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
+class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
@@ -153,6 +153,11 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
             raise ValueError("unlabelled documents need loss='nll', and no class_weight")
         if self.ngram_range is not None:
             checked_orders(self.ngram_range)
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether training holds out documents of its own, by which it may stop."""
+        return self.loss != "nll" and self.validation_fraction > 0
 
     def _weighed(self, source: Source) -> Source:
         weighting = weighting_of(self, source)

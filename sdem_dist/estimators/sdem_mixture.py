@@ -78,7 +78,9 @@ class SdemMixtureClassifier(JointMixture):
         if self.loss == "nll":
             return (yield from final_stage(em, replace(once, n_epochs=n_epochs), fitted))
         words = em.model.alpha + START_SHARE * (fitted.words - em.model.alpha)
-        sizes = margin_steps(STEP_OF_COUNTS, unit_of(sample(source), words.mean(axis=1)), em.model.alpha, em.model.class_alpha)
+        sizes = margin_steps(
+            STEP_OF_COUNTS, unit_of(sample(source), words.mean(axis=1)), em.model.alpha, em.model.class_alpha
+        )
         learner = Sdem(em.model, source.weight, em.class_weight, once.seed, loss=self.loss, steps=sizes)
         initial = em.start_at(words, em.model.class_alpha + START_SHARE * fitted.class_counts)
         return (yield from final_stage(learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial))
