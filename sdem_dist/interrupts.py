@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _mine = threading.local()
 
@@ -17,3 +19,14 @@ def check() -> None:
     stop: threading.Event | None = getattr(_mine, "stop", None)
     if stop is not None and stop.is_set():
         raise KeyboardInterrupt
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Raise the interrupt that came while a compiled call returned: Python makes a SystemError of it, with it as the cause."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise

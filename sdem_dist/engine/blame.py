@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import DocumentError, SdemError
+from sdem_dist.interrupts import heard
 from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics
 
 
@@ -34,7 +35,8 @@ def blamed(learner: Learner[State, Statistics, Prepared], corpus: Located, state
         Anything else went wrong; the message names the first document with which it does so, if one alone is enough.
     """
     try:
-        yield
+        with heard():
+            yield
     except (SdemError, OSError, MemoryError):
         raise
     except Exception as error:

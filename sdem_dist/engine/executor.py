@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, cast
 
 from sdem_dist.engine.events import Event
 from sdem_dist.engine.memory import of_this_process
-from sdem_dist.interrupts import obey
+from sdem_dist.interrupts import heard, obey
 
 Value = TypeVar("Value")
 Result = TypeVar("Result", covariant=True)
@@ -155,4 +155,5 @@ class InProcess:
 
 
 def _call(function: Callable[..., Value], args: tuple[object, ...]) -> Value:
-    return function(*(a.result() if isinstance(a, Future) else a for a in args))
+    with heard():
+        return function(*(a.result() if isinstance(a, Future) else a for a in args))
