@@ -91,14 +91,16 @@ def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
     """
     check_offsets(joined, offsets)
     raw = joined.tobytes()
-    bounds = offsets.tolist()
-    strings = []
-    for position, (first, last) in enumerate(pairwise(bounds)):
-        try:
-            strings.append(raw[first:last].decode("utf-8"))
-        except UnicodeDecodeError as error:
-            error.reason += f" (string {position})"
-            raise
+    spans = pairwise(offsets.tolist())
+    if raw.isascii():
+        text = raw.decode("ascii")
+        return [text[first:last] for first, last in spans]
+    strings: list[str] = []
+    try:
+        strings.extend(raw[first:last].decode("utf-8") for first, last in spans)
+    except UnicodeDecodeError as error:
+        error.reason += f" (string {len(strings)})"
+        raise
     return strings
 
 

@@ -99,11 +99,13 @@ class SecondPass:
 
     def _columns_of_run(self, run: int) -> np.ndarray:
         assert self.columns.terms is not None
-        if run not in self._latest:
+        columns = self._latest.get(run)
+        if columns is None:
+            columns = self.columns.terms.columns(run)
             if len(self._latest) > MOST_RUNS:
                 self._latest.clear()
-            self._latest[run] = self.columns.terms.columns(run)
-        return self._latest[run]
+            self._latest[run] = columns
+        return columns
 
 
 def _some_rows(block: CountedBlock, rows: np.ndarray) -> NodeCounts:

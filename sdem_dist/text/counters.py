@@ -57,7 +57,7 @@ class LearningCounter:
         return _joined(parts)
 
     def sorted_terms(self) -> np.ndarray:
-        """Return the nodes of terms in tallied texts, sorted by term."""
+        """Return the nodes of terms that some text has, sorted by term."""
         return self.tokenizer.spelling.sorted_nodes(self.tree)
 
     def spelled(self, nodes: np.ndarray, end: int = -1) -> tuple[np.ndarray, np.ndarray]:

@@ -35,6 +35,7 @@ class Runs:
         self._most = MOST_TERMS // n_jobs
         self._numbers = count()
         self._open: dict[int, LearningCounter] = {}
+        self._any_tallied = False
         self._written: dict[int, int] = {}  # bytes of the longest term of a run
 
     def begin(self) -> tuple[int, LearningCounter]:
@@ -50,33 +51,36 @@ class Runs:
     def write(self, run: int) -> None:
         """Write a run down and forget its counter."""
         counter = self._open.pop(run)
-        nodes = counter.sorted_terms()
+        nodes = counter.sorted_terms()  # those of documents held out, too: another run may have them in others
         data, offsets = counter.spelled(nodes)
         data[: offsets[-1]].tofile(self._path(run, "texts"))
         table = np.column_stack([np.diff(offsets), counter.tree.tally[nodes, 1:]])
         np.ascontiguousarray(table, np.int64).tofile(self._path(run, "table"))
         save_arrays(self._path(run, "nodes"), np.array([counter.tree.n_nodes]), nodes)
+        self._any_tallied |= bool(table[:, 1].any())
         self._written[run] = int(table[:, 0].max(initial=0))
 
     @property
     def is_empty(self) -> bool:
         """No tallied document has a term."""
         tallies = (counter.tree.tally[: counter.tree.n_nodes, 2] for counter in self._open.values())
-        return not any(self._written.values()) and not any(tally.any() for tally in tallies)
+        return not self._any_tallied and not any(tally.any() for tally in tallies)
 
     def merged(self, least: float, most: float) -> MergedTerms:
-        """Return the terms of all runs that at least and at most so many documents have."""
+        """Return the terms of all runs that at least and at most so many of the documents have."""
         bounds = int(np.ceil(least)), int(np.floor(most))
         if len(self._open) == 1 and not self._written:
             ((run, counter),) = self._open.items()
             nodes = counter.sorted_terms()
-            kept = nodes[(counter.tree.tally[nodes, 1] >= bounds[0]) & (counter.tree.tally[nodes, 1] <= bounds[1])]
+            frequency = counter.tree.tally[nodes, 1]
+            kept = nodes[(frequency >= bounds[0]) & (frequency <= bounds[1])]
             columns = np.full(counter.tree.n_nodes, -1, np.int32)
             columns[kept] = np.arange(len(kept), dtype=np.int32)
             np.save(self._path(run, "columns.npy"), columns)
             data, offsets = counter.spelled(kept)
             self._open.clear()
-            return MergedTerms(self._folder, Strings(data[: offsets[-1]], offsets), counter.tree.tally[kept, 2])
+            totals = None if self._settings.max_features is None else counter.tree.tally[kept, 2]
+            return MergedTerms(self._folder, Strings(data[: offsets[-1]], offsets), totals)
         for run in list(self._open):
             self.write(run)
         return self._merged_files(bounds)

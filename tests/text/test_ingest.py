@@ -117,13 +117,17 @@ def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monke
     many = [("xy"[i % 2], " ".join(rng.choice(words, rng.integers(0, 9)))) for i in range(120)]
     source = write_lines(tmp_path / "docs.txt", many)
     settings = VectorizerSettings(ngram_range=(1, 3), token_pattern=r"\S+", **limits)
-    ingest([source], tmp_path / "whole", settings)
+    split = {"held_out": 0.3, "random_state": 3}
+    ingest([source], tmp_path / "whole", settings, n_jobs=1, **split)
     for name, value in (("MOST_TERMS", most), ("WINDOW_TERMS", 5), ("WINDOW_BYTES", 64)):
         monkeypatch.setattr(f"sdem_dist.text.runs.{name}", value)
     for n_jobs in (1, 3):
-        ingest([source], tmp_path / f"c{n_jobs}", settings, n_jobs=n_jobs, block_documents=7, held_out=0.0)
-        assert open_corpus(tmp_path / f"c{n_jobs}").header.uid == open_corpus(tmp_path / "whole").header.uid
-    reference = CountVectorizer(ngram_range=(1, 3), token_pattern=r"\S+", **limits).fit([text for _, text in many])
+        ingest([source], tmp_path / f"c{n_jobs}", settings, n_jobs=n_jobs, block_documents=7, **split)
+        for part in ("", "-held-out"):
+            uids = {open_corpus(tmp_path / f"{name}{part}").header.uid for name in ("whole", f"c{n_jobs}")}
+            assert len(uids) == 1
+    training = [many[i][1] for i in open_corpus(tmp_path / "c1").ids(0)]
+    reference = CountVectorizer(ngram_range=(1, 3), token_pattern=r"\S+", **limits).fit(training)
     assert open_corpus(tmp_path / "c1").vocabulary() == reference.get_feature_names_out().tolist()
 
 
