@@ -25,11 +25,10 @@ SHOWN = {"ncll": "log-loss (ncll)", "brier": "Brier score", "ece": "calibration 
 def evaluate(
     model: Path, corpus: str, as_json: bool, scheduler: str | None, workers: int | None, cluster: str | None
 ) -> None:
-    """Measure MODEL on CORPUS: of a classifier accuracy, losses (means a document), perplexity (a word), and how far its
-    probabilities can be trusted: log-loss, Brier score, and the calibration error (mean distance of accuracy from
-    confidence, over 15 equal bins).
+    """Measure MODEL on CORPUS: of a classifier accuracy, losses (means a document) and perplexity (a word).
 
-    Of a regressor mean squared error and R2; of a mixture -ln p(d) (nll) and perplexity; of LatentDirichletAllocation
+    How far its probabilities can be trusted is said by log-loss, Brier score, and the calibration error (mean distance of
+    accuracy from confidence, over 15 equal bins). Of a regressor mean squared error and R2; of a mixture -ln p(d) (nll) and perplexity; of LatentDirichletAllocation
     plug_in_nll, minus the log-likelihood of a word given topics that were found from the document's words, that one
     included: less than of words held out.
 
