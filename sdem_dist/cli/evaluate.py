@@ -28,7 +28,8 @@ def evaluate(
     """Measure MODEL on CORPUS: of a classifier accuracy, losses (means a document) and perplexity (a word).
 
     How far its probabilities can be trusted is said by log-loss, Brier score, and the calibration error (mean distance of
-    accuracy from confidence, over 15 equal bins). Of a regressor mean squared error and R2; of a mixture -ln p(d) (nll) and perplexity; of LatentDirichletAllocation
+    accuracy from confidence, over 15 equal bins). Of a regressor mean squared error and R2; of a
+    mixture -ln p(d) (nll) and perplexity; of LatentDirichletAllocation
     plug_in_nll, minus the log-likelihood of a word given topics that were found from the document's words, that one
     included: less than of words held out.
 
@@ -46,7 +47,7 @@ def evaluate(
         return
     say(f"{counted(documents.n_documents, 'document')} of {corpus}")
     for name, value in metrics.items():
-        if name in ("temperature", "tempered"):  # what would serve best here, for those who calibrate
+        if name in ("temperature", "tempered_log_loss"):  # what would serve best here, for those who calibrate
             continue
         of_weights = documents.header.weighted and documents.header.layout == "sparse"
         weighted = " (weighted)" if name == "perplexity" and of_weights else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sdem_dist.estimators.parameters import (
+    Constraint,
     checked_later,
     estimator,
     integer,
@@ -59,7 +60,11 @@ class OfText:
 
     vectorizer: VectorizerSettings | None = param(
         None,
-        checked_later("VectorizerSettings or None"),
+        Constraint(
+            "VectorizerSettings or None",
+            "a sdem_dist.text.VectorizerSettings or None",
+            lambda v: v is None or isinstance(v, VectorizerSettings),
+        ),
         "How raw text becomes counts, where `fit` is given texts; see `sdem_dist.text.VectorizerSettings`. None: words,\n"
         "in lower case, as scikit-learn's ``CountVectorizer`` has them.",
     )

@@ -66,7 +66,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         ln p(class).
     n_features_in_ : int
     history_ : list of dict
-        One entry an epoch: ``epoch``, ``seconds``, and where evaluated ``accuracy``, ``nll``, ``ncll``, ``hinge``
+        One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best
+        temperature) of the documents held out, and where evaluated ``accuracy``, ``nll``, ``ncll``, ``hinge``
         (means a document) and ``perplexity`` (a word), with the prefix ``validation_`` for validation documents.
     kept_ : dict
         The entry of the epoch whose model this is.
@@ -76,7 +77,12 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         The words, where the training corpus names them.
     vectorizer_ : dict or None
         How the training corpus turned text into counts, so that the model predicts on raw text.
-    idf_ : ndarray of shape (n_features,) or None
+    weighting_ : Weighting or None
+        What becomes of counts; None: nothing.
+    document_frequency_ : ndarray of shape (n_features,), int64, or None
+        Of the training documents, for the weighting.
+    temperature_ : float
+        What scores are divided by for probabilities.
     damaged_shards_ : list of str
         What was wrong with each shard that `fit` left out, see its `skip_damaged`.
     learner_, state_ : Sdem or WordEm, SdemState
@@ -189,9 +195,11 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
         learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
         if share <= NO_REFIT:
-            return Trained(learner, choice.result.state, choice.result.history)
+            return Trained(learner, choice.state, choice.history)
         found = yield from final_stage(learner, replace(plan, n_epochs=choice.n_epochs), initial)
-        return found._replace(history=together(found.history, choice.history))
+        return found._replace(
+            history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
+        )
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, plans.seed_of(self.random_state)
@@ -345,11 +353,3 @@ def pseudo_count(alpha: str | float, n_features: int) -> float:
     if alpha == "log":
         return float(np.log(max(n_features, 2)))
     return max(float(alpha), 1e-10)
-
-
-def together(history: list[dict[str, float]], choosing: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Return a history with what the held-out documents said of the same epochs, and of those that were not kept."""
-    return [
-        {**entry, **(history[i] if i < len(history) else {})} | {"choosing_seconds": entry["seconds"]}
-        for i, entry in enumerate(choosing)
-    ]

@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold
 from sdem_dist import MultinomialNB
 from sdem_dist.estimators import naive_bayes
 
-NAMES = ("webkb", "r8", "r52", "r52 unstemmed", "20ng", "20ng unstemmed", "imdb words", "blitzer", "20ng, 20 a class")
+NAMES = ("webkb", "r8", "r52", "r52 unstemmed", "20ng", "20ng unstemmed", "imdb words", "blitzer", "20ng 20 a class")
 LARGE = 10_000
 """Documents from which one part is enough."""
 

@@ -20,11 +20,11 @@ NAMES = (
     "20ng",
     "20ng unstemmed",
     "imdb words",
-    "imdb 1,2-grams",
+    "imdb bigrams",
     "blitzer",
     "nsmc",
 )
-CUTS = {f"20ng, {n} a class": n for n in (5, 10, 20, 50, 200)}
+CUTS = {f"20ng {n} a class": n for n in (5, 10, 20, 50, 200)}
 """20 Newsgroups with so many documents of each class."""
 
 
@@ -83,7 +83,7 @@ def splits_of(name: str) -> list[Split]:
         return [_nsmc()]
     if name.startswith("imdb"):
         (train, y), (test, y_test) = (_imdb(part) for part in ("train", "test"))
-        return [_counted(train, y, test, y_test, ngram_range=(1, 2) if "2" in name else (1, 1))]
+        return [_counted(train, y, test, y_test, ngram_range=(1, 2) if "bigrams" in name else (1, 1))]
     corpus, _, form = name.partition(" ")
     (train, y), (test, y_test) = (_stemmed(corpus, part, form == "unstemmed") for part in ("train", "test"))
     return [_counted(train, y, test, y_test, token_pattern=r"\S+", lowercase=False)]
