@@ -42,6 +42,6 @@ def evaluate(
         return
     say(f"{counted(documents.n_documents, 'document')} of {corpus}")
     for name, value in metrics.items():
-        of_weights = documents.header.weighted and documents.header.layout == "sparse"
+        of_weights = documents.header.layout == "sparse" and (documents.header.weighted or estimator.weighting_)
         weighted = " (weighted)" if name == "perplexity" and of_weights else ""
         click.echo(f"  {name:<12}{value:12.4f}{weighted}")

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
+from sdem_dist.engine.monitoring import VALIDATION
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
@@ -135,7 +136,9 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
     )
     evaluate_every: int = param(
-        0, integer(0), "Record metrics of training after every so many epochs and after the last; 0 never."
+        0,
+        integer(0),
+        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
     )
     n_blocks: int | None = param(
         None, integer(optional=True), "Parts of the vocabulary that are merged apart. None: one for each 256 MiB."
@@ -184,7 +187,7 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
         learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
         if share <= NO_REFIT:
-            return Trained(learner, choice.result.state, choice.result.history)
+            return Trained(learner, choice.result.state, choice.result.history[: choice.n_epochs])
         found = yield from final_stage(learner, replace(plan, n_epochs=choice.n_epochs), initial)
         return found._replace(history=together(found.history, choice.history))
 
@@ -213,14 +216,15 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         share = float(self.unlabelled_weight)
         return WordEm(self._model(source), source.weight, weights, seed, rule="maximise", unlabelled_weight=share)
 
-    def _learner(self, source: Source) -> tuple[Sdem[NaiveBayes], SdemState]:
-        """Return the learner for a training source, and where it starts."""
+    def _learner(self, source: Source) -> tuple[Sdem[NaiveBayes], SdemState | None]:
+        """Return the learner for a training source, and where it starts, if not at its own beginning."""
         model, weights = self._model(source), weights_of_classes(self.class_weight, source)
-        prior, sizes = np.full(source.n_features, model.alpha), paper_steps()
+        initial, sizes = None, paper_steps()
         if self.steps == "margin":
             assert not isinstance(source.corpus, DenseMemoryCorpus)
             prior = model.alpha * np.maximum(source.corpus.document_frequency, 1.0) ** PRIOR_POWER
             sizes = margin_steps(float(self.step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
+            initial = model.start_at(prior)
         learner = Sdem(
             model,
             source.weight,
@@ -231,7 +235,7 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
             steps=sizes,
             tolerance=0.0 if self.steps == "paper" else TOLERANCE,
         )
-        return learner, model.start_at(prior)
+        return learner, initial
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.
@@ -269,11 +273,10 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         self.n_iter_ += 1
         return self
 
-    def _begun(self, source: Source) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState]:
+    def _begun(self, source: Source) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState | None]:
         if self.loss != "nll":
             return self._learner(source)
-        counting = self._counting(source)
-        return counting, counting.init()
+        return self._counting(source), None
 
     def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:
         weights = weights_of_classes(self.class_weight, source)
@@ -341,8 +344,8 @@ def pseudo_count(alpha: str | float, n_features: int) -> float:
 
 
 def together(history: list[dict[str, float]], choosing: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Return a history with what the held-out documents said of the same epochs, and of those that were not kept."""
-    return [
-        {**entry, **(history[i] if i < len(history) else {})} | {"choosing_seconds": entry["seconds"]}
-        for i, entry in enumerate(choosing)
-    ]
+    """Return a history with what the held-out documents said after the same epochs of the stage that chose."""
+    if any(name.startswith(VALIDATION) for entry in history for name in entry):  # of documents that were given
+        return history
+    pairs = zip(choosing, history, strict=False)
+    return [{**chose, **entry, "choosing_seconds": chose["seconds"]} for chose, entry in pairs]
