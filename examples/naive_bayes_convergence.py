@@ -27,6 +27,7 @@ from sklearn.svm import LinearSVC
 
 from sdem_dist import MultinomialNB
 
+PAPER = {"steps": "paper", "weighting": "counts", "n_lanes": 1, "validation_fraction": 0.0, "evaluate_every": 1}
 CORPORA = {"20ng": "20 Newsgroups", "r52": "Reuters R52"}
 PRIORS = {"P1": "laplace", "P2": "log"}
 PANELS = {
@@ -59,14 +60,14 @@ def run(folder: Path, name: str, n_epochs: int, most: int | None) -> tuple[dict,
     start = {"epoch": 0, "ncll": np.log(len(np.unique(y))), "hinge": 1.0, "perplexity": X.shape[1]}
     histories = {}
     for loss, (prior, alpha) in itertools.product(("ncll", "hinge"), PRIORS.items()):
-        model = MultinomialNB(loss=loss, alpha=alpha, n_epochs=n_epochs, n_lanes=1, rounds_per_epoch=1)
+        model = MultinomialNB(loss=loss, alpha=alpha, n_epochs=n_epochs, **PAPER)
         histories[loss, prior] = [start, *model.fit(X, y, validation=test).history_]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # on raw counts the SVM ends at its limit of iterations
         logistic = OneVsRestClassifier(LogisticRegression(solver="liblinear"), n_jobs=None if most else 2).fit(X, y)
         svm = LinearSVC(random_state=0).fit(X, y)
     flat = {
-        "plain MNB, P1": MultinomialNB(loss="nll").fit(X, y, validation=test).history_[-1],
+        "plain MNB, P1": MultinomialNB(loss="nll", evaluate_every=1).fit(X, y, validation=test).history_[-1],
         "logistic regression": {"validation_accuracy": logistic.score(*test)},
         "LinearSVC": {"validation_accuracy": svm.score(*test)},
     }

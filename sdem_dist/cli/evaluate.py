@@ -49,6 +49,6 @@ def evaluate(
     for name, value in metrics.items():
         if name in ("temperature", "tempered_log_loss"):  # what would serve best here, for those who calibrate
             continue
-        of_weights = documents.header.weighted and documents.header.layout == "sparse"
+        of_weights = documents.header.layout == "sparse" and (documents.header.weighted or estimator.weighting_)
         weighted = " (weighted)" if name == "perplexity" and of_weights else ""
         click.echo(f"  {SHOWN.get(name, name):<18}{value:12.4f}{weighted}")

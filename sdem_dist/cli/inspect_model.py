@@ -28,6 +28,7 @@ def model_shown(path: Path) -> str:
     kept = model.kept_
     which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
     how = f", loss {model.loss}" if "loss" in model.get_params() else ""
+    metrics = {name: value for name, value in kept.items() if name != "epoch" and not name.endswith("seconds")}
     facts = {
         "model": type(model).__name__ + how,
         "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", "verbose", "n_jobs"))
@@ -36,7 +37,7 @@ def model_shown(path: Path) -> str:
         **_inputs(model),
         **_weighting(model),
         "epochs": f"{model.n_iter_}",
-        which: ", ".join(f"{k} {v:.4g}" for k, v in kept.items() if k not in ("epoch", "seconds")) or "not evaluated",
+        which: ", ".join(f"{name} {value:.4g}" for name, value in metrics.items()) or "not evaluated",
         "left out": "; ".join(model.damaged_shards_) or "nothing",
         "on disk": f"{path.stat().st_size / 1e6:,.1f} MB",
     }

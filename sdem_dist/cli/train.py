@@ -194,13 +194,13 @@ def train(
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
-    shown = ", ".join(
-        f"{name} {value:.4f}"
-        for name, value in kept.items()
-        if name not in ("epoch", "seconds") and (not name.startswith("validation_") or name == held_out)
-    )
+    names = [name for name in kept if name != "epoch" and not name.endswith("seconds")]
+    training = [name for name in names if not name.startswith("validation_")]
+    shown = ", ".join(f"{name} {kept[name]:.4f}" for name in (*training, held_out) if name in kept)
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)
-    say(f"{model}: {options['estimator']}, {epochs}; training {shown}")
+    say(
+        f"{model}: {options['estimator']}, {epochs}{'; training' if training else ';' if shown else ''} {shown}".rstrip()
+    )
 
 
 def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:

@@ -110,9 +110,12 @@ class DaskExecutor:
         # What merges or reports is short, and others wait for it.  Everything else runs in the order of submission (updates
         # of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as equal, and
         # statistics would wait for neighbours to be merged with.
-        return self._client.submit(
-            _attempt, function, *args, key=key, pure=False, priority=int(affinity is None), fifo_timeout=0, **where
-        )
+        try:
+            return self._client.submit(
+                _attempt, function, *args, key=key, pure=False, priority=int(affinity is None), fifo_timeout=0, **where
+            )
+        except ClosedClientError as error:
+            raise ClusterError(f"the client of the scheduler at {self._watch.address} was closed: {error}") from error
 
     def result(self, handle: Handle[Value]) -> Value:
         """Wait for a future and return its value.

@@ -22,7 +22,11 @@ CLASS_WEIGHT = checked_later('dict, "balanced" or None')
 class Running:
     """How a fit is run and watched."""
 
-    evaluate_every: int = param(1, integer(0), "Record metrics after every so many epochs and after the last; 0 never.")
+    evaluate_every: int = param(
+        1,
+        integer(0),
+        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
+    )
     n_jobs: int | None = param(
         None, integer(optional=True), "Threads where there is no client; None: all cores. No bit depends on it."
     )

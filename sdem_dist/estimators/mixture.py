@@ -60,7 +60,9 @@ class Components(Seeded):
     )
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
     evaluate_every: int = param(
-        50, integer(0), "Record metrics after every so many epochs and after the last; 0 never."
+        50,
+        integer(0),
+        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
     )
 
 

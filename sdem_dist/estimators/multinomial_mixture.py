@@ -82,7 +82,9 @@ class MultinomialMixture(OfText, Seeded, ClusterMixin, EngineEstimator):
     n_epochs: int = param(50, integer(), "Passes over the documents after that.")
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a step of "online". None: 1,024.')
     evaluate_every: int = param(
-        10, integer(0), "Record metrics after every so many epochs and after the last; 0 never."
+        10,
+        integer(0),
+        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
     )
 
     spec = Spec(

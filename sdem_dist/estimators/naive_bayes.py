@@ -141,7 +141,9 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
     )
     evaluate_every: int = param(
-        0, integer(0), "Record metrics of training after every so many epochs and after the last; 0 never."
+        0,
+        integer(0),
+        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
     )
     n_blocks: int | None = param(
         None, integer(optional=True), "Parts of the vocabulary that are merged apart. None: one for each 256 MiB."
@@ -226,16 +228,17 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         share = float(self.unlabelled_weight)
         return WordEm(self._model(source), source.weight, weights, seed, rule="maximise", unlabelled_weight=share)
 
-    def _learner(self, source: Source) -> tuple[Sdem[NaiveBayes], SdemState]:
-        """Return the learner for a training source, and where it starts."""
+    def _learner(self, source: Source) -> tuple[Sdem[NaiveBayes], SdemState | None]:
+        """Return the learner for a training source, and where it starts, if not at its own beginning."""
         model, weights = self._model(source), weights_of_classes(self.class_weight, source)
-        prior, sizes = np.full(source.n_features, model.alpha), paper_steps()
+        initial, sizes = None, paper_steps()
         if self.steps == "margin":
             assert not isinstance(source.corpus, DenseMemoryCorpus)
             prior = model.alpha * np.maximum(source.corpus.document_frequency, 1.0) ** PRIOR_POWER
             normed = self.weighting_ is not None and self.weighting_.norm > 0
             step = self.step or (STEPS[self.loss] if normed or source.weighted else STEP_OF_COUNTS)
             sizes = margin_steps(float(step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
+            initial = model.start_at(prior)
         learner = Sdem(
             model,
             source.weight,
@@ -246,7 +249,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
             steps=sizes,
             tolerance=0.0 if self.steps == "paper" else TOLERANCE,
         )
-        return learner, model.start_at(prior)
+        return learner, initial
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.
@@ -284,11 +287,10 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         self.n_iter_ += 1
         return self
 
-    def _begun(self, source: Source) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState]:
+    def _begun(self, source: Source) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState | None]:
         if self.loss != "nll":
             return self._learner(source)
-        counting = self._counting(source)
-        return counting, counting.init()
+        return self._counting(source), None
 
     def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:
         weights = weights_of_classes(self.class_weight, source)

@@ -92,6 +92,7 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
     monitoring = Monitoring(
         every=estimator.evaluate_every,
+        training=estimator.evaluate_every > 0,
         monitor=estimator._monitor,
         patience=patience,
         shown=estimator.spec.shown,
@@ -101,7 +102,8 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
     stopping: object = None  # without patience, what is evaluated decides nothing
     if options.validation is not None:
         held_out = validation_source(estimator, options.validation, options.client)
-        monitoring = replace(monitoring, validation=held_out.documents)
+        # Documents that are given to be evaluated are, even where those of training are not.
+        monitoring = replace(monitoring, validation=held_out.documents, every=monitoring.every or 1)
         stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
     settings = identity(corpus=source.identity, weighting=source.weighting, stopping=stopping)
     checkpoints = None

@@ -46,7 +46,7 @@ def share_held_out(asked: float, n_documents: int) -> float:
 
 
 def chosen(
-    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState, share: float, patience: int | None
+    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState | None, share: float, patience: int | None
 ) -> Stages[Chosen]:
     """Yield the stage that trains without the held-out documents, scored after each epoch.
 

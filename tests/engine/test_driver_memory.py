@@ -27,6 +27,9 @@ from sdem_dist.models.word_counts import SdemState
 
 N_WORDS, N_BLOCKS = 64, 8
 X, Y = random_counts(200, N_WORDS, 3, seed=3)
+PAPER = {"steps": "paper", "weighting": "counts", "validation_fraction": 0.0}
+"""One stage, which begins on the workers."""
+CARRIED = pytest.mark.xfail(strict=True, reason="steps of the margin begin at a table that the driver sends")
 
 
 class Elsewhere(InProcess):
@@ -55,7 +58,8 @@ class Elsewhere(InProcess):
 
 def fitted(n_blocks=N_BLOCKS, **more) -> MultinomialNB:
     settings = {name: more.pop(name) for name in ("patience", "evaluate_every", "n_jobs") if name in more}
-    model = MultinomialNB(n_epochs=4, n_lanes=4, rounds_per_epoch=2, n_blocks=n_blocks, **settings)
+    settings |= {"n_lanes": 4, "rounds_per_epoch": 2, **PAPER}
+    model = MultinomialNB(n_epochs=4, n_blocks=n_blocks, **settings)
     return model.fit(X, Y, **more)
 
 
@@ -150,15 +154,16 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("driver") / "corpus", *random_counts(200, 20_000, 3, seed=3))
 
 
+@pytest.mark.parametrize("settings", [PAPER, pytest.param({**PAPER, "steps": "margin"}, marks=CARRIED)])
 @pytest.mark.parametrize("n_blocks", [1, 4])
-def test_no_task_carries_the_model(client, corpus, n_blocks, tmp_path):
+def test_no_task_carries_the_model(client, corpus, n_blocks, settings, tmp_path):
     scheduler, largest = client.cluster.scheduler, []
 
     def look(event):
         if isinstance(event, CheckpointWritten):
             largest.append(max(len(cloudpickle.dumps(task.run_spec)) for task in scheduler.tasks.values()))
 
-    model = MultinomialNB(n_epochs=3, n_lanes=4, rounds_per_epoch=2, n_blocks=n_blocks)
+    model = MultinomialNB(n_epochs=3, n_lanes=4, rounds_per_epoch=2, n_blocks=n_blocks, **settings)
     model.fit(corpus, client=client, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[look])
     assert len(largest) == 6
     assert max(largest) < 10_000 < model.state_.words.nbytes / 40
@@ -216,7 +221,7 @@ def test_where_workers_do_not_see_the_folder_the_driver_sends_blocks(there, corp
     sent = []
     from_driver = anchors.from_driver
     monkeypatch.setattr(anchors, "from_driver", lambda *args: sent.append(args[1]) or from_driver(*args))
-    settings = {"n_epochs": 2, "n_lanes": 4, "rounds_per_epoch": 2, "n_blocks": 3}
+    settings = {"n_epochs": 2, "n_lanes": 4, "rounds_per_epoch": 2, "n_blocks": 3, **PAPER}
     folder = "/proc/self/cwd/run"  # another one for each process
     for process in ("driver", "worker"):
         (tmp_path / process).mkdir()
@@ -245,7 +250,8 @@ def main(path, kept):
     from sdem_dist.engine.events import CheckpointWritten
 
     corpus, found = open_corpus(path), []
-    model = MultinomialNB(n_epochs=2, rounds_per_epoch=2, n_lanes=8, n_blocks=8, evaluate_every=0)
+    settings = {"steps": "paper", "weighting": "counts", "validation_fraction": 0.0}
+    model = MultinomialNB(n_epochs=2, rounds_per_epoch=2, n_lanes=8, n_blocks=8, **settings)
     with connected(n_workers=1) as client:
         before = peak()
         listen = lambda event: found.append(peak()) if isinstance(event, CheckpointWritten) else None

@@ -95,9 +95,8 @@ def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_
             known.append(len(scheduler.tasks))
 
     def trained(**where):
-        return MultinomialNB(n_epochs=12, rounds_per_epoch=10, n_lanes=4, n_blocks=n_blocks, evaluate_every=6).fit(
-            corpus, **where
-        )
+        settings = {"n_lanes": 4, "n_blocks": n_blocks, "evaluate_every": 6, "validation_fraction": 0.0}
+        return MultinomialNB(n_epochs=12, rounds_per_epoch=10, **settings).fit(corpus, **where)
 
     monkeypatch.setattr(training, "MANY_TASKS", 100)
     there = trained(client=client, callbacks=[count])

@@ -22,23 +22,25 @@ from sdem_dist.engine.events import (
     StageEnded,
     StageStarted,
 )
+from sdem_dist.estimators.source import documents_of
 
 X, Y = random_counts(200, 30, 3, seed=2)
 HELD_OUT = random_counts(150, 30, 3, seed=12)
-METRICS = {"accuracy", "nll", "ncll", "hinge", "perplexity"}
+METRICS = {"accuracy", "nll", "ncll", "hinge", "perplexity", "brier", "ece", "temperature", "tempered"}
+ONE_STAGE = {"validation_fraction": 0.0, "evaluate_every": 1}
 
 
 def test_history_without_and_with_validation():
-    model = MultinomialNB(n_epochs=3).fit(X, Y)
+    model = MultinomialNB(n_epochs=3, **ONE_STAGE).fit(X, Y)
     assert [h["epoch"] for h in model.history_] == [1, 2, 3] and model.n_iter_ == 3
     assert all(set(h) == {"epoch", "seconds", *METRICS} and h["seconds"] > 0 for h in model.history_)
-    model = MultinomialNB(n_epochs=3).fit(X, Y, validation=HELD_OUT)
+    model = MultinomialNB(n_epochs=3, **ONE_STAGE).fit(X, Y, validation=HELD_OUT)
     assert all(set(h) == {"epoch", "seconds", *METRICS, *(f"validation_{m}" for m in METRICS)} for h in model.history_)
 
 
 @pytest.mark.parametrize("n_lanes", [1, 4])
 def test_last_metrics_are_those_of_the_model(n_lanes):
-    model = MultinomialNB(n_epochs=2, n_lanes=n_lanes).fit(X, Y, validation=HELD_OUT)
+    model = MultinomialNB(n_epochs=2, n_lanes=n_lanes, **ONE_STAGE).fit(X, Y, validation=HELD_OUT)
     last = model.history_[-1]
     proba = model.predict_log_proba(HELD_OUT[0])
     each = np.arange(150)
@@ -46,22 +48,23 @@ def test_last_metrics_are_those_of_the_model(n_lanes):
     assert last["validation_ncll"] == pytest.approx(-proba[each, HELD_OUT[1]].mean())
     joint = model.predict_joint_log_proba(X)
     assert last["nll"] == pytest.approx(-joint[np.arange(200), Y].mean())
-    assert last["perplexity"] == pytest.approx(np.exp(-np.logaddexp.reduce(joint, axis=1).sum() / X.sum()))
+    entries = documents_of(model, X).data.sum(dtype=np.float64)
+    assert last["perplexity"] == pytest.approx(np.exp(-np.logaddexp.reduce(joint, axis=1).sum() / entries))
     evaluated = model.evaluate(*HELD_OUT)
     assert evaluated == pytest.approx({m: last[f"validation_{m}"] for m in METRICS})
 
 
 @pytest.mark.parametrize(("every", "evaluated"), [(0, []), (1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (5, [5]), (9, [5])])
 def test_evaluate_every(every, evaluated):
-    model = MultinomialNB(n_epochs=5, evaluate_every=every).fit(X, Y)
+    model = MultinomialNB(n_epochs=5, validation_fraction=0.0, evaluate_every=every).fit(X, Y)
     assert [h["epoch"] for h in model.history_ if "ncll" in h] == evaluated
-    np.testing.assert_array_equal(model.state_.words, MultinomialNB(n_epochs=5).fit(X, Y).state_.words)
+    np.testing.assert_array_equal(model.state_.words, MultinomialNB(n_epochs=5, **ONE_STAGE).fit(X, Y).state_.words)
 
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
 @pytest.mark.parametrize(("patience", "every"), [(1, 1), (3, 1), (2, 2)])
 def test_patience_returns_the_best_state(loss, patience, every):
-    settings = {"loss": loss, "n_lanes": 1, "rounds_per_epoch": 2, "evaluate_every": every}
+    settings = {"loss": loss, "n_lanes": 1, "rounds_per_epoch": 2, **ONE_STAGE, "evaluate_every": every}
     model = MultinomialNB(n_epochs=60, patience=patience, **settings).fit(X, Y, validation=HELD_OUT)
     watched = {h["epoch"]: h[f"validation_{loss}"] for h in model.history_ if f"validation_{loss}" in h}
     best = min(watched, key=lambda epoch: (watched[epoch], epoch))
@@ -72,7 +75,7 @@ def test_patience_returns_the_best_state(loss, patience, every):
 
 
 def test_patience_that_is_never_exhausted_still_returns_the_best():
-    model = MultinomialNB(n_epochs=12, patience=50, n_lanes=1).fit(X, Y, validation=HELD_OUT)
+    model = MultinomialNB(n_epochs=12, patience=50, n_lanes=1, loss="ncll", **ONE_STAGE).fit(X, Y, validation=HELD_OUT)
     assert model.n_iter_ == 12
     best = min(h["validation_ncll"] for h in model.history_)
     assert best < model.history_[-1]["validation_ncll"]
@@ -86,7 +89,7 @@ def test_patience_needs_validation():
 
 def test_events_in_order(tmp_path):
     events: list = []
-    MultinomialNB(n_epochs=2, n_lanes=3, rounds_per_epoch=2).fit(
+    MultinomialNB(n_epochs=2, n_lanes=3, rounds_per_epoch=2, **ONE_STAGE).fit(
         X, Y, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[events.append]
     )
     lanes = [e for e in events if isinstance(e, LanesEnded)]
@@ -115,14 +118,15 @@ def test_events_in_order(tmp_path):
 
 def test_the_reason_of_the_end():
     events: list = []
-    MultinomialNB(n_epochs=60, patience=1, n_lanes=1).fit(X, Y, validation=HELD_OUT, callbacks=[events.append])
+    model = MultinomialNB(n_epochs=60, patience=1, n_lanes=1, **ONE_STAGE)
+    model.fit(X, Y, validation=HELD_OUT, callbacks=[events.append])
     ended = events[-2]
     assert ended.reason == "patience" and ended.kept == ended.n_epochs - 1
 
 
 @pytest.mark.parametrize("settings", [{"rounds_per_epoch": 8}, {"merge": "sum", "batch_size": 1, "n_lanes": 4}])
 def test_more_rounds_and_lanes_than_documents(settings):
-    model = MultinomialNB(n_epochs=3, **settings).fit(X[:5], [0, 1, 0, 1, 1])
+    model = MultinomialNB(n_epochs=3, **ONE_STAGE, **settings).fit(X[:5], [0, 1, 0, 1, 1])
     assert model.n_iter_ == 3 and np.isfinite(model.feature_log_prob_).all()
     assert model.state_.t == 15
 
@@ -141,12 +145,13 @@ def test_a_training_that_fails_leaves_no_threads():
 
 
 def test_one_of_a_thing_is_not_many(capsys):
-    MultinomialNB(n_epochs=1, n_lanes=2, rounds_per_epoch=3, verbose=True).fit(X, Y)
+    MultinomialNB(n_epochs=1, n_lanes=2, rounds_per_epoch=3, verbose=True, **ONE_STAGE).fit(X, Y)
     assert "1 epoch, 3 rounds an epoch, 2 lanes a round" in capsys.readouterr().err.splitlines()[0]
 
 
 def test_lines_where_nobody_watches(capsys, tmp_path):
-    MultinomialNB(n_epochs=60, patience=1, verbose=True, n_lanes=1).fit(X, Y, validation=HELD_OUT, checkpoint=tmp_path)
+    model = MultinomialNB(n_epochs=60, patience=1, verbose=True, n_lanes=1, loss="ncll", **ONE_STAGE)
+    model.fit(X, Y, validation=HELD_OUT, checkpoint=tmp_path)
     captured = capsys.readouterr()
     lines = captured.err.splitlines()
     assert captured.out == ""
@@ -166,7 +171,7 @@ def test_no_word_unless_asked(capsys):
 def test_bar(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
-    MultinomialNB(n_epochs=2, n_lanes=2).fit(X, Y, callbacks=[callbacks.ProgressBar("run  ")])
+    MultinomialNB(n_epochs=2, n_lanes=2, **ONE_STAGE).fit(X, Y, callbacks=[callbacks.ProgressBar("run  ")])
     assert "epoch 2" in stream.getvalue() and "run" in stream.getvalue()
 
 

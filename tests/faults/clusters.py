@@ -15,6 +15,7 @@ from sdem_dist import MultinomialNB
 from sdem_dist.engine.events import RoundEnded
 
 SETTINGS: dict[str, Any] = {"n_epochs": 2, "rounds_per_epoch": 3, "n_lanes": 20, "random_state": 4}
+SETTINGS |= {"validation_fraction": 0.0, "evaluate_every": 1}
 """20 lanes: a bundle of 16 and one of 4, so that there is something to reduce."""
 
 

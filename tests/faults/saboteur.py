@@ -130,5 +130,10 @@ def sabotaged(folder: Path) -> Iterator[None]:
     from sdem_dist import MultinomialNB
 
     make = MultinomialNB._learner
-    with mock.patch.object(MultinomialNB, "_learner", lambda *a, **k: Saboteur(make(*a, **k), str(folder))):
+
+    def disturbed(*args, **more):
+        learner, initial = make(*args, **more)
+        return Saboteur(learner, str(folder)), initial
+
+    with mock.patch.object(MultinomialNB, "_learner", disturbed):
         yield

@@ -72,7 +72,7 @@ def test_damage_is_named_on_a_cluster_at_once(copy):
 def test_a_manifest_of_another_corpus(copy, tmp_path):
     other = write_corpus(tmp_path / "other", *random_counts(600, 50, 3, seed=8), shard_documents=64)
     shutil.copy(Path(other.path, "zarr.json"), copy / "zarr.json")
-    with pytest.raises(CorpusError, match="shard 0: array '.*(has shape|does not match its checksum|is u)"):
+    with pytest.raises(CorpusError, match="array '.*(has shape|does not match its checksum|is u)"):
         model(n_jobs=1).fit(open_corpus(copy))
     with pytest.raises(CorpusError, match="every shard is damaged"):
         model(n_jobs=1).fit(open_corpus(copy), skip_damaged=True)
@@ -98,12 +98,13 @@ def test_training_goes_on_without_damaged_shards(sound, copy, tmp_path):
     damage(copy, 0, "truncated", "labels")
     damage(copy, 4, "missing", "indices")
     events: list = []
+    counts = {"steps": "paper", "weighting": "counts"}  # else document frequencies are those of the whole corpus
     with pytest.warns(
         UserWarning, match=r"2 of 10 shards are damaged, and .* 120 documents of 600: .*shard 0.*shard 4"
     ):
-        fitted = model(n_jobs=1).fit(open_corpus(copy), skip_damaged=True, callbacks=[events.append])
+        fitted = model(n_jobs=1, **counts).fit(open_corpus(copy), skip_damaged=True, callbacks=[events.append])
     assert events[0] == ShardsLeftOut(2, 120, tuple(fitted.damaged_shards_))
-    expected = model(n_jobs=1).fit(without(sound, {0, 4}, tmp_path / "without"))
+    expected = model(n_jobs=1, **counts).fit(without(sound, {0, 4}, tmp_path / "without"))
     assert bits(fitted) == bits(expected)
     fitted.save(tmp_path / "model")
     assert load_model(tmp_path / "model").damaged_shards_ == fitted.damaged_shards_

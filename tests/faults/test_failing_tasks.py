@@ -79,6 +79,9 @@ def test_lanes_that_kill_their_worker_are_named(corpus, folder):
     assert "of round 2 of epoch 1" in message and "lanes" in message and "documents" in message
 
 
+COUNTS = {"steps": "paper", "weighting": "counts"}
+
+
 def documents_with_a_bad_one() -> tuple[sp.csr_matrix, np.ndarray]:
     X = np.ones((400, 6), np.int64)
     X[257, 2] = 100
@@ -88,18 +91,23 @@ def documents_with_a_bad_one() -> tuple[sp.csr_matrix, np.ndarray]:
 def picky(folder):
     """Make every estimator's learner refuse words that occur 100 times."""
     make = MultinomialNB._learner
-    return mock.patch.object(MultinomialNB, "_learner", lambda *a, **k: work.Picky(make(*a, **k), 99, str(folder)))
+
+    def learner(*args, **more):
+        made, initial = make(*args, **more)
+        return work.Picky(made, 99, str(folder)), initial
+
+    return mock.patch.object(MultinomialNB, "_learner", learner)
 
 
 def test_a_document_that_always_fails_is_named(tmp_path):
     corpus = write_corpus(tmp_path / "corpus", *documents_with_a_bad_one(), shuffle=False, shard_documents=100)
     with picky(tmp_path), pytest.raises(DocumentError, match="shard 2, its document 57 cannot .* a word too often"):
-        model(n_jobs=1).fit(corpus)
+        model(n_jobs=1, **COUNTS).fit(corpus)
 
 
 def test_a_row_that_always_fails_is_named(tmp_path):
     with picky(tmp_path), pytest.raises(DocumentError, match=r"^row 257 \(from 0\) cannot .* a word too often"):
-        model(n_jobs=1).fit(*documents_with_a_bad_one())
+        model(n_jobs=1, **COUNTS).fit(*documents_with_a_bad_one())
 
 
 @pytest.mark.slow

@@ -60,8 +60,9 @@ def test_particles_estimate_it():
 
 def test_with_one_topic_it_is_exact():
     X, y, _ = topic_counts(200)
-    ours = LDAClassifier(n_topics=1, doc_topic_prior=5.0, n_epochs=2, n_lanes=4).fit(X, y)
-    theirs = MultinomialNB(n_epochs=2, n_lanes=4).fit(X, y)
+    same = {"loss": "ncll", "steps": "paper", "merge": "sum", "batch_size": 25, "n_epochs": 2, "n_lanes": 4}
+    ours = LDAClassifier(n_topics=1, doc_topic_prior=5.0, **same).fit(X, y)
+    theirs = MultinomialNB(weighting="counts", validation_fraction=0.0, **same).fit(X, y)
     for name in ("nll", "perplexity"):
         assert ours.evaluate(X, y)[name] == pytest.approx(theirs.evaluate(X, y)[name], rel=1e-8)
 

@@ -15,8 +15,8 @@ from sdem_dist.kernels import documents
 RNG = np.random.default_rng(0)
 X, Y = sp.csr_matrix(RNG.poisson(0.7, (90, 30))), np.arange(90) % 3
 MODELS = {
-    "naive Bayes": lambda: sd.MultinomialNB(n_epochs=2, n_lanes=2),
-    "naive Bayes, exact": lambda: sd.MultinomialNB(n_epochs=1, n_lanes=1, rounds_per_epoch=1),
+    "naive Bayes": lambda: sd.MultinomialNB(n_epochs=2, n_lanes=2, evaluate_every=1),
+    "naive Bayes, exact": lambda: sd.MultinomialNB(steps="paper", n_epochs=1, n_lanes=1),
     "LDA": lambda: sd.LDAClassifier(n_epochs=2, n_lanes=2),
     "LDA, sum": lambda: sd.LDAClassifier(n_epochs=2, merge="sum", inference="gibbs", n_particles=2),
     "topics": lambda: sd.SupervisedLDAClassifier(3, n_epochs=2),
@@ -24,11 +24,11 @@ MODELS = {
 
 
 def test_runs_cover_all_documents_once():
-    assert documents.runs(np.zeros(0)) == []
-    assert documents.runs(np.ones(5)) == [(0, 5)]
-    assert documents.runs(np.full(4, 0.6 * documents.SECOND)) == [(0, 1), (1, 3), (3, 4)]
+    assert list(documents.runs(np.zeros(0))) == []
+    assert list(documents.runs(np.ones(5))) == [(0, 5)]
+    assert list(documents.runs(np.full(4, 0.6 * documents.SECOND))) == [(0, 1), (1, 3), (3, 4)]
     costs = RNG.uniform(0, 2 * documents.SECOND, 50)
-    found = documents.runs(costs)
+    found = list(documents.runs(costs))
     assert [i for a, b in found for i in range(a, b)] == list(range(50))
     assert all(b == a + 1 or costs[a : b - 1].sum() <= 2 * documents.SECOND for a, b in found)
 
