@@ -133,8 +133,8 @@ def csv_records(data, start, final, n_fields, label, text, bounds):
     n_fields, label, text : int
         Fields of a record, and the numbers of the two, from 0.
     bounds : ndarray of shape (n, 6), int64, overwritten
-        Of every record: where the label and the text begin and end, without quotes, whether there are doubled quotes in
-        one of them, and the lines of the record. A blank line has -1 for everything but its lines.
+        Of every record: where the label and the text begin and end, without quotes, 1 if there are doubled quotes in
+        the label, plus 2 if in the text, and the lines of the record. A blank line has -1 for everything but its lines.
 
     Returns
     -------
@@ -179,7 +179,8 @@ def csv_records(data, start, final, n_fields, label, text, bounds):
             if field in (label, text):
                 k = 0 if field == label else 2
                 row[k], row[k + 1] = first, last
-                row[4] |= doubled
+                if doubled:
+                    row[4] |= 1 + k // 2
             field += 1
             if i < size and data[i] == _COMMA:
                 i += 1

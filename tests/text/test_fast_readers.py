@@ -64,7 +64,8 @@ def outcome(path, form, size, **reading):
 
 @hypothesis_settings(deadline=None, max_examples=400)
 @given(CONTENT, st.integers(1, 60))
-@example(b"a", 3)
+@example(b'a""x","y ""z"""\n', 1)
+@example(b'"x","y"\na""x,y\n"a""x",y\na""x,"y"\n', 9)
 @pytest.mark.filterwarnings("ignore:.*looks like a header")
 def test_csv(content, size):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
