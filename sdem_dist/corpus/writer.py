@@ -172,11 +172,15 @@ def write_corpus(
         arrays.set_attributes(group, {MANIFEST: header.to_json()})
         if before_publishing is not None:
             before_publishing()
-    corpus = open_corpus(path)
+    replaced = f"{path}: another process has put a corpus of its own in the place of the one that was just written"
+    try:
+        corpus = open_corpus(path)
+    except CorpusError as error:
+        if is_url(path):
+            raise
+        raise CorpusError(replaced) from error  # it is at it just now
     if corpus.header.uid != header.uid:
-        raise CorpusError(
-            f"{path}: another process has put a corpus of its own in the place of the one that was just written"
-        )
+        raise CorpusError(replaced)
     return corpus
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sdem_dist.kernels import merging
 from sdem_dist.storage.strings import Strings
 from sdem_dist.text.counters import LearningCounter
-from sdem_dist.text.spill import load_arrays, save_arrays
+from sdem_dist.text.spill import load_arrays, save_arrays, save_bytes
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 MOST_TERMS = 1 << 21
@@ -53,9 +53,9 @@ class Runs:
         counter = self._open.pop(run)
         nodes = counter.sorted_terms()  # those of documents held out, too: another run may have them in others
         data, offsets = counter.spelled(nodes)
-        data[: offsets[-1]].tofile(self._path(run, "texts"))
+        save_bytes(self._path(run, "texts"), data[: offsets[-1]])
         table = np.column_stack([np.diff(offsets), counter.tree.tally[nodes, 1:]])
-        np.ascontiguousarray(table, np.int64).tofile(self._path(run, "table"))
+        save_bytes(self._path(run, "table"), table)
         save_arrays(self._path(run, "nodes"), np.array([counter.tree.n_nodes]), nodes)
         self._any_tallied |= bool(table[:, 1].any())
         self._written[run] = int(table[:, 0].max(initial=0))
@@ -76,7 +76,7 @@ class Runs:
             kept = nodes[(frequency >= bounds[0]) & (frequency <= bounds[1])]
             columns = np.full(counter.tree.n_nodes, -1, np.int32)
             columns[kept] = np.arange(len(kept), dtype=np.int32)
-            np.save(self._path(run, "columns.npy"), columns)
+            save_arrays(self._path(run, "columns"), columns)
             data, offsets = counter.spelled(kept)
             self._open.clear()
             totals = None if self._settings.max_features is None else counter.tree.tally[kept, 2]
@@ -120,7 +120,7 @@ class Runs:
                     positions[done], ended[done] = 0, sizes[done] == 0
                 else:
                     n = int(state[1])
-                    out[: state[2]].tofile(file)
+                    file.write(out[: state[2]].data)
                     term_sizes.append(np.diff(out_offsets[: n + 1]).astype(np.int32))
                     if self._settings.max_features is not None:  # nobody else asks
                         totals.append(out_totals[:n].copy())
@@ -129,7 +129,7 @@ class Runs:
             (n_nodes,), nodes = load_arrays(self._path(run, "nodes"), 2)
             columns = np.full(n_nodes, -1, np.int32)
             columns[nodes] = np.concatenate([np.zeros(0, np.int32), *parts])
-            np.save(self._path(run, "columns.npy"), columns)
+            save_arrays(self._path(run, "columns"), columns)
         all_offsets = np.zeros(int(state[0]) + 1, np.int64)
         np.cumsum(np.concatenate(term_sizes), out=all_offsets[1:])
         joined = self._folder / "vocabulary" if all_offsets[-1] else np.zeros(0, np.uint8)
@@ -191,5 +191,5 @@ class MergedTerms:
 
     def columns(self, run: int) -> np.ndarray:
         """Return the column of every node of a run, -1 for those left out, int32."""
-        columns: np.ndarray = np.load(run_path(self._folder, run, "columns.npy"), allow_pickle=False)
+        (columns,) = load_arrays(run_path(self._folder, run, "columns"), 1)
         return columns if self._kept is None else np.where(columns < 0, np.int32(-1), self._kept[columns])
