@@ -18,7 +18,7 @@ MONITOR = "tempered_log_loss"
 """Log-loss at the best temperature: what is chosen by."""
 MOST_EPOCHS = 20
 """Epochs at most where held-out documents choose."""
-IMPROVEMENT = 0.005
+IMPROVEMENT = 0.01
 """Share by which the log-loss has to fall for another epoch to be worth its time."""
 FEW, FEW_EPOCHS = 20, 6
 """Held-out documents under which they choose nothing, and the epochs then."""
