@@ -51,16 +51,19 @@ MOST_LANES = 1 << 16
 @click.option(
     "--loss",
     type=click.Choice(["ncll", "hinge", "nll"]),
-    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: ncll]",
+    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: the estimator's]",
 )
 @click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
 @click.option(
-    "--epochs", type=click.IntRange(1), metavar="N", help="Passes over the documents.  [default: 15 for naive Bayes]"
+    "--epochs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Passes over the documents.  [default: held-out documents choose, for naive Bayes]",
 )
 @click.option(
     "--merge",
     type=click.Choice(["mean", "sum"]),
-    help="Average lanes that learn by themselves, or add their statistics for one step a round.  [default: mean]",
+    help="Merge lanes that learn side by side, or add their statistics for one step a round.  [default: mean]",
 )
 @click.option(
     "--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]"
@@ -69,7 +72,7 @@ MOST_LANES = 1 << 16
     "--rounds",
     type=click.IntRange(1),
     metavar="N",
-    help="Merges an epoch.  [default: 8, down to 1 for half a million documents]",
+    help="Merges an epoch.  [default: 8, and 1 of one lane]",
 )
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"

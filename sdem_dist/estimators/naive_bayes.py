@@ -223,6 +223,10 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         if self.steps == "margin":
             assert not isinstance(source.corpus, DenseMemoryCorpus)
             prior = model.alpha * np.maximum(source.corpus.document_frequency, 1.0) ** PRIOR_POWER
+            if source.weighting is not None and source.weighting.chooses:
+                # A column that is left out takes nothing of the classes' totals, as if it were not there.
+                factors = source.weighting.factors(source.corpus.document_frequency, source.vocabulary)
+                prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
             sizes = margin_steps(float(self.step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
             initial = model.start_at(prior)
         learner = Sdem(
