@@ -75,5 +75,5 @@ def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
         "brier": float(sums[0] / weight),
         "ece": expected_calibration_error(s[:n], s[n : 2 * n], s[2 * n : 3 * n]),
         "temperature": temperature,
-        "tempered": loss,
+        "tempered_log_loss": loss,
     }

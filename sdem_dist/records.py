@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from types import UnionType
-from typing import TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -98,6 +98,9 @@ def _typed(value: object, declared: object, where: str) -> object:
                 return _typed(value, kind, where)
             except ValueError:
                 continue
+    elif get_origin(declared) is Literal:
+        if value in kinds:
+            return value
     elif get_origin(declared) is tuple and isinstance(value, tuple):
         if kinds[1:] == (...,):
             return tuple(_typed(v, kinds[0], where) for v in value)

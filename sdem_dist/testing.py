@@ -190,7 +190,7 @@ def check_learner(
 
     States are what their fields say and come back from arrays, the settings come back from JSON; the same inputs give the
     same bits and are left alone; combining is associative; evaluation sums add up; rounds without weight change nothing; of
-    wide learners, blocks are the parts of the whole, in a round of one lane if they are not `apart`.
+    wide learners, blocks are the parts of the whole, in a round of one document if they are not `apart`.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def check_learner(
         _check_weights(learner, documents, state, first)
     if hasattr(learner, "initial_block"):
         if not apart:
-            lanes, prepared = [Lane(0, 0, 0, 0, n, n)], [learner.prepare(documents)]
+            lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(documents[:1])]
         _check_blocks(cast(WideLearner[Any, Any, Any], learner), state, lanes, prepared)
 
 

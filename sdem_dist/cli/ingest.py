@@ -118,7 +118,7 @@ class SectionedCommand(click.Command):
     "--seed", "random_state", type=int, default=0, show_default=True, help="Decides the order and what is held out."
 )
 @click.option(
-    "--jobs", "n_jobs", type=click.IntRange(1), metavar="N", help="Processes that count words.  [default: all cores]"
+    "--jobs", "n_jobs", type=click.IntRange(1), metavar="N", help="Threads that count words.  [default: all cores]"
 )
 @click.option("--overwrite", is_flag=True, help="Replace a corpus that exists.")
 def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:

@@ -35,6 +35,7 @@ def model_shown(path: Path) -> str:
         or "defaults",
         **_parts(model),
         **_inputs(model),
+        **_weighting(model),
         "epochs": f"{model.n_iter_}",
         which: ", ".join(f"{name} {value:.4g}" for name, value in metrics.items()) or "not evaluated",
         "left out": "; ".join(model.damaged_shards_) or "nothing",
@@ -64,6 +65,18 @@ def _inputs(model: EngineEstimator) -> dict[str, str]:
         text = "predicts on raw text" if model.vectorizer_ else "takes counts only"
         return {"features": f"{n}{', with a vocabulary' if named else ''}", "raw text": text}
     return {"features": f"{n}, columns of a table{' with names' if named else ''}"}
+
+
+def _weighting(model: EngineEstimator) -> dict[str, str]:
+    """Return what becomes of counts, and what probabilities are divided by, where training chose them."""
+    found, w = {}, model.weighting_
+    if w is not None:
+        length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
+        rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
+        grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
+        found["weighting"] = f"{w.form}, {length}{rare}{grams}"
+    temperature = getattr(model.learner_, "temperature", 1.0)
+    return found if temperature == 1.0 else {**found, "temperature": f"{temperature:.3g}"}
 
 
 def _parts(model: EngineEstimator) -> dict[str, str]:

@@ -55,7 +55,7 @@ def predict_lines(
             f"{model} is a {type(estimator).__name__}, which predicts nothing: its transform(X) describes documents"
         )
     estimator.vectorize([])  # says what is wrong with a model of numbers
-    transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_), estimator.vocabulary_)
+    transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_)
 
     def worker() -> Callable[[Texts], str]:
         count = transformer.counter()

@@ -12,6 +12,7 @@ import click
 
 from sdem_dist.cli.parameters import Alpha, LocalPath
 from sdem_dist.cli.shown import say
+from sdem_dist.cli.sources import corpus_of, is_source, source_options
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 from sdem_dist.counted import counted, nearest
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   sdem train posts.zarr posts.model
+  sdem train posts.csv posts.model --label topic --text body
   sdem train posts.zarr posts.model --loss hinge --workers 8
   sdem train posts.zarr posts.model --scheduler tcp://10.0.0.1:8786 --checkpoint run/ --resume
   sdem train posts.zarr posts.model --cluster slurm.yaml --checkpoint run/ --resume
@@ -51,19 +53,19 @@ MOST_LANES = 1 << 16
 @click.option(
     "--loss",
     type=click.Choice(["ncll", "hinge", "nll"]),
-    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: the estimator's]",
+    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: hinge; of others ncll]",
 )
 @click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
 @click.option(
     "--epochs",
     type=click.IntRange(1),
     metavar="N",
-    help="Passes over the documents.  [default: held-out documents choose, for naive Bayes]",
+    help="Passes over the documents.  [default: held-out documents choose for naive Bayes]",
 )
 @click.option(
     "--merge",
     type=click.Choice(["mean", "sum"]),
-    help="Merge lanes that learn side by side, or add their statistics for one step a round.  [default: mean]",
+    help="Merge what lanes learn by themselves, or add all statistics for one step a round.  [default: mean]",
 )
 @click.option(
     "--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]"
@@ -72,7 +74,7 @@ MOST_LANES = 1 << 16
     "--rounds",
     type=click.IntRange(1),
     metavar="N",
-    help="Merges an epoch.  [default: 8, and 1 of one lane]",
+    help="Merges an epoch, of several lanes.  [default: 8]",
 )
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"
@@ -114,12 +116,16 @@ MOST_LANES = 1 << 16
     help="Write Dask's own report of tasks and workers.",
 )
 @click.option("--quiet", is_flag=True, help="No progress.")
+@source_options
 @where_options
 @cluster_options
 def train(
     corpus: str, model: Path, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any
 ) -> None:
     """Train a model on CORPUS, a naive Bayes classifier if nothing else is said, and save it as MODEL.
+
+    CORPUS may be a source, too: a file or a folder as sdem ingest reads them, counted by words. Settings of text, and a
+    corpus that serves again, are sdem ingest's.
 
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
@@ -153,16 +159,15 @@ def train(
 
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
-    documents = open_corpus(corpus)
-    _check_layout(estimator, documents)
-    lanes = estimator.get_params().get("n_lanes")
-    if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
-        raise click.UsageError(f"n_lanes is {lanes:,}, more than {corpus} has documents ({documents.n_documents:,})")
+    if is_source(corpus) and (scheduler or cluster):
+        raise click.UsageError(f"{corpus} is no corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
+            corpus_of(corpus, model, options["label"], options["text"]) as documents,
             client_of(scheduler, workers, cluster, options["lifetime"]) as client,
             reported(client, options["performance_report"]),
         ):
+            _check_fits(estimator, documents)
             estimator.fit(
                 documents,
                 client=client,
@@ -201,6 +206,16 @@ def train(
     say(
         f"{model}: {options['estimator']}, {epochs}{'; training' if training else ';' if shown else ''} {shown}".rstrip()
     )
+
+
+def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:
+    """Say what does not go with a corpus before anything is trained."""
+    _check_layout(estimator, documents)
+    lanes = estimator.get_params().get("n_lanes")
+    if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
+        raise click.UsageError(
+            f"n_lanes is {lanes:,}, more than {documents.path} has documents ({documents.n_documents:,})"
+        )
 
 
 def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:

@@ -61,7 +61,9 @@ def vocabulary_hash(n_features: int, encoded: tuple[np.ndarray, np.ndarray] | No
     if encoded is None:
         return hashlib.sha256(f"hashed:{n_features}".encode()).hexdigest()
     joined, offsets = encoded
-    return hashlib.sha256(offsets.astype("<i8").tobytes() + joined.tobytes()).hexdigest()
+    hashed = hashlib.sha256(np.ascontiguousarray(offsets, "<i8").data)
+    hashed.update(np.ascontiguousarray(joined).data)
+    return hashed.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.entries import document_frequency
 from sdem_dist.corpus.layout import (
     DENSE,
     DOCUMENT_FREQUENCY,
@@ -145,6 +144,12 @@ def write_corpus(
         n_features = collected.n_features
         words = _encoded_vocabulary(vocabulary, n_features)
         group = arrays.create_group(place, overwrite=overwrite and is_url(path))
+        identity = vocabulary_hash(n_features, words)
+        if words is not None:
+            parent = arrays.add_group(group, VOCABULARY)
+            arrays.write_array(parent, "bytes", words[0])
+            arrays.write_array(parent, "offsets", words[1])
+            del words  # of many n-grams, as much as the documents
         sizes = shard_sizes(collected.n_documents, collected.n_nonzeros, shard_documents)
         shards, frequency = _write_shards(arrays.add_group(group, SHARDS), collected, sizes)
         header = Header(
@@ -154,7 +159,7 @@ def write_corpus(
             classes=collected.classes,
             class_counts=collected.class_counts,
             shards=shards,
-            vocabulary_hash=vocabulary_hash(n_features, words),
+            vocabulary_hash=identity,
             weighted=collected.weighted,
             vectorizer=vectorizer,
             made_by=made_by or {},
@@ -162,20 +167,20 @@ def write_corpus(
             n_targets=collected.n_targets,
             document_frequency_checksum=None if frequency is None else crc32c(frequency),
         )
-        if words is not None:
-            parent = arrays.add_group(group, VOCABULARY)
-            arrays.write_array(parent, "bytes", words[0])
-            arrays.write_array(parent, "offsets", words[1])
         if frequency is not None:
             arrays.write_array(group, DOCUMENT_FREQUENCY, frequency)
         arrays.set_attributes(group, {MANIFEST: header.to_json()})
         if before_publishing is not None:
             before_publishing()
-    corpus = open_corpus(path)
+    replaced = f"{path}: another process has put a corpus of its own in the place of the one that was just written"
+    try:
+        corpus = open_corpus(path)
+    except CorpusError as error:
+        if is_url(path):
+            raise
+        raise CorpusError(replaced) from error  # it is at it just now
     if corpus.header.uid != header.uid:
-        raise CorpusError(
-            f"{path}: another process has put a corpus of its own in the place of the one that was just written"
-        )
+        raise CorpusError(replaced)
     return corpus
 
 
@@ -208,7 +213,7 @@ def _write_shards(
     for shard, rows in enumerate(cut(collected.rows(), sizes)):
         shards.append(write_shard(parent, shard, rows, collected.n_features, **kind))
         if frequency is not None:
-            frequency += document_frequency(rows.indices, rows.data, collected.n_features)
+            np.add.at(frequency, rows.indices[rows.data != 0], 1)  # a sum of its own would be as long
     return tuple(shards), frequency
 
 

@@ -71,9 +71,9 @@ class EngineEstimator(Estimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-            What the model is of: counts or weights, or a table, perhaps with NaN, for the models of dense features. A corpus
-            brings its labels or targets.
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            What the model is of: counts or weights, raw texts in a list, an array, a pandas or an Arrow column, or a
+            table, perhaps with NaN, for the models of dense features. A corpus brings its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Class labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
         sample_weight : array-like of shape (n_samples,), default=None

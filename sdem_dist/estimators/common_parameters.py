@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from sdem_dist.estimators.parameters import (
+    Constraint,
     checked_later,
     estimator,
     integer,
     one_of,
+    or_none,
     param,
     real,
     truth,
 )
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 CLASS_WEIGHT = checked_later('dict, "balanced" or None')
 
@@ -56,6 +59,22 @@ class Classes:
 
 
 @estimator
+class OfText:
+    """Documents that may be raw text."""
+
+    vectorizer: VectorizerSettings | None = param(
+        None,
+        Constraint(
+            "VectorizerSettings or None",
+            "a sdem_dist.text.VectorizerSettings or None",
+            lambda v: v is None or isinstance(v, VectorizerSettings),
+        ),
+        "How raw text becomes counts, where `fit` is given texts; see `sdem_dist.text.VectorizerSettings`. None: words,\n"
+        "in lower case, as scikit-learn's ``CountVectorizer`` has them.",
+    )
+
+
+@estimator
 class Unlabelled:
     """Documents in memory whose class is not known."""
 
@@ -76,7 +95,11 @@ class Steps:
         'with the hinge loss. "paper": rho_0 = 1, and the prior\'s running correction (Masegosa 2014, section 4.1). Both fall\n'
         "with the documents seen: ``rho = rho_0 / (1 + 1e-5 t)``.",
     )
-    step: float = param(0.3, real(above=True), 'c, for "margin".')
+    step: float | None = param(
+        None,
+        or_none(real(above=True)),
+        'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
+    )
     n_lanes: int | None = param(
         None, integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
     )

@@ -15,7 +15,7 @@ from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Seeded, Steps
+from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.naive_bayes import check_merge, plan_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import over_documents
@@ -23,7 +23,7 @@ from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.step_sizes import StepSizes, margin_steps, paper_steps
+from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, margin_steps, paper_steps
 from sdem_dist.models.lda import (
     INFERENCE,
     OCCURRENCES,
@@ -43,7 +43,7 @@ BURN_IN = 3
 
 
 @estimator
-class LDAClassifier(Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, JointClassifier):
+class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, JointClassifier):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
@@ -169,7 +169,9 @@ class LDAClassifier(Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMixin, Tra
         if self.loss == "nll" or self.steps == "paper":
             return paper_steps()
         prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
-        return margin_steps(float(self.step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
+        return margin_steps(
+            float(self.step or STEP_OF_COUNTS), unit_of(sample(source), prior), model.alpha, model.class_alpha
+        )
 
     @property
     def components_(self) -> np.ndarray:

@@ -14,7 +14,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.classifier import JointClassifier, weights_of_classes
-from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, Seeded
+from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, OfText, Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.gaussian_nb import gaussian_block
 from sdem_dist.estimators.parameters import checked_later, estimator, integer, one_of, param, real
@@ -67,7 +67,7 @@ class Components(Seeded):
 
 
 @estimator
-class JointMixture(Components, JointClassifier):
+class JointMixture(OfText, Components, JointClassifier):
     """Base of the mixtures that are joint distributions: what components are, and p(x)."""
 
     components: str = param(

@@ -17,7 +17,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
-from sdem_dist.estimators.common_parameters import Seeded
+from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.mixture import positions_of, sample_counts, surveyed
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, real
@@ -38,7 +38,7 @@ BATCH = 1024
 
 
 @estimator
-class MultinomialMixture(Seeded, ClusterMixin, EngineEstimator):
+class MultinomialMixture(OfText, Seeded, ClusterMixin, EngineEstimator):
     """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
 
     Parameters

@@ -15,6 +15,7 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
+from sdem_dist.estimators.common_parameters import OfText
 from sdem_dist.estimators.mixture import (
     Components,
     Kind,
@@ -25,6 +26,7 @@ from sdem_dist.estimators.mixture import (
     surveyed,
 )
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, truth
+from sdem_dist.estimators.raw_text import are_texts
 from sdem_dist.estimators.source import documents_of, table_of
 from sdem_dist.estimators.spec import Layout, Spec
 from sdem_dist.learners.multiplicative import Multiplicative
@@ -44,7 +46,7 @@ EM_EPOCHS_OF_START = 10
 
 
 @estimator
-class MultiplicativeMixtureClassifier(Components, EngineClassifier):
+class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and sparse
@@ -120,7 +122,7 @@ class MultiplicativeMixtureClassifier(Components, EngineClassifier):
     ) -> MultiplicativeMixtureClassifier:
         """Train on a table or a sparse matrix in memory, or on a corpus of either; see `EngineEstimator.fit`."""
         rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
-        sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows)
+        sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
         self._on_sparse = sparse
         if sparse and self.expand:
             raise ValueError("expand multiplies columns of tables, and X is sparse: pass it dense")

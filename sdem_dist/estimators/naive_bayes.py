@@ -11,13 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
-from sdem_dist.engine.monitoring import VALIDATION
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Seeded, Steps, Unlabelled
+from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, Unlabelled
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
@@ -26,7 +25,7 @@ from sdem_dist.estimators.validation import some
 from sdem_dist.estimators.weighting import checked_orders, sample, scaled, weighting_of
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.step_sizes import margin_steps, paper_steps
+from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, margin_steps, paper_steps
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.unit import unit_of
 from sdem_dist.models.word_counts import SdemState
@@ -48,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 @estimator
-class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
+class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
@@ -67,7 +66,8 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         ln p(class).
     n_features_in_ : int
     history_ : list of dict
-        One entry an epoch: ``epoch``, ``seconds``, and where evaluated ``accuracy``, ``nll``, ``ncll``, ``hinge``
+        One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best
+        temperature) of the documents held out, and where evaluated ``accuracy``, ``nll``, ``ncll``, ``hinge``
         (means a document) and ``perplexity`` (a word), with the prefix ``validation_`` for validation documents.
     kept_ : dict
         The entry of the epoch whose model this is.
@@ -77,7 +77,12 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         The words, where the training corpus names them.
     vectorizer_ : dict or None
         How the training corpus turned text into counts, so that the model predicts on raw text.
-    idf_ : ndarray of shape (n_features,) or None
+    weighting_ : Weighting or None
+        What becomes of counts; None: nothing.
+    document_frequency_ : ndarray of shape (n_features,), int64, or None
+        Of the training documents, for the weighting.
+    temperature_ : float
+        What scores are divided by for probabilities.
     damaged_shards_ : list of str
         What was wrong with each shard that `fit` left out, see its `skip_damaged`.
     learner_, state_ : Sdem or WordEm, SdemState
@@ -157,6 +162,11 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         if self.ngram_range is not None:
             checked_orders(self.ngram_range)
 
+    @property
+    def holds_out(self) -> bool:
+        """Whether training holds out documents of its own, by which it may stop."""
+        return self.loss != "nll" and self.validation_fraction > 0
+
     def _weighed(self, source: Source) -> Source:
         weighting = weighting_of(self, source)
         if weighting is None:
@@ -187,9 +197,11 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
         _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
         learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
         if share <= NO_REFIT:
-            return Trained(learner, choice.result.state, choice.result.history[: choice.n_epochs])
+            return Trained(learner, choice.state, choice.history)
         found = yield from final_stage(learner, replace(plan, n_epochs=choice.n_epochs), initial)
-        return found._replace(history=together(found.history, choice.history))
+        return found._replace(
+            history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
+        )
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, plans.seed_of(self.random_state)
@@ -227,7 +239,9 @@ class MultinomialNB(Classes, Unlabelled, Steps, Seeded, JointClassifier):
                 # A column that is left out takes nothing of the classes' totals, as if it were not there.
                 factors = source.weighting.factors(source.corpus.document_frequency, source.vocabulary)
                 prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
-            sizes = margin_steps(float(self.step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
+            normed = self.weighting_ is not None and self.weighting_.norm > 0
+            step = self.step or (STEPS[self.loss] if normed or source.weighted else STEP_OF_COUNTS)
+            sizes = margin_steps(float(step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
             initial = model.start_at(prior)
         learner = Sdem(
             model,
@@ -345,11 +359,3 @@ def pseudo_count(alpha: str | float, n_features: int) -> float:
     if alpha == "log":
         return float(np.log(max(n_features, 2)))
     return max(float(alpha), 1e-10)
-
-
-def together(history: list[dict[str, float]], choosing: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Return a history with what the held-out documents said after the same epochs of the stage that chose."""
-    if any(name.startswith(VALIDATION) for entry in history for name in entry):  # of documents that were given
-        return history
-    pairs = zip(choosing, history, strict=False)
-    return [{**chose, **entry, "choosing_seconds": chose["seconds"]} for chose, entry in pairs]

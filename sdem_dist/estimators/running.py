@@ -88,7 +88,7 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         raise ValueError(
             f"{checkpoint} is a file or a corpus; checkpoints are kept in a folder of their own: name another"
         )
-    if patience is not None and options.validation is None:
+    if patience is not None and options.validation is None and not estimator.holds_out:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
     monitoring = Monitoring(
         every=estimator.evaluate_every,
@@ -97,6 +97,8 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         patience=patience,
         shown=estimator.spec.shown,
     )
+    if options.validation is None:
+        monitoring = replace(monitoring, patience=None)
     stopping: object = None  # without patience, what is evaluated decides nothing
     if options.validation is not None:
         held_out = validation_source(estimator, options.validation, options.client)

@@ -14,7 +14,7 @@ from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.learners.features import started
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.step_sizes import margin_steps
+from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, margin_steps
 from sdem_dist.losses import NAMED
 from sdem_dist.models.unit import unit_of
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 START_SHARE = 0.001
 """Share of EM's expected counts that sdEM of counts starts with; a step is a document, and would hardly move all of them."""
 EPOCHS, EPOCHS_OF_COUNTS = 60, 15
-STEP = 0.2
-"""How far a first step moves the label of a mean document of counts against a rival."""
 
 
 @estimator
@@ -80,7 +78,9 @@ class SdemMixtureClassifier(JointMixture):
         if self.loss == "nll":
             return (yield from final_stage(em, replace(once, n_epochs=n_epochs), fitted))
         words = em.model.alpha + START_SHARE * (fitted.words - em.model.alpha)
-        sizes = margin_steps(STEP, unit_of(sample(source), words.mean(axis=1)), em.model.alpha, em.model.class_alpha)
+        sizes = margin_steps(
+            STEP_OF_COUNTS, unit_of(sample(source), words.mean(axis=1)), em.model.alpha, em.model.class_alpha
+        )
         learner = Sdem(em.model, source.weight, em.class_weight, once.seed, loss=self.loss, steps=sizes)
         initial = em.start_at(words, em.model.class_alpha + START_SHARE * fitted.class_counts)
         return (yield from final_stage(learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,10 +16,13 @@ from sdem_dist.corpus.tables import numbering
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import validation as checks
 from sdem_dist.estimators.plans import seed_of
+from sdem_dist.estimators.raw_text import are_texts, learned_counts
 from sdem_dist.estimators.spec import Estimator, Source
 from sdem_dist.estimators.validation import some
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sdem_dist.documents import Documents
 
 Use = Literal["train", "continue", "score"]
@@ -56,7 +59,15 @@ def source_of(
     ValueError, CorpusError
         What is wrong, where, and what to do.
     """
+    words, made = None, None
+    if estimator._layout == "sparse" and are_texts(X):
+        if use == "train":
+            X, words, made = learned_counts(estimator, X)
+        else:
+            X = estimator.vectorize(cast("Sequence[str]", X))
     source = _source_of(estimator, X, y, sample_weight, client, use, classes)
+    if made is not None:
+        source = replace(source, vocabulary=words, vectorizer=made)
     if use == "train" or estimator.weighting_ is None:
         return source
     return replace(source, weighting=estimator.weighting_, trained_on=estimator.document_frequency_)
@@ -222,6 +233,8 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         They are a corpus, a path or raw text, or unfit numbers.
     """
     _refuse_corpus(X, "to_csr()")
+    if are_texts(X):
+        X = estimator.vectorize(cast("Sequence[str]", X))
     documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
     if estimator.weighting_ is None or estimator.document_frequency_ is None:
         return documents

@@ -12,16 +12,18 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.estimators.weighted import WeightedCorpus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     import numpy as np
+    import scipy.sparse as sp
 
     from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
     from sdem_dist.engine.stages import Stages
     from sdem_dist.engine.tasks import CorpusLike
     from sdem_dist.learners.protocol import ModelLearner
     from sdem_dist.models.weighting import Weighting
+    from sdem_dist.text.vectorizer import VectorizerSettings
 
 Layout = Literal["sparse", "dense"]
 Target = Literal["labels", "numbers", "nothing"]
@@ -136,6 +138,7 @@ class Estimator(BaseEstimator):
     patience: int | None = None
     random_state: object = 0
     unlabelled: object = None
+    vectorizer: VectorizerSettings | None = None
     # Parameters of all.
     evaluate_every: int
     n_jobs: int | None
@@ -168,6 +171,11 @@ class Estimator(BaseEstimator):
     def _monitor(self) -> str:
         """Return the metric of validation documents that has to fall."""
 
+    @property
+    def holds_out(self) -> bool:
+        """Whether training holds out documents of its own, by which it may stop."""
+        return False
+
     def _check(self) -> None:
         """Raise ValueError where parameters do not go together; each by itself has been checked."""
 
@@ -196,6 +204,10 @@ class Estimator(BaseEstimator):
     @abstractmethod
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus is not such as the model was trained on."""
+
+    @abstractmethod
+    def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
+        """Return raw texts as the matrix that the model was trained on."""
 
     def extra(self) -> dict[str, object]:
         """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""

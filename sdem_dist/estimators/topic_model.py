@@ -15,7 +15,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
-from sdem_dist.estimators.common_parameters import Seeded
+from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.scoring import over_documents
 from sdem_dist.estimators.source import documents_of
@@ -56,7 +56,7 @@ class Output:
 
 
 @estimator
-class TopicModel(Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstimator):
+class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstimator):
     """Base of the topic models by mirror descent."""
 
     n_components: int = param(20, integer(), "K, the topics.", positional=True)

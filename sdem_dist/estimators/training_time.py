@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, StageResult, Stages, trained
+from sdem_dist.engine.stages import Stage, Stages, trained
 from sdem_dist.estimators.spec import Source
 from sdem_dist.estimators.weighted import HeldOut
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import SdemState
 
-MONITOR = "tempered"
+MONITOR = "tempered_log_loss"
 """Log-loss at the best temperature: what is chosen by."""
 MOST_EPOCHS = 20
 """Epochs at most where held-out documents choose."""
@@ -34,7 +34,8 @@ class Chosen(NamedTuple):
     n_epochs: int
     temperature: float
     history: list[dict[str, float]]
-    result: StageResult[SdemState]
+    """Their accuracy, and their log-loss at the best temperature of each epoch, up to the last that was worth its time."""
+    state: SdemState
     """The model trained without them."""
 
 
@@ -63,7 +64,7 @@ def chosen(
         patience=patience,
         improvement=IMPROVEMENT,
         training=False,
-        shown=("accuracy", "ncll"),
+        shown=("accuracy", MONITOR),
     )
     learner = replace(learner, held_out=share)
     stage = Stage("choose", learner, plan, initial, monitored=True, monitoring=monitoring)
@@ -75,4 +76,14 @@ def chosen(
         for i, entry in enumerate(scored):
             if monitoring.best(scored[: i + 1], scored.index(best)):
                 best = entry
-    return Chosen(int(best["epoch"]), best[f"{VALIDATION}temperature"], result.history, result)
+    n_epochs = int(best["epoch"])
+    told = [
+        {
+            "epoch": entry["epoch"],
+            "seconds": entry["seconds"],
+            "held_out_accuracy": entry[f"{VALIDATION}accuracy"],
+            "held_out_log_loss": entry[VALIDATION + MONITOR],
+        }
+        for entry in result.history[:n_epochs]
+    ]
+    return Chosen(n_epochs, best[f"{VALIDATION}temperature"], told, result.state)

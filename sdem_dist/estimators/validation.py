@@ -28,9 +28,7 @@ def refuse_path(X: object) -> None:
     if isinstance(X, Path) or (isinstance(X, str) and not any(c.isspace() for c in X)):
         raise ValueError(f"{X!s} is a path: open it with sdem_dist.open_corpus and pass what that returns")
     if isinstance(X, str):
-        raise ValueError(
-            f"X is one text ({brief(X)}): put it in a list, and pass what the model's vectorize makes of it"
-        )
+        raise ValueError(f"X is one text ({brief(X)}): put it in a list")
 
 
 def gathered(X: object, sparse: bool) -> object:

@@ -85,9 +85,9 @@ def decoded(data, i):
 @jit_inline
 def all_ascii(data, start, stop):
     """Say whether all bytes of a range are ASCII."""
-    bits = np.uint8(0)
-    for i in range(start, stop):
-        bits |= data[i]
+    part, bits = data[start:stop], np.uint8(0)
+    for i in range(part.size):
+        bits |= part[i]
     return bits < 128
 
 

@@ -16,7 +16,7 @@ _TAB, _LINE, _RETURN, _QUOTE, _COMMA = 9, 10, 13, 34, 44
 def _plain_bytes(data, i, stop):
     """Return the first position from `i` on, in steps of eight, that may be followed by a control character or no ASCII."""
     while i + 8 <= stop:
-        word = load64(data, i)
+        word: np.uint64 = load64(data, i)
         if ((word - _SIXTEENS) | word) & _HIGH:  # a byte below 16, or above 127; a byte after one may be taken for one
             break
         i += 8
@@ -133,8 +133,8 @@ def csv_records(data, start, final, n_fields, label, text, bounds):
     n_fields, label, text : int
         Fields of a record, and the numbers of the two, from 0.
     bounds : ndarray of shape (n, 6), int64, overwritten
-        Of every record: where the label and the text begin and end, without quotes, whether there are doubled quotes in
-        one of them, and the lines of the record. A blank line has -1 for everything but its lines.
+        Of every record: where the label and the text begin and end, without quotes, 1 if there are doubled quotes in
+        the label, plus 2 if in the text, and the lines of the record. A blank line has -1 for everything but its lines.
 
     Returns
     -------
@@ -179,7 +179,8 @@ def csv_records(data, start, final, n_fields, label, text, bounds):
             if field in (label, text):
                 k = 0 if field == label else 2
                 row[k], row[k + 1] = first, last
-                row[4] |= doubled
+                if doubled:
+                    row[4] |= 1 + k // 2
             field += 1
             if i < size and data[i] == _COMMA:
                 i += 1

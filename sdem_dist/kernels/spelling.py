@@ -162,18 +162,25 @@ def arrange(indptr, nodes, counts, columns, new_indptr, new_indices, new_counts)
     for d in range(indptr.size - 1):
         longest = max(longest, indptr[d + 1] - indptr[d])
     keys, other = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    places = np.empty(257, np.int64)
-    byte, low = np.uint64(255), np.uint64(0xFFFFFFFF)
-    half = np.uint64(32)
+    highest = np.int64(1)
+    for node in range(columns.size):
+        highest = np.int64(max(highest, columns[node]))
+    n_bits = 1
+    while highest >> n_bits:
+        n_bits += 1
+    n_rounds = (n_bits + 8) // 9
+    width = np.uint64((n_bits + n_rounds - 1) // n_rounds)  # bits of a digit
+    n_digits = 1 << np.int64(width)
+    digits, low, half = np.uint64(n_digits - 1), np.uint64(0xFFFFFFFF), np.uint64(32)
+    places = np.empty(n_digits + 1, np.int32)
     n = 0
     new_indptr[0] = 0
     for d in range(indptr.size - 1):
-        size, largest = 0, np.uint64(0)
+        size = 0
         for entry in range(indptr[d], indptr[d + 1]):
             column = np.int64(columns[nodes[entry]])
             if column >= 0:
                 keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
-                largest = max(largest, np.uint64(column))
                 size += 1
         if size < 32:
             for i in range(1, size):
@@ -183,25 +190,24 @@ def arrange(indptr, nodes, counts, columns, new_indptr, new_indices, new_counts)
                     j -= 1
                 keys[j] = key
         else:
-            shift = half
-            while shift < np.uint64(64) and (largest << half) >> shift:
+            for turn in range(n_rounds):
+                shift = half + np.uint64(turn) * width
                 places[:] = 0
                 for i in range(size):
-                    places[np.int64((keys[i] >> shift) & byte) + 1] += 1
-                for i in range(256):
+                    places[np.int64((keys[i] >> shift) & digits) + 1] += 1
+                for i in range(n_digits):
                     places[i + 1] += places[i]
                 for i in range(size):
-                    digit = np.int64((keys[i] >> shift) & byte)
+                    digit = np.int64((keys[i] >> shift) & digits)
                     other[places[digit]] = keys[i]
                     places[digit] += 1
                 keys, other = other, keys
-                shift += np.uint64(8)
         for i in range(size):
-            column = np.int32(keys[i] >> half)
-            if n > new_indptr[d] and new_indices[n - 1] == column:
+            place = np.int32(keys[i] >> half)
+            if n > new_indptr[d] and new_indices[n - 1] == place:
                 new_counts[n - 1] += np.int64(keys[i] & low)
             else:
-                new_indices[n] = column
+                new_indices[n] = place
                 new_counts[n] = np.int64(keys[i] & low)
                 n += 1
         new_indptr[d + 1] = n

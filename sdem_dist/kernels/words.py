@@ -1,8 +1,8 @@
 """Words of texts, numbered in the order in which they first come, by a hash table that holds their first bytes.
 
 A slot is four numbers: bytes 0 to 7 of the word, bytes 8 to 15 (of a word longer than 16 bytes, a hash of all), its length
-in bytes plus 1 (0 if the slot is free), and its number. So most words are found by one look at one line of the cache; only words longer than 16 bytes are
-compared with the joined bytes of all words.
+in bytes plus 1 (0 if the slot is free), and its number. So most words are found by one look at one line of the cache; only
+words longer than 16 bytes are compared with the joined bytes of all words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _keys(data, start, length):
         return np.uint64(0), np.uint64(0)
     if length <= 8:
         return load64(data, start) & (_ALL >> (_EIGHT * np.uint64(8 - length))), np.uint64(0)
-    first = load64(data, start)
+    first: np.uint64 = load64(data, start)
     if length <= 16:
         return first, load64(data, start + 8) & (_ALL >> (_EIGHT * np.uint64(16 - length)))
     mixed = first
@@ -149,7 +149,7 @@ def words(data, starts, stops, kinds, inside, shortest, grow, slots, spelled, of
         marks[size : size + PADDING] = 0  # separators behind the end
         i = max(0, done[3] - base)
         while i < size:
-            word = load64(marks, i)
+            word: np.uint64 = load64(marks, i)
             if word == 0:
                 i += 8
                 continue

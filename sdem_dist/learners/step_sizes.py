@@ -8,6 +8,10 @@ from sdem_dist.kernels.schedule import Schedule
 from sdem_dist.models.unit import Unit
 from sdem_dist.records import record
 
+STEPS = {"hinge": 0.2, "ncll": 1.0}
+"""c by loss; chosen by tests/benchmarks/choose_defaults.py."""
+STEP_OF_COUNTS = 3.0
+"""c where documents keep their lengths: the longest hold the mean step back."""
 LEAST = 1e-3
 """Least expected count of a word or a class, as a share of its prior."""
 DECAY = 1e-5

@@ -144,7 +144,7 @@ class WordLearner(Generic[Model]):
         if self.model.clusters:
             return {name: found[name] for name in ("nll", "perplexity")}
         if weight == 0.0:
-            return found | dict.fromkeys(("brier", "ece", "temperature", "tempered"), float("nan"))
+            return found | dict.fromkeys(("brier", "ece", "temperature", "tempered_log_loss"), float("nan"))
         return found | calibration.finish(sums[len(SUMS) :], weight)
 
     def initial_block(self, block: int, n_blocks: int) -> SdemState:

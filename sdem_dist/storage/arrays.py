@@ -19,6 +19,9 @@ Group = zarr.Group
 # A tenth larger than lz4hc, decoded as fast, written thirty times as fast: tests/benchmarks/codecs.py, a table in DESIGN.md.
 _COMPRESSOR = BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
 
+WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23
+"""An array of more bytes is cut into such chunks, since zarr holds a few copies of those at work."""
+
 
 def create_group(location: str | Path, *, overwrite: bool = False) -> zarr.Group:
     """Create the root group of a new hierarchy at `location`, a path or a URL."""
@@ -60,11 +63,14 @@ def set_attributes(group: zarr.Group, attributes: Mapping[str, object]) -> None:
 
 
 def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
-    """Write `array` whole as the new array `name` of `group`: compressed, one chunk."""
+    """Write `array` whole as the new array `name` of `group`: compressed, one chunk, or many of a very long array."""
+    rows = len(array)
+    if array.nbytes > WHOLE_BYTES:
+        rows = max(1, CHUNK_BYTES * rows // array.nbytes)
     group.create_array(
         name,
         data=np.ascontiguousarray(array),
-        chunks=tuple(max(1, n) for n in array.shape),
+        chunks=(max(1, rows), *(max(1, n) for n in array.shape[1:])),
         compressors=_COMPRESSOR,
         filters=None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import overload
 
 import numpy as np
@@ -14,13 +15,23 @@ class Strings(Sequence[str]):
 
     Attributes
     ----------
-    joined : ndarray of uint8
     offsets : ndarray of int64
         String ``i`` is the UTF-8 of ``joined[offsets[i]:offsets[i + 1]]``.
+
+    Parameters
+    ----------
+    joined : ndarray of uint8, or Path
+        The bytes, or a file of them, which is in memory only while somebody looks at it.
+    offsets : ndarray of int64
     """
 
-    def __init__(self, joined: np.ndarray, offsets: np.ndarray) -> None:
-        self.joined, self.offsets = joined, offsets
+    def __init__(self, joined: np.ndarray | Path, offsets: np.ndarray) -> None:
+        self._joined, self.offsets = joined, offsets
+
+    @property
+    def joined(self) -> np.ndarray:
+        """The bytes of all strings, one after another."""
+        return np.memmap(self._joined, np.uint8, "r") if isinstance(self._joined, Path) else self._joined
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -80,14 +91,16 @@ def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
     """
     check_offsets(joined, offsets)
     raw = joined.tobytes()
-    bounds = offsets.tolist()
-    strings = []
-    for position, (first, last) in enumerate(pairwise(bounds)):
-        try:
-            strings.append(raw[first:last].decode("utf-8"))
-        except UnicodeDecodeError as error:
-            error.reason += f" (string {position})"
-            raise
+    spans = pairwise(offsets.tolist())
+    if raw.isascii():
+        text = raw.decode("ascii")
+        return [text[first:last] for first, last in spans]
+    strings: list[str] = []
+    try:
+        strings.extend(raw[first:last].decode("utf-8") for first, last in spans)
+    except UnicodeDecodeError as error:
+        error.reason += f" (string {len(strings)})"
+        raise
     return strings
 
 

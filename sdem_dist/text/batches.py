@@ -82,6 +82,7 @@ class SecondPass:
                 batch = (counts, None, ids, given) if given.dtype.kind == "f" else (counts, given, ids, None)
                 wrote(batch)
                 yield batch
+        self._latest.clear()
 
     def _block(self, number: int, held_out: bool) -> tuple[int, np.ndarray, np.ndarray, sp.csr_matrix]:
         """Return a block's number of documents, and of those held out, or the others: positions, labels, and counts."""
@@ -92,17 +93,19 @@ class SecondPass:
             counts = NodeCounts(*arranged(counts, self._columns_of_run(block.run)))
         elif self.columns.offset or block.n_columns > self.columns.n_features:
             counts = _moved(counts, self.columns)
-        data = counts.counts.astype(np.int64 if self.whole else np.float32)
+        data = counts.counts if self.whole else counts.counts.astype(np.float32)
         shape = (len(rows), self.columns.n_features)
         return len(block.labels), rows, block.labels[rows], csr(NodeCounts(counts.indptr, counts.nodes, data), shape)
 
     def _columns_of_run(self, run: int) -> np.ndarray:
         assert self.columns.terms is not None
-        if run not in self._latest:
+        columns = self._latest.get(run)
+        if columns is None:
+            columns = self.columns.terms.columns(run)
             if len(self._latest) > MOST_RUNS:
                 self._latest.clear()
-            self._latest[run] = self.columns.terms.columns(run)
-        return self._latest[run]
+            self._latest[run] = columns
+        return columns
 
 
 def _some_rows(block: CountedBlock, rows: np.ndarray) -> NodeCounts:

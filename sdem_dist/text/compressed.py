@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from sdem_dist.errors import IngestError
 
@@ -25,7 +25,7 @@ except ImportError:
     igzip = None
 _DAMAGE: tuple[type[Exception], ...] = (OSError, EOFError, lzma.LZMAError, zlib.error)
 if igzip is not None:
-    _DAMAGE = (*_DAMAGE, isal_zlib.error)
+    _DAMAGE = (*_DAMAGE, cast("type[Exception]", isal_zlib.error))
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 INPUT_CHUNK = 1 << 18

@@ -22,13 +22,13 @@ MOST_HASHED = 1 << 21
 """N-grams that a hashing counter remembers."""
 
 
-def pieces(texts: Texts) -> Iterator[tuple[int, int]]:
-    """Yield first and last + 1 of consecutive texts of about `PIECE` bytes together."""
+def pieces(texts: Texts, size: int) -> Iterator[tuple[int, int]]:
+    """Yield first and last + 1 of consecutive texts of about `size` bytes together."""
     ends = np.cumsum(texts.stops - texts.starts)
     first = 0
     while first < len(ends):
         before = ends[first - 1] if first else 0
-        stop = max(first + 1, int(np.searchsorted(ends, before + PIECE, side="right")))
+        stop = max(first + 1, int(np.searchsorted(ends, before + size, side="right")))
         yield first, stop
         first = stop
 
@@ -49,7 +49,7 @@ class LearningCounter:
     def count(self, texts: Texts, tallied: np.ndarray) -> NodeCounts:
         """Count texts; those that are `tallied` have part in the numbers of documents and occurrences of the terms."""
         parts = []
-        for first, stop in pieces(texts):
+        for first, stop in pieces(texts, PIECE):
             tokens = self.tokenizer.tokens(texts.part(first, stop))
             n_words = self.tokenizer.spelling.n_words
             part = self.tree.count(tokens, n_words, tallied[first:stop])
@@ -57,7 +57,7 @@ class LearningCounter:
         return _joined(parts)
 
     def sorted_terms(self) -> np.ndarray:
-        """Return the nodes of terms in tallied texts, sorted by term."""
+        """Return the nodes of terms that some text has, sorted by term."""
         return self.tokenizer.spelling.sorted_nodes(self.tree)
 
     def spelled(self, nodes: np.ndarray, end: int = -1) -> tuple[np.ndarray, np.ndarray]:
@@ -105,7 +105,7 @@ class FixedCounter:
     def count(self, texts: Texts) -> sp.csr_matrix:
         """Return int64 counts, indices sorted."""
         parts = []
-        for first, stop in pieces(texts):
+        for first, stop in pieces(texts, PIECE):
             tokens = self._tokenizer.tokens(texts.part(first, stop))
             found = self._tree.count(tokens, 0, np.zeros(stop - first, bool))
             parts.append(arranged(found, self._vocabulary.columns))
@@ -128,7 +128,7 @@ class HashingCounter:
     def count(self, texts: Texts) -> sp.csr_matrix:
         """Return int64 counts, indices sorted."""
         parts = []
-        for first, stop in pieces(texts):
+        for first, stop in pieces(texts, PIECE):
             found = self._counter.count(texts.part(first, stop), np.zeros(stop - first, bool))
             parts.append(arranged(found, self._hashed()))
             if self._counter.tree.n_nodes > MOST_HASHED:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.text.analysis import in_threads
-from sdem_dist.text.counters import FixedCounter, HashingCounter, Vocabulary
+from sdem_dist.text.counters import FixedCounter, HashingCounter, Vocabulary, pieces
 from sdem_dist.text.gram_tree import NodeCounts
 from sdem_dist.text.held_out import held_out_mask
+from sdem_dist.text.line_blocks import BLOCK_BYTES
 from sdem_dist.text.runs import Runs
 from sdem_dist.text.sources import MatrixBlock
 from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, save_block
@@ -97,10 +98,14 @@ def count_text(
     """
     tally = Tally(n_columns=settings.n_features or 0)
 
+    # what a block can add to the terms is bounded
+    size = BLOCK_BYTES // (settings.ngram_range[1] - settings.ngram_range[0] + 1)
+
     def jobs() -> Iterator[TextJob]:
-        for number, block in enumerate(blocks):
-            codes, mask = tally.take(block.labels, held_out, random_state)
-            yield TextJob(block_path(folder, number), block.texts, codes, mask)
+        parts = ((block, *part) for block in blocks for part in pieces(block.texts, size))
+        for number, (block, first, stop) in enumerate(parts):
+            codes, mask = tally.take(block.labels[first:stop], held_out, random_state)
+            yield TextJob(block_path(folder, number), block.texts.part(first, stop), codes, mask)
 
     def worker() -> Callable[[TextJob], int]:
         if isinstance(terms, Runs):

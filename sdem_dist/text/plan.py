@@ -12,7 +12,6 @@ import numpy as np
 
 from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.errors import IngestError
-from sdem_dist.storage.strings import Strings
 from sdem_dist.text.bad_lines import label_name
 from sdem_dist.text.batches import ColumnMap
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -99,7 +98,7 @@ class IngestPlan:
         if runs is not None:
             terms = choose(runs, self.settings, tally.n_training)
             columns = ColumnMap(len(terms), terms)
-            return CorpusPlan(columns, Strings(terms.data, terms.offsets), sorted(tally.classes), zero_based)
+            return CorpusPlan(columns, terms.strings, sorted(tally.classes), zero_based)
         columns = ColumnMap(tally.n_columns - offset, offset=offset)
         if columns.n_features < 1:
             raise IngestError("no document has a value; there is nothing to learn from")

@@ -64,7 +64,15 @@ def save_arrays(path: Path, *arrays: np.ndarray) -> None:
     """Write arrays one after another, without pickle."""
     with path.open("wb") as file:
         for array in arrays:
-            np.save(file, array, allow_pickle=False)
+            header = np.lib.format.header_data_from_array_1_0(array)
+            np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(array).data)  # `tofile` would not say that the disk is full
+
+
+def save_bytes(path: Path, array: np.ndarray) -> None:
+    """Write the bytes of an array alone."""
+    with path.open("wb") as file:
+        file.write(np.ascontiguousarray(array).data)
 
 
 def load_arrays(path: Path, n: int) -> list[np.ndarray]:

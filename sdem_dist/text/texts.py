@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 BLOCK_CHARACTERS = 4_000_000
+MANY = 100_000
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,10 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
         if column is not None:
             return column
         texts = list(texts)
+    if len(texts) > MANY or "pyarrow" in sys.modules:  # which takes half a second to import
+        column = _of_many(texts)
+        if column is not None:
+            return column
     try:
         return texts_of_bytes([text.encode("utf-8", "surrogatepass") for text in texts])
     except AttributeError:
@@ -106,6 +112,18 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
                     f"text {row} (from 0) is {text!r:.60}, not a text: leave it out, or put '' in its place"
                 ) from None
         raise
+
+
+def _of_many(texts: Sequence[str] | np.ndarray) -> Texts | None:
+    """Return texts as Arrow makes a column of them, or None if it cannot."""
+    import pyarrow as pa
+
+    if not set(map(type, texts)) <= {str, np.str_}:
+        return None
+    try:
+        return texts_of_arrow(pa.array(texts, pa.large_string()))
+    except (pa.ArrowException, UnicodeError):  # surrogates
+        return None
 
 
 def texts_of_arrow(texts: object) -> Texts | None:

@@ -122,9 +122,11 @@ class Words:
 
     @property
     def spelling(self) -> Spelling:
+        """See `Tokenizer`."""
         return Spelling(self._stems.spelled, self._stems.offsets, self._stems.n_words, separator=True)
 
     def tokens(self, texts: Texts) -> Tokens:
+        """See `Tokenizer`."""
         texts = self._rewritten(texts)
         ids = self._scratch.array("ids", texts.n_bytes // (self._shortest + 1) + len(texts) + 1, np.int32)
         grow = self._grows or self._stem is not None
@@ -141,6 +143,7 @@ class Words:
         return Tokens(ids, offsets, np.arange(len(texts) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """See `Tokenizer`."""
         texts = texts_of_strings(terms)
         spaces = np.flatnonzero(texts.data == 0x20)
         starts, stops = (
@@ -153,6 +156,7 @@ class Words:
         )
 
     def fixed(self) -> Words:
+        """See `Tokenizer`."""
         other = Words(self._settings, self._kind, self._shortest)
         other._grows = False
         other._stems = self._stems
@@ -190,9 +194,11 @@ class Characters:
 
     @property
     def spelling(self) -> Spelling:
+        """See `Tokenizer`."""
         return Spelling(*spelled_code_points(), N_CODE_POINTS, separator=False, in_order=True)
 
     def tokens(self, texts: Texts) -> Tokens:
+        """See `Tokenizer`."""
         texts = self._rewritten(texts)
         most = 2 * (texts.n_bytes + len(texts)) if self.whole_if_short else texts.n_bytes
         ids = self._scratch.array("ids", most, np.int32)
@@ -204,11 +210,13 @@ class Characters:
         return Tokens(ids[:n_ids], segments[: n_segments + 1], documents)
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """See `Tokenizer`."""
         offsets = np.zeros(len(terms) + 1, np.int64)
         np.cumsum(np.fromiter(map(len, terms), np.int64, len(terms)), out=offsets[1:])
         return np.frombuffer("".join(terms).encode("utf-32-le", "surrogatepass"), np.int32), offsets
 
     def fixed(self) -> Characters:
+        """See `Tokenizer`."""
         return Characters(self._settings)
 
 
@@ -226,9 +234,11 @@ class Analyzed:
 
     @property
     def spelling(self) -> Spelling:
+        """See `Tokenizer`."""
         return Spelling(self._table.spelled, self._table.offsets, self._table.n_words, separator=False)
 
     def tokens(self, texts: Texts) -> Tokens:
+        """See `Tokenizer`."""
         found = [self._analyze(text) for text in texts]
         offsets = np.zeros(len(found) + 1, np.int64)
         np.cumsum([len(terms) for terms in found], out=offsets[1:])
@@ -236,7 +246,9 @@ class Analyzed:
         return Tokens(ids, offsets, np.arange(len(found) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """See `Tokenizer`."""
         return self._table.numbers(texts_of_strings(terms), grow=True), np.arange(len(terms) + 1)
 
     def fixed(self) -> Analyzed:
+        """See `Tokenizer`."""
         return Analyzed(self._settings, self._table)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from sdem_dist.counted import is_count
+from sdem_dist.records import record
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.text.patterns import check_pattern
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"
 
 
+@record
 @dataclass(frozen=True)
 class VectorizerSettings:
     """Settings of the way from text to a matrix; the names mean what they mean in scikit-learn's ``CountVectorizer``.

@@ -38,7 +38,7 @@ def choose(runs: Runs, settings: VectorizerSettings, n_documents: int) -> Merged
             f"no word is in at least {least:g} and at most {most:g} of the {n_documents} documents; "
             "lower min_df (--min-df) or raise max_df (--max-df)"
         )
-    if settings.max_features is not None and len(terms) > settings.max_features:
+    if settings.max_features is not None and terms.totals is not None and len(terms) > settings.max_features:
         # the very expression of scikit-learn, whose sort decides between terms of equal totals
         best = (-terms.totals).argsort()[: settings.max_features]
         terms.keep(np.sort(best))

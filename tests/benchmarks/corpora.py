@@ -12,6 +12,20 @@ import numpy as np
 import scipy.sparse as sp
 
 STEMMED = ("r8", "r52", "webkb", "20ng")
+NAMES = (
+    "webkb",
+    "r8",
+    "r52",
+    "r52 unstemmed",
+    "20ng",
+    "20ng unstemmed",
+    "imdb words",
+    "imdb bigrams",
+    "blitzer",
+    "nsmc",
+)
+CUTS = {f"20ng {n} a class": n for n in (5, 10, 20, 50, 200)}
+"""20 Newsgroups with so many documents of each class."""
 
 
 class Split(NamedTuple):
@@ -61,9 +75,71 @@ def tfidf(split: Split, norm: float) -> Split:
     return Split(X, split.y, X_test, split.y_test)
 
 
-def _stemmed(name: str, part: str) -> tuple[list[str], list[str]]:
+def splits_of(name: str) -> list[Split]:
+    """Return the standard split of one of `NAMES` as counts; of blitzer five, of nsmc one by movies."""
+    if name == "blitzer":
+        return _blitzer()
+    if name == "nsmc":
+        return [_nsmc()]
+    if name.startswith("imdb"):
+        (train, y), (test, y_test) = (_imdb(part) for part in ("train", "test"))
+        return [_counted(train, y, test, y_test, ngram_range=(1, 2) if "bigrams" in name else (1, 1))]
+    corpus, _, form = name.partition(" ")
+    (train, y), (test, y_test) = (_stemmed(corpus, part, form == "unstemmed") for part in ("train", "test"))
+    return [_counted(train, y, test, y_test, token_pattern=r"\S+", lowercase=False)]
+
+
+@cache
+def cut(name: str, n_draws: int) -> list[Split]:
+    """Return 20 Newsgroups with few documents of each class, drawn so many times."""
+    (train, y), (test, y_test) = (_stemmed("20ng", part) for part in ("train", "test"))
+    labels, found = np.array(y), []
+    for seed in range(n_draws):
+        rng = np.random.default_rng(seed)
+        rows = np.concatenate([rng.permutation(np.flatnonzero(labels == k))[: CUTS[name]] for k in np.unique(labels)])
+        rows.sort()
+        texts = [train[row] for row in rows]
+        found.append(_counted(texts, labels[rows], test, y_test, token_pattern=r"\S+", lowercase=False))
+    return found
+
+
+def _counted(train: list[str], y: object, test: list[str], y_test: object, **settings: object) -> Split:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer = CountVectorizer(**settings)
+    X = vectorizer.fit_transform(train)
+    return Split(X, np.array(y), vectorizer.transform(test), np.array(y_test))
+
+
+def _blitzer() -> list[Split]:
+    from sklearn.model_selection import StratifiedKFold
+
+    rows = [line.split("\t") for line in _lines(folder() / "blitzer" / "blitzer-mds-labeled.tsv.xz")]
+    texts, labels = [f"{row[3]} {row[4]}" for row in rows], np.array([row[0] for row in rows])
+    return [
+        _counted([texts[i] for i in train], labels[train], [texts[i] for i in test], labels[test])
+        for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(texts, labels)
+    ]
+
+
+def _nsmc() -> Split:
+    """Return ratings up to 4 against those from 9 on; a tenth of the movies, by a hash of their number, is the test part."""
+    from zlib import crc32
+
+    parts: tuple[tuple[list[str], list[str]], ...] = (([], []), ([], []))
+    for line in _lines(folder() / "nsmc" / "nsmc-raw-ratings.tsv.xz"):
+        rating, movie, _, text = line.split("\t")
+        if not 4 < int(rating) < 9:
+            texts, labels = parts[crc32(movie.encode()) % 10 == 0]
+            texts.append(text)
+            labels.append("positive" if int(rating) >= 9 else "negative")
+    return _counted(*parts[0], *parts[1], analyzer="char", ngram_range=(1, 2))
+
+
+def _stemmed(name: str, part: str, unstemmed: bool = False) -> tuple[list[str], list[str]]:
     derived = ".derived" if name in ("r52", "20ng") else ""
-    lines = _lines(folder() / "cachopo" / f"{name}-{part}-stemmed{derived}.txt.xz")
+    form = "all-terms" if unstemmed else f"stemmed{derived}"
+    lines = _lines(folder() / "cachopo" / f"{name}-{part}-{form}.txt.xz")
     labels, _, texts = zip(*(line.partition("\t") for line in lines), strict=True)
     return list(texts), list(labels)
 

@@ -28,6 +28,7 @@ import reviews
 import safe_steps
 import speed
 import supervised_lda
+import text_speed
 import topic_likelihood
 import topic_speed
 import unlabelled
@@ -184,3 +185,13 @@ def test_speed(parts, capsys):
 
 def test_lists_of_numbers():
     assert choose_topic_defaults.numbers(".1,3") == [0.1, 3.0]
+
+
+def test_text_speed_counts_ingests_and_predicts(tmp_path):
+    texts = [f"good film number {i}" if i % 2 else f"bad film, bad end {i}" for i in range(60)]
+    for options in text_speed.ORDERS.values():
+        assert min(text_speed.against_count_vectorizer(texts, options, 1)) > 0
+    buffer = text_speed.texts_of_strings(texts)
+    assert text_speed.two_against_one(lambda n_jobs: text_speed.counted_in_threads(buffer, n_jobs, {}), 1) > 0
+    lines = [f"{i % 2}\t{text}" for i, text in enumerate(texts)]
+    assert min(text_speed.file_speeds(lines, tmp_path, {}, 2, 1)) > 0

@@ -24,7 +24,10 @@ from sdem_dist.text.texts import texts_of_strings
 
 # Letters that change their number when they turn small, final sigmas, accents alone and composed, ligatures, digits of
 # other scripts, spaces that are none in ASCII, surrogates, a private code point, an unassigned one, the last one.
-ODD = "aAbZ_09 \t\n\x00\x01\x0b\x1c\x85\xa0éÉe\u0301İıßẞΣσςΑΟΔοŉǅﬁﷺ½²Ⅷ٣東京ㄱ한글각Ⱥ\u2028\u3000\ud800\udfff\ue000\U0001f600\U00010400\U000e0041\u0378\U0010ffff'-."
+ODD = (
+    "aAbZ_09 \t\n\x00\x01\x0b\x1c\x85\xa0éÉe\u0301İ\u0131ßẞ\u03a3\u03c3ς\u0391\u039fΔ\u03bfŉǅﬁﷺ½²Ⅷ٣東京ㄱ한글각Ⱥ"
+    "\u2028\u3000\ud800\udfff\ue000\U0001f600\U00010400\U000e0041\u0378\U0010ffff'-."
+)
 TEXT = st.one_of(
     st.text(st.sampled_from(ODD), max_size=30),
     st.text(st.characters(), max_size=20),

@@ -109,6 +109,28 @@ def test_threads_and_blocks_do_not_change_a_bit(tmp_path, documents):
     assert len(uids) == 1
 
 
+@pytest.mark.parametrize("limits", [{}, {"min_df": 2}, {"max_df": 0.3}, {"max_features": 9}])
+@pytest.mark.parametrize("most", [1, 40, 300])
+def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monkeypatch, limits, most):
+    rng = np.random.default_rng(0)
+    words = ["a", "ab", "abc", "東京", "é" * 9, "internationally", "internationalism", "x" * 40]
+    many = [("xy"[i % 2], " ".join(rng.choice(words, rng.integers(0, 9)))) for i in range(120)]
+    source = write_lines(tmp_path / "docs.txt", many)
+    settings = VectorizerSettings(ngram_range=(1, 3), token_pattern=r"\S+", **limits)
+    split = {"held_out": 0.3, "random_state": 3}
+    ingest([source], tmp_path / "whole", settings, n_jobs=1, **split)
+    for name, value in (("MOST_TERMS", most), ("WINDOW_TERMS", 5), ("WINDOW_BYTES", 64)):
+        monkeypatch.setattr(f"sdem_dist.text.runs.{name}", value)
+    for n_jobs in (1, 3):
+        ingest([source], tmp_path / f"c{n_jobs}", settings, n_jobs=n_jobs, block_documents=7, **split)
+        for part in ("", "-held-out"):
+            uids = {open_corpus(tmp_path / f"{name}{part}").header.uid for name in ("whole", f"c{n_jobs}")}
+            assert len(uids) == 1
+    training = [many[i][1] for i in open_corpus(tmp_path / "c1").ids(0)]
+    reference = CountVectorizer(ngram_range=(1, 3), token_pattern=r"\S+", **limits).fit(training)
+    assert open_corpus(tmp_path / "c1").vocabulary() == reference.get_feature_names_out().tolist()
+
+
 def test_held_out_documents_have_no_part_in_words_and_their_frequencies(tmp_path, documents, rows_in_source_order):
     many = [(label, f"{text} only{i}") for i, (label, text) in enumerate(documents * 10)]
     source = write_lines(tmp_path / "docs.txt", many)

@@ -79,11 +79,12 @@ def _documents(block: LineBlock, bounds: np.ndarray, checks: _Records, names: di
     kept = np.ones(len(bounds), bool)
     raw = block.raw
     for i, (start, stop, _, _, doubled, n_lines) in enumerate(bounds.tolist()):
-        name = names.get(raw[start:stop]) if start >= 0 else None
+        name = names.get(raw[start:stop]) if start >= 0 and not doubled & 1 else None
         if name is None and start >= 0:
-            given = block.text(start, stop).replace('""', '"') if doubled else block.text(start, stop)
+            given = block.text(start, stop)
+            given = given.replace('""', '"') if doubled & 1 else given
             name = checks.gate.label(checks.path, checks.line, given)
-            if name is not None and not doubled and len(names) < 10_000:
+            if name is not None and not doubled & 1 and len(names) < 10_000:
                 names[raw[start:stop]] = name
         checks.line += n_lines
         if name is None:
@@ -91,9 +92,9 @@ def _documents(block: LineBlock, bounds: np.ndarray, checks: _Records, names: di
         else:
             labels.append(name)
     bounds = bounds[kept]
-    if bounds[:, _DOUBLED].any():
+    if (bounds[:, _DOUBLED] & 2).any():
         spans = bounds[:, 2:5].tolist()
-        unquoted = [raw[a:b].replace(b'""', b'"') if doubled else raw[a:b] for a, b, doubled in spans]
+        unquoted = [raw[a:b].replace(b'""', b'"') if doubled & 2 else raw[a:b] for a, b, doubled in spans]
         return TextBlock(labels, texts_of_bytes(unquoted))
     return TextBlock(labels, Texts(block.data, bounds[:, 2].copy(), bounds[:, 3].copy()))
 

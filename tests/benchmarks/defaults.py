@@ -1,0 +1,223 @@
+"""What the defaults reach: accuracy, macro-F1, log-loss, calibration and seconds, beside the neighbours, from the same counts.
+
+Run: ``SDEM_CORPORA=... python tests/benchmarks/defaults.py [--only r8,imdb] [--draws 10]``, with one thread: set
+OMP_NUM_THREADS=1.  Every row starts from the same counts; neighbours get sublinear tf-idf of norm 1, and weighting counts
+in everyone's seconds.  Vowpal Wabbit and fastText take part where they are installed.  Nothing is set by corpus.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from corpora import CUTS, NAMES, Split, cut, splits_of
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
+from sklearn.metrics import f1_score
+from sklearn.naive_bayes import ComplementNB
+from sklearn.svm import LinearSVC
+
+from sdem_dist import MultinomialNB
+from sdem_dist.calibration import N_BINS
+
+Scores = tuple[np.ndarray, np.ndarray | None]
+"""Predictions, and probabilities where there are any."""
+
+
+class Row(NamedTuple):
+    """What one classifier reaches."""
+
+    accuracy: float
+    f1: float
+    log_loss: float
+    ece: float
+    seconds: float
+
+
+def calibration_error(p: np.ndarray, y: np.ndarray) -> float:
+    """Return the expected calibration error over equal bins of the top class's probability."""
+    top, hit = p.max(axis=1), p.argmax(axis=1) == y
+    bins = np.minimum((top * N_BINS).astype(int), N_BINS - 1)
+    return float(np.abs(np.bincount(bins, top, N_BINS) - np.bincount(bins, hit, N_BINS)).sum() / len(y))
+
+
+def measured(split: Split, fit: Callable[[sp.csr_matrix, np.ndarray], Callable[[sp.csr_matrix], Scores]]) -> Row:
+    """Fit on the training part, with labels as numbers, and score the test part."""
+    classes, y = np.unique(split.y, return_inverse=True)
+    y_test = np.searchsorted(classes, split.y_test)
+    started = time.perf_counter()
+    predict = fit(split.X, y)
+    seconds = time.perf_counter() - started
+    found, p = predict(split.X_test)
+    accuracy, f1 = float((found == y_test).mean()), float(f1_score(y_test, found, average="macro"))
+    if p is None:
+        return Row(accuracy, f1, np.nan, np.nan, seconds)
+    p = np.clip(p, 1e-15, 1.0)
+    loss = -np.log(p[np.arange(len(y_test)), y_test] / p.sum(axis=1)).mean()
+    return Row(accuracy, f1, float(loss), calibration_error(p, y_test), seconds)
+
+
+def ours(**settings: object) -> Callable[..., Callable[[sp.csr_matrix], Scores]]:
+    """Return our classifier, on counts."""
+
+    def fit(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]:
+        model = MultinomialNB(n_jobs=1, **settings).fit(X, y)
+
+        def predict(T: sp.csr_matrix) -> Scores:
+            p = model.predict_proba(T)
+            return p.argmax(axis=1), p
+
+        return predict
+
+    return fit
+
+
+def on_tfidf(make: Callable[[], object]) -> Callable[..., Callable[[sp.csr_matrix], Scores]]:
+    """Return a classifier of scikit-learn's, on sublinear tf-idf of norm 1."""
+
+    def fit(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]:
+        weighting = TfidfTransformer(sublinear_tf=True)
+        model = make().fit(weighting.fit_transform(X), y)
+
+        def predict(T: sp.csr_matrix) -> Scores:
+            T = weighting.transform(T)
+            return model.predict(T), model.predict_proba(T) if hasattr(model, "predict_proba") else None
+
+        return predict
+
+    return fit
+
+
+def nbsvm(beta: float) -> Callable[..., Callable[[sp.csr_matrix], Scores]]:
+    """Return NBSVM of binary counts, one against the rest (Wang and Manning 2012): ratios, and a part of the mean weight."""
+
+    def fit(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]:
+        ones, n = (X > 0).astype(np.float64).tocsr(), int(y.max()) + 1
+        weights, biases = [], []
+        for k in range(n if n > 2 else 1):
+            chosen = y == (k if n > 2 else 1)
+            p, q = 1 + np.asarray(ones[chosen].sum(axis=0)).ravel(), 1 + np.asarray(ones[~chosen].sum(axis=0)).ravel()
+            ratio = np.log(p / p.sum()) - np.log(q / q.sum())
+            model = LinearSVC(C=0.1).fit(ones.multiply(ratio).tocsr(), chosen)
+            w = model.coef_.ravel()
+            weights.append(ratio * ((1 - beta) * np.abs(w).mean() + beta * w))
+            biases.append(model.intercept_[0])
+
+        def predict(T: sp.csr_matrix) -> Scores:
+            scores = (T > 0).astype(np.float64) @ np.array(weights).T + np.array(biases)
+            return (scores[:, 0] > 0).astype(int) if n == 2 else scores.argmax(axis=1), None
+
+        return predict
+
+    return fit
+
+
+def vowpal(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]:
+    """Train Vowpal Wabbit on tf-idf: logistic loss, one against all, three passes over shuffled examples."""
+    from vowpalwabbit import Workspace
+
+    weighting, n = TfidfTransformer(sublinear_tf=True), int(y.max()) + 1
+    A = weighting.fit_transform(X)
+    learner = Workspace(f"--oaa {n} --loss_function logistic -b 22 --probabilities --quiet")
+
+    def lines(M: sp.csr_matrix) -> Iterator[str]:
+        for d in range(M.shape[0]):
+            part = slice(M.indptr[d], M.indptr[d + 1])
+            yield "| " + " ".join(f"{w}:{x:.4f}" for w, x in zip(M.indices[part], M.data[part], strict=True))
+
+    examples = list(lines(A))
+    for seed in range(3):
+        for d in np.random.default_rng(seed).permutation(len(y)):
+            learner.learn(f"{y[d] + 1} {examples[d]}")
+
+    def predict(T: sp.csr_matrix) -> Scores:
+        p = np.array([learner.predict(line) for line in lines(weighting.transform(T))])
+        return p.argmax(axis=1), p
+
+    return predict
+
+
+OURS = {
+    "ours": ours(),
+    "ours, ncll": ours(loss="ncll"),
+    "ours, hinge": ours(loss="hinge"),
+    "ours, nll": ours(loss="nll"),
+}
+PEERS = {
+    "LinearSVC": on_tfidf(LinearSVC),
+    "LogisticRegression, CV": on_tfidf(
+        lambda: LogisticRegressionCV(
+            Cs=(1, 10, 100), cv=3, scoring="neg_log_loss", max_iter=200, use_legacy_attributes=False, l1_ratios=(0,)
+        )
+    ),
+    "LogisticRegression, C = 10": on_tfidf(lambda: LogisticRegression(C=10, max_iter=200)),
+    "SGDClassifier": on_tfidf(lambda: SGDClassifier(loss="log_loss", max_iter=10, tol=None, random_state=0)),
+    "ComplementNB": on_tfidf(ComplementNB),
+    "NBSVM, beta 1": nbsvm(1.0),
+    "NBSVM, beta .25": nbsvm(0.25),
+}
+
+
+def rows_of(splits: list[Split], slow: bool) -> dict[str, Row]:
+    """Return the mean of each classifier over splits; the slowest ones only where asked for."""
+    chosen = {**OURS, **PEERS}
+    if not slow:
+        del chosen["LogisticRegression, CV"]
+    try:
+        import vowpalwabbit  # noqa: F401
+    except ImportError:
+        pass
+    else:
+        chosen["Vowpal Wabbit"] = vowpal
+    found = {}
+    for name, fit in chosen.items():
+        found[name] = Row(*np.mean([measured(split, fit) for split in splits], axis=0).tolist())
+    return found
+
+
+def table(name: str, rows: dict[str, Row]) -> str:
+    """Return one corpus as a table for people."""
+    lines = [f"{name:28}{'accuracy':>9}{'F1':>7}{'log-loss':>10}{'ECE':>7}{'seconds':>9}"]
+    for who, row in rows.items():
+        numbers = [
+            f"{row.accuracy:.4f}",
+            f"{row.f1:.3f}",
+            f"{row.log_loss:.3f}",
+            f"{row.ece:.3f}",
+            f"{row.seconds:.3f}",
+        ]
+        lines.append(f"  {who:26}" + "".join(f"{n:>{w}}" for n, w in zip(numbers, (9, 7, 10, 7, 9), strict=True)))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print a table for each corpus, then how the default stands to LinearSVC over all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="names, separated by commas")
+    parser.add_argument("--draws", type=int, default=10, help="draws of the cuts of 20 Newsgroups")
+    parser.add_argument("--slow", action="store_true", help="with LogisticRegression's C by cross-validation")
+    options = parser.parse_args()
+    names = options.only.split(",") if options.only else [*NAMES, *CUTS]
+    rng = np.random.default_rng(0)
+    for loss in ("hinge", "ncll", "nll"):  # compiles
+        small = sp.csr_matrix(rng.poisson(1.0, (300, 50)).astype(np.int64))
+        MultinomialNB(loss=loss).fit(small, rng.integers(3, size=300)).predict_proba(small)
+    ratios, gains = [], []
+    for name in names:
+        splits = cut(name, options.draws) if name in CUTS else splits_of(name)
+        rows = rows_of(splits, options.slow)
+        print(table(name, rows), flush=True)
+        ratios.append(rows["ours"].seconds / rows["LinearSVC"].seconds)
+        gains.append(rows["ours"].accuracy - rows["LinearSVC"].accuracy)
+    print(
+        f"default against LinearSVC: accuracy {np.mean(gains):+.4f} in the mean, {min(gains):+.4f} at worst; "
+        f"time {np.exp(np.mean(np.log(ratios))):.2f} of it in the geometric mean, {max(ratios):.2f} at most"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Lines and records that kernels find are those that Python finds, and so are the bad ones."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from sdem_dist.errors import IngestError
+from sdem_dist.text.bad_lines import LineGate, not_unicode
+from sdem_dist.text.formats import csv_table
+from sdem_dist.text.formats.plain_lines import read_plain_lines
+from sdem_dist.text.sources import Reading, text_blocks
+
+PIECES = [
+    b"a",
+    b"b,",
+    b",",
+    b'"',
+    b'""',
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"\t",
+    b" ",
+    b"\x00",
+    "é東".encode(),
+    b"\xff",
+    b"\xed\xa0\x80",
+]
+PIECES += [
+    b"\xe6\x9d",
+    b"\xf0\x9f\x98\x80",
+    b"\xc2\x85",
+    b"x\ty\n",
+    b"label,text\n",
+    b"x,y\n",
+    b'"x","y ""z"""\n',
+    b"long text " * 3,
+]
+CONTENT = st.lists(st.sampled_from(PIECES), max_size=25).map(b"".join)
+
+
+def outcome(path, form, size, **reading):
+    """Return the documents and what is said of others, skipping and stopping."""
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sdem_dist.text.line_blocks.BLOCK_BYTES", size)
+        for on_error in ("skip", "raise"):
+            gate = LineGate(on_error)
+            documents = []
+            try:
+                for block in text_blocks([path], Reading(format=form, **reading), gate, 3):
+                    documents += zip(block.labels, block.texts, strict=True)
+            except IngestError as error:
+                documents.append(str(error))
+            found.append((documents, gate.skipped, gate.examples))
+    return found
+
+
+@hypothesis_settings(deadline=None, max_examples=400)
+@given(CONTENT, st.integers(1, 60))
+@example(b'a""x","y ""z"""\n', 1)
+@example(b'"x","y"\na""x,y\n"a""x",y\na""x,"y"\n', 9)
+@pytest.mark.filterwarnings("ignore:.*looks like a header")
+def test_csv(content, size):
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "docs.csv")
+        path.write_bytes(b"label,text\n" + content)
+        fast = outcome(path, "csv", size)
+        patch.setattr(csv_table, "_simple_header", lambda block: (None, 0))
+        slow = outcome(path, "csv", 1 << 20)
+        # stopping, the fast road has handed over whole blocks, the slow road may have not
+        assert fast[0] == slow[0]
+        assert (fast[1][0][-1:] == slow[1][0][-1:]) or not isinstance(slow[1][0][-1], str)
+
+
+def tab_lines(content: bytes, wanted: tuple[int, int] | None):
+    """Return what the reader of lines has always done, in plain Python: documents, and numbers of bad lines."""
+    documents, bad = [], []
+    for number, line in enumerate(content.decode("utf-8", "surrogateescape").split("\n"), 1):
+        if not line or (line.isspace() and "\t" not in line):
+            continue
+        columns = line.rstrip("\r").split("\t")
+        label, text = wanted or (0, 1)
+        fine = not_unicode(line) is None and (len(columns) == 2 if wanted is None else True)
+        if not fine or not all(-len(columns) <= w < len(columns) for w in (label, text)) or not columns[label].strip():
+            bad.append(number)
+        else:
+            documents.append((columns[label].strip(), columns[text]))
+    return documents, bad
+
+
+@hypothesis_settings(deadline=None, max_examples=400)
+@given(CONTENT, st.integers(1, 60), st.sampled_from([None, (0, 1), (0, -1), (1, 0), (-2, 2)]))
+@pytest.mark.filterwarnings("ignore:.*looks like a header")
+def test_lines_and_columns(content, size, wanted):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "docs.tsv")
+        path.write_bytes(content)
+        chosen = {} if wanted is None else {"label": wanted[0], "text": wanted[1]}
+        documents, skipped, examples = outcome(path, "tsv", size, **chosen)[0]
+    expected, bad = tab_lines(content, wanted)
+    assert documents == expected
+    assert skipped == len(bad) and [int(e.split("line ")[1].split(":")[0]) for e in examples] == bad[:5]
+
+
+@hypothesis_settings(deadline=None, max_examples=200)
+@given(CONTENT, st.integers(1, 60))
+def test_plain_lines(content, size):
+    lines = content.decode("utf-8", "surrogateescape").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sdem_dist.text.line_blocks.BLOCK_BYTES", size)
+        path = Path(folder, "docs.txt")
+        path.write_bytes(content)
+        bad = next((n for n, line in enumerate(lines, 1) if not_unicode(line) is not None), None)
+        if bad is None:
+            found = [text for block in read_plain_lines(path, "utf-8", None, 3) for text in block]
+            assert found == [line.rstrip("\r") for line in lines]
+        else:
+            with pytest.raises(IngestError, match=f"line {bad}: the line has the byte"):
+                list(read_plain_lines(path, "utf-8", None, 3))
