@@ -235,6 +235,10 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         if self.steps == "margin":
             assert not isinstance(source.corpus, DenseMemoryCorpus)
             prior = model.alpha * np.maximum(source.corpus.document_frequency, 1.0) ** PRIOR_POWER
+            if source.weighting is not None and source.weighting.chooses:
+                # A column that is left out takes nothing of the classes' totals, as if it were not there.
+                factors = source.weighting.factors(source.corpus.document_frequency, source.vocabulary)
+                prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
             normed = self.weighting_ is not None and self.weighting_.norm > 0
             step = self.step or (STEPS[self.loss] if normed or source.weighted else STEP_OF_COUNTS)
             sizes = margin_steps(float(step), unit_of(sample(source), prior), model.alpha, model.class_alpha)

@@ -48,6 +48,11 @@ class Weighting:
         if self.form not in FORMS:
             raise ValueError(f"the weighting {self.form!r} is unknown")
 
+    @property
+    def chooses(self) -> bool:
+        """Whether columns may be left out."""
+        return self.min_df > 1 or self.orders is not None
+
     def factors(self, document_frequency: np.ndarray, vocabulary: Sequence[str] | None = None) -> np.ndarray:
         """Return what multiplies each column, float32 of shape (n_features,).
 
@@ -71,7 +76,7 @@ class Weighting:
     def apply(self, documents: Documents, factors: np.ndarray) -> Documents:
         """Return weighted documents, without the columns whose factor is 0."""
         data, indices, indptr = documents.data, documents.indices, documents.indptr
-        chosen = factors[indices] > 0 if self.min_df > 1 or self.orders is not None else None
+        chosen = factors[indices] > 0 if self.chooses else None
         if chosen is not None and not chosen.all():
             data, indices = data[chosen], indices[chosen]
             indptr = np.concatenate([[0], np.cumsum(chosen)])[indptr]

@@ -26,10 +26,14 @@ def run(*args):
     return CliRunner().invoke(main, [str(a) for a in args])
 
 
+ONE_STAGE = ("--set", "validation_fraction=0")
+
+
 def test_train_writes_a_log_that_says_where_time_went(corpus, tmp_path):
     log = tmp_path / "logs" / "run.jsonl"
     result = run(
-        "train", corpus, tmp_path / "m", "--epochs", 3, "--rounds", 2, "--log", log, "--checkpoint", tmp_path / "ck"
+        *("train", corpus, tmp_path / "m", "--epochs", 3, "--rounds", 2, "--lanes", 2, *ONE_STAGE),
+        *("--log", log, "--checkpoint", tmp_path / "ck"),
     )
     assert result.exit_code == 0, result.output
     events = [json.loads(line) for line in log.read_text().splitlines()]
@@ -48,7 +52,8 @@ def test_train_writes_a_log_that_says_where_time_went(corpus, tmp_path):
 def test_a_resumed_run_goes_on_in_its_log(corpus, tmp_path):
     log = tmp_path / "run.jsonl"
     for n in (1, 2):
-        run("train", corpus, tmp_path / "m", "--epochs", n, "--log", log, "--checkpoint", tmp_path / "ck", "--resume")
+        where = ("--log", log, "--checkpoint", tmp_path / "ck", "--resume")
+        run("train", corpus, tmp_path / "m", "--epochs", n, *ONE_STAGE, *where)
     assert load_model(tmp_path / "m").n_iter_ == 2
     rows = epochs([json.loads(line) for line in log.read_text().splitlines()])
     assert [row["epoch"] for row in rows] == [1, 2]

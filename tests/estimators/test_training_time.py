@@ -1,0 +1,154 @@
+"""Documents that are held out choose training time and temperature; lanes, weights and pseudo-counts change little."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference.random_documents import random_counts
+
+from sdem_dist import MultinomialNB
+from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.engine.events import EpochEnded, StageEnded, StageStarted
+from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, share_held_out
+from sdem_dist.models.class_weight import trained_part
+
+ALL, LABELS = random_counts(1_200, 60, 3, seed=4, length=20.0)
+(X, Y), (X_NEW, Y_NEW) = (ALL[:800], LABELS[:800]), (ALL[800:], LABELS[800:])
+
+
+def stages(model, y=Y):
+    """Return what the stages of a fit came to: name, epochs and kept epoch."""
+    events = []
+    model.fit(X, y, callbacks=[events.append])
+    return {e.stage: (e.n_epochs, e.kept) for e in events if isinstance(e, StageEnded)}
+
+
+def held_out(seed=0, share=0.1):
+    """Return which rows are held out."""
+    order = MemoryCorpus(X, Y, (0, 1, 2), random_state=seed).order
+    return np.sort(order[~trained_part(seed, 0, len(Y), share)])
+
+
+def test_held_out_documents_choose_and_then_all_are_trained_on():
+    model = MultinomialNB()
+    found = stages(model)
+    assert list(found) == ["choose", "train"]
+    assert found["train"] == (found["choose"][1],) * 2
+    assert model.n_iter_ == len(model.history_) == found["train"][0] == model.kept_["epoch"] <= MOST_EPOCHS
+    assert {"validation_accuracy", "validation_ncll", "validation_temperature"} <= set(model.kept_)
+    same = MultinomialNB(n_epochs=model.n_iter_, validation_fraction=0.0).fit(X, Y)
+    np.testing.assert_array_equal(model.state_.words, same.state_.words)
+    assert model.temperature_ != 1.0 == same.temperature_
+
+
+def test_nothing_is_held_out_where_it_would_say_nothing():
+    assert share_held_out(0.1, 199) == 0.0 < share_held_out(0.1, 200)
+    assert share_held_out(0.1, 10_000_000) == 0.002
+    model = MultinomialNB(validation_fraction=0.0)
+    assert stages(model) == {"train": (FEW_EPOCHS, FEW_EPOCHS)}
+    assert list(stages(MultinomialNB(n_epochs=3, calibrate=False))) == ["train"]
+    assert stages(MultinomialNB(n_epochs=3)) == {"choose": (3, 3), "train": (3, 3)}
+
+
+def test_held_out_documents_are_not_trained_on():
+    rows = held_out()
+    assert 50 < len(rows) < 110
+    other = Y.copy()
+    other[rows] = (other[rows] + 1) % 3
+
+    def chosen(y):
+        model, states = MultinomialNB(n_epochs=3, calibrate=True, class_prior=[0.2, 0.3, 0.5]), []
+        import sdem_dist.estimators.naive_bayes as estimator
+
+        def spy(*args):
+            choice = yield from kept(*args)
+            states.append(choice.result.state)
+            return choice
+
+        kept = estimator.chosen
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(estimator, "chosen", spy)
+            model.fit(X, y)
+        return model, states[0]
+
+    (one, first), (two, second) = chosen(Y), chosen(other)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert one.history_[0]["validation_accuracy"] > two.history_[0]["validation_accuracy"]
+    assert not np.array_equal(one.state_.words, two.state_.words), "in the end they are trained on"
+
+
+def test_a_temperature_lowers_the_log_loss_of_documents_that_nobody_has_seen():
+    for loss in ("hinge", "ncll"):
+        plain = MultinomialNB(loss=loss, calibrate=False).fit(X, Y)
+        tempered = MultinomialNB(loss=loss).fit(X, Y)
+        assert 0.5 < plain.score(X_NEW, Y_NEW) < 0.95
+        np.testing.assert_array_equal(tempered.predict(X_NEW), plain.predict(X_NEW))
+        ours, without = (m.evaluate(X_NEW, Y_NEW) for m in (tempered, plain))
+        assert ours["ncll"] < without["ncll"] and ours["accuracy"] == without["accuracy"]
+        p = tempered.predict_log_proba(X_NEW)
+        assert ours["ncll"] == pytest.approx(-p[np.arange(400), Y_NEW].mean(), rel=1e-6)
+
+
+def two_topics(n=6_000, n_words=400, seed=0):
+    """Return documents of two classes whose words overlap, as far as reviews do."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    frequency = 1.0 / np.arange(1, n_words + 1)
+    tilt = np.exp(0.4 * rng.standard_normal((2, n_words)))
+    p = frequency * tilt / (frequency * tilt).sum(axis=1, keepdims=True)
+    return sp.csr_matrix(np.array([rng.multinomial(50, p[k]) for k in y])), y
+
+
+def test_lanes_change_little():
+    documents, y = two_topics()
+    scores, losses = [], []
+    for n_lanes in (1, 4, 16):
+        model = MultinomialNB(n_lanes=n_lanes).fit(documents[:4_000], y[:4_000])
+        found = model.evaluate(documents[4_000:], y[4_000:])
+        scores.append(found["accuracy"])
+        losses.append(found["ncll"])
+    assert min(scores) > 0.8
+    assert max(scores) - min(scores) <= 0.01
+    assert max(losses) <= 1.05 * min(losses)
+
+
+def test_balanced_classes_do_not_destroy_accuracy():
+    documents, y = two_topics(seed=1)
+    few = (y == 0) | (np.arange(len(y)) % 10 == 0)
+    train, rest = few & (np.arange(len(y)) < 4_000), np.arange(len(y)) >= 4_000
+    plain = MultinomialNB().fit(documents[train], y[train])
+    balanced = MultinomialNB(class_weight="balanced").fit(documents[train], y[train])
+    assert (
+        balanced.score(documents[rest & few], y[rest & few]) > plain.score(documents[rest & few], y[rest & few]) - 0.02
+    )
+
+    def mean_recall(model):
+        return np.mean([np.mean(model.predict(documents[rest & (y == k)]) == k) for k in (0, 1)])
+
+    assert mean_recall(balanced) >= mean_recall(plain)
+
+
+def test_a_heavy_document_goes_no_further_than_the_unit():
+    """A step of one document moves its label against a rival by less than 2c, whatever it weighs."""
+    weights = np.ones(len(Y))
+    settings = {"loss": "hinge", "n_epochs": 1, "validation_fraction": 0.0, "random_state": 0}
+    weights[5] = 50.0
+    once = MultinomialNB(**settings).fit(X[5:7], Y[5:7], sample_weight=weights[5:7])
+    one = MultinomialNB(**settings).fit(X[5:7], Y[5:7])
+    np.testing.assert_allclose(once.feature_log_prob_, one.feature_log_prob_, atol=0.02)
+    heavy = MultinomialNB().fit(X, Y, sample_weight=np.full(len(Y), 50.0))
+    light = MultinomialNB().fit(X, Y)
+    assert abs(heavy.score(X_NEW, Y_NEW) - light.score(X_NEW, Y_NEW)) <= 0.02
+
+
+def test_stages_are_told_by_name():
+    events = []
+    MultinomialNB().fit(X, Y, callbacks=[events.append])
+    assert [(e.stage, e.monitored) for e in events if isinstance(e, StageStarted)] == [
+        ("choose", True),
+        ("train", True),
+    ]
+    scored = [e.metrics for e in events if isinstance(e, EpochEnded) and e.stage == "choose"]
+    assert all(name.startswith("validation_") for metrics in scored for name in metrics) and scored[0]
