@@ -54,7 +54,8 @@ def predict_lines(
         raise ModelError(
             f"{model} is a {type(estimator).__name__}, which predicts nothing: its transform(X) describes documents"
         )
-    estimator.vectorize([])  # says what is wrong with a model of numbers
+    if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
+        estimator.vectorize([])  # says what is wrong
     transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_)
 
     def worker() -> Callable[[Texts], str]:
