@@ -19,6 +19,7 @@ import accuracy
 import choose_defaults
 import choose_topic_defaults
 import corpora
+import defaults
 import large
 import lda
 import missing_values
@@ -195,3 +196,13 @@ def test_text_speed_counts_ingests_and_predicts(tmp_path):
     assert text_speed.two_against_one(lambda n_jobs: text_speed.counted_in_threads(buffer, n_jobs, {}), 1) > 0
     lines = [f"{i % 2}\t{text}" for i, text in enumerate(texts)]
     assert min(text_speed.file_speeds(lines, tmp_path, {}, 2, 1)) > 0
+
+
+def test_the_defaults_stand_beside_their_neighbours(split):
+    rows = defaults.rows_of([split], slow=False)
+    assert set(rows) >= {"ours", "LinearSVC", "NBSVM, beta 1"}
+    assert all(row.accuracy > 0.6 and row.seconds > 0 for row in rows.values())
+    assert "LinearSVC" in defaults.table("toy", rows)
+    known = rows["ours"]
+    assert known.log_loss > 0
+    assert 0 <= known.ece <= 1
