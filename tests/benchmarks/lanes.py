@@ -61,7 +61,6 @@ def main() -> None:
     parser.add_argument("--rounds", default="1,2,8")
     parser.add_argument("--losses", default="ncll,hinge")
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--absence", default="auto")
     parser.add_argument("--peers", action="store_true", help="also MultinomialNB and SGDClassifier of scikit-learn")
     parser.add_argument("--test", action="store_true", help="score the test movies, once everything is chosen")
     o = parser.parse_args()
@@ -75,14 +74,12 @@ def main() -> None:
         for peer in (Peer(), SGDClassifier(loss="log_loss", alpha=1e-6, max_iter=10, tol=None, random_state=0)):
             print(f"{type(peer).__name__}: {peer.fit(X, y).score(*held_out):.4f}", flush=True)
     for loss, lanes, rounds in product(o.losses.split(","), *(v.split(",") for v in (o.lanes, o.rounds))):
-        absence = o.absence if o.absence == "auto" else float(o.absence)
         model = MultinomialNB(
             loss=loss,
             n_lanes=int(lanes),
             rounds_per_epoch=int(rounds),
             n_epochs=o.epochs,
-            absence=absence,
-            evaluate_every=0,
+            validation_fraction=0.0,
         ).fit(X, y)
         accuracy = model.score(*held_out)
         seconds = np.median([h["seconds"] for h in model.history_])

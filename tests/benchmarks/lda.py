@@ -1,6 +1,6 @@
 """LDAClassifier: accuracy over random starts, what skipped classes save, the sampler's speed, many topics from disk.
 
-Run: ``SDEM_CORPORA=... python tests/benchmarks/lda.py {accuracy,skipping,sampler,twenty}``.  Peers from tomotopy are
+Run: ``SDEM_CORPORA=... python tests/benchmarks/lda.py {accuracy,sampler,twenty}``.  Peers from tomotopy are
 measured where it is installed.  Settings are the defaults except for what a row names; the defaults were chosen by
 cross-validation on the training documents of R8 and WebKB (``choose``).
 """
@@ -98,23 +98,6 @@ def cross_validated(split: Split, settings: dict[str, Any], folds: int = 4) -> f
     return float(np.mean(made))
 
 
-def skipping(split: Split, repeats: int, n_epochs: int = 5) -> str:
-    """Say what the updates of classes of next to no weight cost."""
-    seconds: dict[tuple[str, float], list[float]] = {}
-    for _ in range(repeats):
-        for loss in ("ncll", "hinge"):
-            for tolerance in (0.0, 1e-6):
-                model = LDAClassifier(loss=loss, tolerance=tolerance, n_epochs=n_epochs, evaluate_every=0, n_jobs=1)
-                started = time.perf_counter()
-                model.fit(split.X, split.y)
-                seconds.setdefault((loss, tolerance), []).append((time.perf_counter() - started) / n_epochs)
-    times = {key: median(values) for key, values in seconds.items()}
-    return (
-        f"{len(np.unique(split.y))} classes, seconds an epoch: NCLL {times['ncll', 0.0]:.2f}, with classes of weight under "
-        f"1e-6 skipped {times['ncll', 1e-6]:.2f}; hinge {times['hinge', 0.0]:.2f} and {times['hinge', 1e-6]:.2f}"
-    )
-
-
 def sampler(split: Split, n_topics: int, repeats: int, sweeps: int = 20) -> dict[str, float]:
     """Return millions of tokens x topics a second of our sampler and of tomotopy's LDA, on one core."""
     tokens = float(split.X.sum())
@@ -176,7 +159,7 @@ def twenty(split: Split, n_topics: int, n_epochs: int, folder: Path) -> str:
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["accuracy", "slda", "choose", "skipping", "sampler", "twenty"])
+    parser.add_argument("what", choices=["accuracy", "slda", "choose", "sampler", "twenty"])
     parser.add_argument("--starts", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--names", default="r8,webkb")
@@ -194,8 +177,6 @@ def main() -> None:
     elif options.what == "choose":
         for title, settings in CANDIDATES.items():
             print(title, {name: round(cross_validated(load(name), settings), 4) for name in names}, flush=True)
-    elif options.what == "skipping":
-        print(skipping(load("r52"), options.repeats))
     elif options.what == "sampler":
         for n_topics in (2, 20, 100):
             found = sampler(load("r8"), n_topics, options.repeats)

@@ -53,7 +53,7 @@ def main() -> None:
             Client(cluster) as client,
         ):
             before = set(client.scheduler_info(n_workers=-1)["workers"])
-            model = MultinomialNB(n_epochs=o.epochs).fit(corpus, client=client)
+            model = MultinomialNB(n_epochs=o.epochs, validation_fraction=0.0).fit(corpus, client=client)
             peaks = [p / 2**20 for p in client.run(peak_memory).values()]
             lost = len(before - set(client.scheduler_info(n_workers=-1)["workers"]))
         size = decoded_bytes(corpus) / 2**20

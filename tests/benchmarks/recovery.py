@@ -37,7 +37,7 @@ def trained(corpus: Any, client: Any, n_epochs: int, kill_after: int | None) -> 
                 print(f"killing {worker}", flush=True)
 
     started = time.perf_counter()
-    model = MultinomialNB(n_epochs=n_epochs, evaluate_every=0).fit(corpus, client=client, callbacks=[listen])
+    model = MultinomialNB(n_epochs=n_epochs, validation_fraction=0.0).fit(corpus, client=client, callbacks=[listen])
     return time.perf_counter() - started, epochs, model.feature_log_prob_
 
 

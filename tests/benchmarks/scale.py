@@ -43,7 +43,7 @@ class Overheads:
 
 def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = (), **settings: Any) -> list[float]:
     """Return documents a second of each epoch."""
-    model = MultinomialNB(n_epochs=n_epochs, evaluate_every=0, n_jobs=1, **settings)
+    model = MultinomialNB(n_epochs=n_epochs, validation_fraction=0.0, n_jobs=1, **settings)
     model.fit(corpus, client=client, callbacks=callbacks)
     return [corpus.n_documents / h["seconds"] for h in model.history_]
 
@@ -68,8 +68,8 @@ def prepared() -> None:
     import sdem_dist.storage.arrays  # noqa: F401
 
     X, y = np.eye(8, dtype=np.uint8), np.arange(8) % 2
-    MultinomialNB(n_epochs=1).fit(X, y)
-    MultinomialNB(n_epochs=1, merge="sum").fit(X, y)
+    MultinomialNB(n_epochs=1, validation_fraction=0.0).fit(X, y)
+    MultinomialNB(n_epochs=1, merge="sum", validation_fraction=0.0).fit(X, y)
 
 
 def main() -> None:

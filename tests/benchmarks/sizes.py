@@ -22,7 +22,7 @@ from sdem_dist.cluster import connected
 def trained(corpus: Any, n_epochs: int, n_jobs: int, client: Any = None) -> tuple[float, np.ndarray]:
     """Return the wall seconds of a training and its parameters."""
     started = time.perf_counter()
-    model = MultinomialNB(n_epochs=n_epochs, evaluate_every=0, n_jobs=n_jobs).fit(corpus, client=client)
+    model = MultinomialNB(n_epochs=n_epochs, validation_fraction=0.0, n_jobs=n_jobs).fit(corpus, client=client)
     return time.perf_counter() - started, model.feature_log_prob_
 
 

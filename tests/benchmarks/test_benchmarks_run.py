@@ -75,7 +75,6 @@ def test_classes_with_topics(split):
     assert lda.spread([0.5, 0.7]) == "0.6000 (0.5000 to 0.7000)"
     for settings in lda.CANDIDATES.values():
         assert 0.4 < lda.cross_validated(split, {**settings, "n_epochs": 2}, folds=2) <= 1.0
-    assert "3 classes, seconds an epoch" in lda.skipping(split, repeats=1, n_epochs=1)
     assert all(rate > 0 for rate in lda.sampler(split, 3, repeats=1, sweeps=2).values())
 
 

@@ -62,7 +62,9 @@ def main() -> None:
 
         with connected(n_workers=2) as client, TemporaryDirectory(dir=o.folder) as kept:
             before = peak_memory()
-            model = MultinomialNB(n_epochs=2, rounds_per_epoch=2, n_lanes=32, n_blocks=n_blocks, evaluate_every=2)
+            model = MultinomialNB(
+                n_epochs=2, rounds_per_epoch=2, n_lanes=32, n_blocks=n_blocks, evaluate_every=2, validation_fraction=0.0
+            )
             saving = {"checkpoint": kept, "checkpoint_rounds": 1} if o.checkpoints else {}
             model.fit(corpus, client=client, callbacks=[listen], **saving)
             peaks = [p / 2**20 for p in client.run(peak_memory).values()]

@@ -10,6 +10,7 @@ from reference.random_documents import random_counts
 from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import EpochEnded, StageEnded, StageStarted
+from sdem_dist.estimators import training_time
 from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, share_held_out
 from sdem_dist.models.class_weight import trained_part
 
@@ -36,7 +37,7 @@ def test_held_out_documents_choose_and_then_all_are_trained_on():
     assert list(found) == ["choose", "train"]
     assert found["train"] == (found["choose"][1],) * 2
     assert model.n_iter_ == len(model.history_) == found["train"][0] == model.kept_["epoch"] <= MOST_EPOCHS
-    assert {"validation_accuracy", "validation_ncll", "validation_temperature"} <= set(model.kept_)
+    assert {"held_out_accuracy", "held_out_log_loss"} <= set(model.kept_)
     same = MultinomialNB(n_epochs=model.n_iter_, validation_fraction=0.0).fit(X, Y)
     np.testing.assert_array_equal(model.state_.words, same.state_.words)
     assert model.temperature_ != 1.0 == same.temperature_
@@ -58,24 +59,23 @@ def test_held_out_documents_are_not_trained_on():
     other[rows] = (other[rows] + 1) % 3
 
     def chosen(y):
-        model, states = MultinomialNB(n_epochs=3, calibrate=True, class_prior=[0.2, 0.3, 0.5]), []
-        import sdem_dist.estimators.naive_bayes as estimator
+        model, states = MultinomialNB(n_epochs=3, class_prior=[0.2, 0.3, 0.5]), []
+        kept = training_time.trained
 
-        def spy(*args):
-            choice = yield from kept(*args)
-            states.append(choice.result.state)
-            return choice
+        def spy(stage):
+            result = yield from kept(stage)
+            states.append(result.state)
+            return result
 
-        kept = estimator.chosen
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(estimator, "chosen", spy)
+            patch.setattr(training_time, "trained", spy)
             model.fit(X, y)
         return model, states[0]
 
     (one, first), (two, second) = chosen(Y), chosen(other)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
-    assert one.history_[0]["validation_accuracy"] > two.history_[0]["validation_accuracy"]
+    assert one.history_[0]["held_out_accuracy"] > two.history_[0]["held_out_accuracy"]
     assert not np.array_equal(one.state_.words, two.state_.words), "in the end they are trained on"
 
 

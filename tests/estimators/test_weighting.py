@@ -121,7 +121,7 @@ def test_the_default_has_the_same_bits_in_memory_on_disk_and_on_dask(tmp_path):
     order = np.random.Generator(np.random.PCG64(0)).permutation(6_000)
     corpus = write_corpus(tmp_path / "c", wide[order], y[order], shuffle=False, shard_documents=900)
     expected = MultinomialNB(n_jobs=1, n_lanes=4).fit(wide, y)
-    assert {"validation_ncll", "choosing_seconds"} <= set(expected.history_[0])
+    assert {"held_out_accuracy", "held_out_log_loss"} <= set(expected.history_[0])
     for model in (MultinomialNB(n_jobs=2, n_lanes=4).fit(wide, y), MultinomialNB(n_jobs=2, n_lanes=4).fit(corpus)):
         assert bits(model) == bits(expected) and model.temperature_ == expected.temperature_
     with place("cluster-2") as (client, _):
