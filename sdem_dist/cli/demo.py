@@ -110,7 +110,7 @@ def _table(console: Console, models: dict[str, MultinomialNB], n_documents: int)
             f"{last['validation_accuracy']:.4f}",
             f"{last['validation_ncll']:.3f}",
             f"{last['validation_hinge']:.3f}",
-            f"{last['validation_perplexity']:,.0f}",
+            f"{last['validation_perplexity']:,.0f}{' (of weights)' if model.weighting_ else ''}",
             f"{n_documents * len(model.history_) / seconds:,.0f}",
         )
     console.print(table)
