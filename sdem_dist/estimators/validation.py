@@ -65,7 +65,7 @@ def validated(
     except (TypeError, ValueError):
         if (text := _first_text(X)) is None:
             raise
-        raise ValueError(f"X holds raw text ({brief(text)}): {_advice(estimator, reset)}") from None
+        raise ValueError(f"X holds raw text ({brief(text)}): {_advice(estimator)}") from None
     return (found, None) if isinstance(y, str) and y == "no_validation" else found
 
 
@@ -164,15 +164,8 @@ def _first_text(X: object) -> str | None:
     return next((str(v) for v in values.ravel() if isinstance(v, str)), None)
 
 
-def _advice(estimator: Estimator, training: bool) -> str:
+def _advice(estimator: Estimator) -> str:
     name = type(estimator).__name__
     if estimator._layout == "dense":
         return f"{name} takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
-    if training:
-        return (
-            f"{name} takes counts of words; vectorize it first, as with scikit-learn's CountVectorizer, or make a corpus of "
-            "it with sdem ingest (sdem_dist.text.ingest) and fit that"
-        )
-    if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
-        return "vectorize it as the training documents were"
-    return "pass what this model's vectorize(X) makes of it"
+    return f"{name} takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"

@@ -60,36 +60,26 @@ def test_labels_or_weights_beside_a_corpus_are_not_ignored(tmp_path, model):
             call()
 
 
-def test_raw_text_is_to_be_vectorized(model):
+def test_raw_text_is_not_for_a_model_of_numbers(model):
     for method in (model.predict, model.predict_proba, lambda texts: model.evaluate(texts, ["a", "b"])):
-        with pytest.raises(ValueError, match="vectorize it as the training documents were"):
+        with pytest.raises(ModelError, match="this model was trained on numbers, not on text"):
             method(["some text", "more"])
-
-
-def test_raw_text_for_a_model_of_text_is_to_be_vectorized_by_it(tmp_path):
-    vectorizer = VectorizerSettings(kind="hashing", n_features=3).to_json()
-    model = MultinomialNB(n_epochs=1).fit(write_corpus(tmp_path / "c.zarr", X, Y, vectorizer=vectorizer))
-    with pytest.raises(ValueError, match=r"what this model's vectorize\(X\) makes of it"):
-        model.predict(["some text", "more"])
 
 
 TEXTS = ["the only text", "a second text", "the third", "and one more"] * 500
 
 
 @pytest.mark.parametrize(
-    "texts", [TEXTS, np.array(TEXTS), np.array(TEXTS, object), pd.Series(TEXTS), [[t] for t in TEXTS]]
-)
-@pytest.mark.parametrize(
-    ("estimator", "advice"),
+    ("estimator", "advice", "texts"),
     [
-        (MultinomialNB(), "vectorize it first, .* sdem ingest"),
-        (LDAClassifier(), "vectorize it first, .* sdem ingest"),
-        (LatentDirichletAllocation(), "vectorize it first, .* sdem ingest"),
-        (SupervisedLDARegressor(), "vectorize it first, .* sdem ingest"),
-        (GaussianNB(), "tables of numbers"),
-        (GaussianRegressor(), "tables of numbers"),
+        (estimator, "one column of texts", [[t] for t in TEXTS])
+        for estimator in (MultinomialNB(), LDAClassifier(), LatentDirichletAllocation(), SupervisedLDARegressor())
+    ]
+    + [
+        (estimator, "tables of numbers", texts)
+        for estimator in (GaussianNB(), GaussianRegressor())
+        for texts in (TEXTS, np.array(TEXTS), np.array(TEXTS, object), pd.Series(TEXTS), [[t] for t in TEXTS])
     ],
-    ids=str,
 )
 def test_texts_are_not_trained_on_nor_echoed(texts, estimator, advice):
     with pytest.raises(ValueError, match=rf"X holds raw text \('the only text'\): .*{advice}") as caught:
