@@ -196,8 +196,6 @@ def test_hints(made, tmp_path):
     assert "LDAClassifier does (--estimator)" in refused(*train, "--loss", "nll", "--set", "n_topics=3", code=2)
     assert "did you mean LDAClassifier" in refused(*train, "--estimator", "LDA", code=2)
     (tmp_path / "x.csv").write_text("label,text\na,b\n")
-    said = refused("evaluate", str(made / "docs.model"), str(tmp_path / "x.csv"))
-    assert "sdem ingest" in said and "--vocabulary-from" in said
     assert f"(sdem ingest {tmp_path / 'x.csv'} NAME.zarr)" in refused("inspect", str(tmp_path / "x.csv"))
 
 
