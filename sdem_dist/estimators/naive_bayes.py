@@ -174,7 +174,9 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
             return source
         assert not isinstance(source.corpus, DenseMemoryCorpus)
         self.document_frequency_ = source.corpus.document_frequency
-        source = replace(source, weighting=weighting, trained_on=source.corpus)
+        # Frequencies count the documents of damaged shards that training leaves out, too.
+        counted = max(source.n_documents, int(self.document_frequency_.max(initial=0)))
+        source = replace(source, weighting=replace(weighting, n_documents=counted), trained_on=source.corpus)
         if not weighting.norm and self.steps == "margin":
             source = replace(source, weighting=scaled(source, weighting))
         self.weighting_ = source.weighting
