@@ -176,7 +176,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         self.document_frequency_ = source.corpus.document_frequency
         # Frequencies count the documents of damaged shards that training leaves out, too.
         counted = max(source.n_documents, int(self.document_frequency_.max(initial=0)))
-        source = replace(source, weighting=replace(weighting, n_documents=counted), trained_on=source.corpus)
+        weighting = replace(weighting, n_documents=counted)
+        source = replace(source, weighting=weighting, trained_on=source.corpus)
         if not weighting.norm and self.steps == "margin":
             source = replace(source, weighting=scaled(source, weighting))
         self.weighting_ = source.weighting

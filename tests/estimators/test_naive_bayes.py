@@ -220,7 +220,7 @@ BAD = [
     ("loss", "log"), ("loss", ["ncll"]), ("loss", None), ("merge", "max"), ("n_epochs", 0), ("n_epochs", None),
     ("n_epochs", 2.5), ("n_epochs", "some"), ("n_lanes", 0), ("n_lanes", -1), ("rounds_per_epoch", 0),
     ("batch_size", 0), ("patience", 0), ("n_jobs", 0), ("n_jobs", "all"), ("steps", "long"), ("steps", None),
-    ("step", 0), ("step", -0.1), ("step", np.nan), ("step", np.inf), ("step", None), ("step", "auto"),
+    ("step", 0), ("step", -0.1), ("step", np.nan), ("step", np.inf), ("step", "x"), ("step", "auto"),
     ("weighting", "idf"), ("weighting", None), ("norm", 0), ("norm", -1.0), ("norm", np.nan), ("norm", "l2"),
     ("min_df", 0), ("min_df", 0.1), ("ngram_range", 2), ("ngram_range", (2, 1)), ("ngram_range", (0, 1)),
     ("ngram_range", (1, 2)), ("ngram_range", (1, 1.5)), ("validation_fraction", -0.1), ("validation_fraction", 0.6),
