@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from sdem_dist.models.unit import unit_of
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -65,7 +66,5 @@ def sample(source: Source) -> Documents:
 def scaled(source: Source, weighting: Weighting) -> Weighting:
     """Return a weighting with the factor that gives documents a mean squared length of `NORM` squared."""
     documents = sample(source)
-    squares = np.add.reduceat(np.append(np.square(documents.data, dtype=np.float64), 0.0), documents.indptr[:-1])
-    squares = squares[np.diff(documents.indptr) > 0]
-    mean = float(squares[squares > 0].mean()) if (squares > 0).any() else 0.0
-    return replace(weighting, scale=NORM / mean**0.5) if mean > 0 else weighting
+    mean = unit_of(documents, np.ones(documents.n_features)).mean_square
+    return replace(weighting, scale=NORM / mean**0.5)

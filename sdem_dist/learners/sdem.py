@@ -94,19 +94,20 @@ class Sdem(WordLearner[Model]):
         )
 
     def _at_one_theta(self, state: SdemState, local: LocalDocuments, keys: np.ndarray) -> SdemStatistics:
-        """Return statistics of documents that each go their way from the broadcast theta: lanes of one document."""
+        """Return statistics of documents that each go their way from the broadcast theta: lanes of one document, by weight."""
         reach = local.weights
         if self.steps.mean_square:
             squares = local.squares()
-            reach = np.minimum(reach, self.steps.mean_square / np.where(squares > 0, squares, self.steps.mean_square))
+            longest = np.where(squares > 0, squares, self.steps.mean_square)
+            reach = reach * np.minimum(1.0, self.steps.mean_square / longest)
         rows, counts = self.model.expected_statistics(
             state, local._replace(weights=reach), self.loss, keys, self.tolerance
         )
         found = at_one_theta(local.words, rows, counts, local.weight)
         met = np.bincount(
-            local.documents.indices, np.repeat(reach > 0, np.diff(local.documents.indptr)), len(local.words)
+            local.documents.indices, np.repeat(local.weights, np.diff(local.documents.indptr)), len(local.words)
         )
-        return found._replace(met=met, entries=local.entries(), n_lanes=float((reach > 0).sum()))
+        return found._replace(met=met, entries=local.entries(), n_lanes=local.weight)
 
     def update(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
         """Merge what the lanes of a round learned into the next mu."""

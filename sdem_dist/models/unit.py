@@ -19,7 +19,7 @@ class Unit(NamedTuple):
 
 
 def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
-    """Return the unit of steps over some documents, those without words left out.
+    """Return the unit of steps over some documents by their weights, those without words left out.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
     squares = np.bincount(rows, x * x, n)
     lengths = np.bincount(rows, x, n)
     margins = np.bincount(rows, x * x / prior[documents.indices], n) - lengths**2 / prior.sum()
-    used = squares > 0
-    if not used.any():
+    weights = np.where(squares > 0, np.ones(n) if documents.weights is None else documents.weights, 0.0)
+    if not weights.any():
         return Unit(1.0, 1.0)
     # Of one word alone, or of the same share of every word, no step moves the score.
-    margin, mean_square = float(margins[used].mean()), float(squares[used].mean())
+    margin, mean_square = float(np.average(margins, weights=weights)), float(np.average(squares, weights=weights))
     return Unit(max(margin, 1e-6 * mean_square / float(prior.max())), mean_square)

@@ -132,7 +132,7 @@ def test_resume_without_a_checkpoint_begins(corpus, tmp_path):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"loss": "ncll"}, "learner.loss is 'ncll', and was 'hinge'"),
+        ({"loss": "ncll", "step": 0.2}, "learner.loss is 'ncll', and was 'hinge'"),
         ({"n_lanes": 4}, "plan.n_lanes is 4, and was 5"),
         ({"random_state": 2}, "learner.seed is 2, and was 1; plan.seed is 2, and was 1"),
         ({"step": 0.1}, "learner.steps.class_start is .*, and was .*; learner.steps.start is .*, and was .*"),

@@ -84,7 +84,7 @@ def test_patience_that_is_never_exhausted_still_returns_the_best():
 
 def test_patience_needs_validation():
     with pytest.raises(ValueError, match="patience needs validation"):
-        MultinomialNB(patience=2).fit(X, Y)
+        MultinomialNB(patience=2, validation_fraction=0.0).fit(X, Y)
 
 
 def test_events_in_order(tmp_path):
