@@ -245,7 +245,7 @@ def check_learner(
         _check_weights(learner, documents, state, first)
     if hasattr(learner, "initial_block"):
         if not apart:
-            lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(documents[:1])]
+            lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(replace(documents[:1], weights=np.ones(1)))]
         _check_blocks(cast(WideLearner[Any, Any, Any], learner), state, lanes, prepared)
 
 

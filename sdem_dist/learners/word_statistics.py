@@ -86,9 +86,9 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
     floor, class_floor : float
         Least counts (the check).
     """
-    n, words = lanes.n_lanes, state.words.copy()
-    if not n:
+    if not lanes.n_lanes:
         return state
+    n, words = max(lanes.n_lanes, 1.0), state.words.copy()
     of_mean, changes, entries = np.zeros(lanes.rows.shape[1]), lanes.rows, np.zeros(len(lanes.words))
     classes = lanes.class_counts
     if n > 1:
