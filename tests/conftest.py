@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from hypothesis import settings
+
+from sdem_dist import ClusterError
+from sdem_dist.cluster.settings import jobqueue
 
 # The first call of a kernel compiles it, which no deadline for one example could allow for.
 settings.register_profile("sdem", deadline=None)
 settings.load_profile("sdem")
+
+# dask-jobqueue takes interrupts for itself when it is imported; here it is imported before a test module does so.
+with suppress(ClusterError):
+    jobqueue()
