@@ -3,7 +3,8 @@
 Test accuracy by epoch, on raw counts of all words. Naive Bayes is trained by sdEM: one lane, priors P1 and P2, the paper's
 rho = 1 / (1 + lambda t) with lambda = 1e-5. A linear classifier is trained by Bottou's SGD: L2 weight 1e-4,
 rho = lambda / (1 + lambda 1e-4 t), five values of lambda. Reviews are those of Maas et al.
-(2011) in their split of 25,000 and 25,000; the paper splits 47,000 and 3,000. The paper's other corpus, Amazon12, is not in our collection.
+(2011) in their split of 25,000 and 25,000; the paper splits 47,000 and 3,000.
+The paper's other corpus, Amazon12, is not in our collection.
 
 SGD is scikit-learn's: its "optimal" schedule is 1 / (alpha (t0 + t - 1)), with a t0 of its own that is 1000 for
 alpha = 1e-4, which is Bottou's with lambda = 10. Starting the counter `t_` later gives every smaller lambda exactly.
