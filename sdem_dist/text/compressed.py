@@ -8,24 +8,22 @@ import lzma
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
 from sdem_dist.errors import IngestError
 
 if TYPE_CHECKING:
     import zstandard
 
-igzip: ModuleType | None
-try:  # several times as fast, where it is installed
-    from isal import igzip, isal_zlib
-except ImportError:
-    igzip = None
+igzip: ModuleType | None = None
 _DAMAGE: tuple[type[Exception], ...] = (OSError, EOFError, lzma.LZMAError, zlib.error)
-if igzip is not None:
-    _DAMAGE = (*_DAMAGE, cast("type[Exception]", isal_zlib.error))
+with suppress(ImportError):  # several times as fast, where it is installed
+    igzip = import_module("isal.igzip")
+    _DAMAGE = (*_DAMAGE, import_module("isal.isal_zlib").error)
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 INPUT_CHUNK = 1 << 18
