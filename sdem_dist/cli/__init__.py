@@ -19,6 +19,7 @@ import click
 from sdem_dist.cli.shown import visible
 from sdem_dist.counted import nearest
 from sdem_dist.errors import SdemError
+from sdem_dist.interrupts import heard
 
 _COMMANDS = {
     "demo": ("sdem_dist.cli.demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
@@ -73,7 +74,8 @@ class LazyGroup(click.Group):
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show, warnings.showwarning)
             try:
-                result = super().invoke(ctx)
+                with heard():
+                    result = super().invoke(ctx)
                 sys.stdout.flush()
                 return result
             except SdemError as error:

@@ -13,6 +13,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.estimators.matching import check_words
 from sdem_dist.estimators.source import check_layout, described
 from sdem_dist.estimators.validation import is_dask
+from sdem_dist.interrupts import heard
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.spec import Estimator
@@ -34,7 +35,8 @@ def over_blocks(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarr
         Columns of the result; None for one value a row.
     """
     if not is_dask(X):
-        return function(X)
+        with heard():
+            return function(X)
     rows = X.rechunk({1: -1})
     if n_columns is None:
         one = getattr(estimator, "classes_", np.empty(0, np.int64))[:0]  # clusters have numbers

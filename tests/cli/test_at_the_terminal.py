@@ -254,6 +254,14 @@ def test_an_interrupt_says_how_to_go_on(made, tmp_path, monkeypatch, folder):
     assert ("nothing of the run was kept" in said) == (folder is None)
 
 
+def test_an_interrupt_within_a_compiled_call_is_an_interrupt(made, tmp_path, monkeypatch):
+    def interrupted(*args, **more):  # as Python reports it where a compiled call returns
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("sdem_dist.corpus.open_corpus", interrupted)
+    assert refused("inspect", str(made / "docs.zarr"), code=130).strip() == "Interrupted."
+
+
 def test_paths_stay_in_one_piece(tmp_path):
     deep = tmp_path / ("a" * 60) / ("b" * 60)
     deep.mkdir(parents=True)
