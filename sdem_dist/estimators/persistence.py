@@ -72,7 +72,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
         raise ValueError("the number of features does not match the arrays")
     if metadata["feature_names"]:
         estimator.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
-    estimator.vectorizer_ = _checked(metadata["vectorizer"])
+    estimator.vectorizer_ = _checked(metadata["vectorizer"], n_features)
     estimator.vocabulary_ = None
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
@@ -96,10 +96,12 @@ def _weighting(value: object) -> Weighting:
     return value
 
 
-def _checked(settings: dict[str, Any] | None) -> dict[str, Any] | None:
+def _checked(settings: dict[str, Any] | None, n_features: int) -> dict[str, Any] | None:
     """Return the settings of text that a model brings; ValueError if no corpus could have them."""
     if settings is not None:
         VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs a package only where text is read
         if not isinstance(settings.get("stem"), str | None):
             raise ValueError(f"stem is a language, not {settings['stem']!r}")
+        if settings.get("kind") == "hashing" and settings["n_features"] != n_features:
+            raise ValueError(f"texts are hashed to {settings['n_features']:,} columns, and the model has {n_features:,}")
     return settings

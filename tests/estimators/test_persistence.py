@@ -213,6 +213,7 @@ EDITS = {
     "settings of text that are none": lambda a, m: m.update(vectorizer=[1]),
     "settings of text of a wrong kind": lambda a, m: m.update(vectorizer={"kind": "count", "ngram_range": 3}),
     "a stem that is no language": lambda a, m: m.update(vectorizer={"kind": "count", "stem": 3}),
+    "texts hashed to other columns": lambda a, m: m.update(vectorizer={"kind": "hashing", "n_features": 2**40}),
     "a pattern that can take for ever": lambda a, m: m.update(vectorizer={"token_pattern": "(a+)+$"}),
     "no type of classes": lambda a, m: m.pop("classes_dtype"),
 }
