@@ -103,5 +103,7 @@ def _checked(settings: dict[str, Any] | None, n_features: int) -> dict[str, Any]
         if not isinstance(settings.get("stem"), str | None):
             raise ValueError(f"stem is a language, not {settings['stem']!r}")
         if settings.get("kind") == "hashing" and settings["n_features"] != n_features:
-            raise ValueError(f"texts are hashed to {settings['n_features']:,} columns, and the model has {n_features:,}")
+            raise ValueError(
+                f"texts are hashed to {settings['n_features']:,} columns, and the model has {n_features:,}"
+            )
     return settings
