@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import suppress
 
 from hypothesis import settings
@@ -16,3 +17,6 @@ settings.load_profile("sdem")
 # dask-jobqueue takes interrupts for itself when it is imported; here it is imported before a test module does so.
 with suppress(ClusterError):
     jobqueue()
+
+# Shells have their background jobs ignore interrupts, and tests send some.
+signal.signal(signal.SIGINT, signal.default_int_handler)
