@@ -7,6 +7,8 @@ from scipy.special import log_softmax
 
 TEMPERATURES = 2.0 ** np.arange(-4.0, 8.25, 0.5)
 """Between which the best one is interpolated: scores are divided by it."""
+LARGEST = 345.0
+"""Logarithm of the largest number that is squared."""
 N_BINS = 15
 """Of the probability of the most probable class, equally wide."""
 TEMPERED = tuple(f"tempered {number}" for number in range(len(TEMPERATURES)))
@@ -39,8 +41,18 @@ def calibration_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray
     binned = [np.bincount(bins, column, N_BINS) for column in (weights * top, hits, weights)]
     least = np.maximum(log_p, -1e300)  # of a class that cannot be
     gaps = least - least[rows, labels][:, None]
-    tempered = [(weights * np.log(np.exp(np.minimum(gaps / t, 700.0)).sum(axis=1))).sum() for t in TEMPERATURES]
-    return np.concatenate([[(weights * brier).sum()], *binned, tempered])
+    return np.concatenate([[(weights * brier).sum()], *binned, _tempered(gaps, weights)])
+
+
+def _tempered(gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sums of log-losses at `TEMPERATURES`: half a temperature is the square, every second one is half."""
+    losses = np.empty(len(TEMPERATURES))
+    for last in (-1, -2):
+        ratios = np.exp(np.minimum(gaps / TEMPERATURES[last], LARGEST))
+        for t in range(len(TEMPERATURES))[last::-2]:
+            losses[t] = weights @ np.log(ratios.sum(axis=1))
+            ratios = np.minimum(ratios, np.exp(LARGEST)) ** 2
+    return losses
 
 
 def expected_calibration_error(confidence: np.ndarray, hits: np.ndarray, documents: np.ndarray) -> float:

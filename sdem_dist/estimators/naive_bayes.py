@@ -67,7 +67,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     n_features_in_ : int
     history_ : list of dict
         One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best
-        temperature) of the documents held out, and where evaluated ``accuracy``, ``nll``, ``ncll``, ``hinge``
+        temperature) of the documents held out (the pass that takes them in repeats them), and where evaluated ``accuracy``, ``nll``, ``ncll``, ``hinge``
         (means a document) and ``perplexity`` (a word), with the prefix ``validation_`` for validation documents.
     kept_ : dict
         The entry of the epoch whose model this is.
@@ -132,8 +132,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     validation_fraction: float = param(
         0.1,
         real(0, 0.5),
-        "Documents held out, 20,000 at most, to choose training time and temperature; then all documents are trained on\n"
-        "(but where under 2 % were held out). 0: none.",
+        "Documents held out, 20,000 at most, to choose training time and temperature. Then one more pass takes all\n"
+        "documents in, or with `n_epochs` given the passes are made again with all; not where under 2 % were held out. 0: none.",
     )
     calibrate: bool = param(
         True,
@@ -184,7 +184,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         return source
 
     def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stage in which held-out documents choose how long to train, and the one that trains on all."""
+        """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
         plan, blocks = self._plan(source), plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
         plan = replace(plan, n_blocks=blocks)
         if self.loss == "nll":
@@ -201,7 +201,11 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
         if share <= NO_REFIT:
             return Trained(learner, choice.state, choice.history)
-        found = yield from final_stage(learner, replace(plan, n_epochs=choice.n_epochs), initial)
+        if self.n_epochs == "auto":  # as good as to begin again, in half the time
+            found = yield from final_stage(learner, replace(plan, n_epochs=1), choice.state)
+            last = {**choice.history[-1], **found.history[-1], "epoch": choice.n_epochs + 1}
+            return found._replace(history=[*choice.history, last])
+        found = yield from final_stage(learner, plan, initial)
         return found._replace(
             history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
         )

@@ -29,6 +29,26 @@ def _as_float(typingctx, bits):
     return types.float64(types.uint64), codegen
 
 
+@intrinsic
+def _as_bits_single(typingctx, x):
+    """Reinterpret a float32 as its 32 bits."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(types.uint32))
+
+    return types.uint32(types.float32), codegen
+
+
+@intrinsic
+def _as_single(typingctx, bits):
+    """Reinterpret 32 bits as a float32."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(types.float32))
+
+    return types.float32(types.uint32), codegen
+
+
 # Bits of 1 and of sqrt(1/2): the argument is split as 2**k * m with m in [sqrt(1/2), sqrt(2)), as fdlibm does.
 _ONE = np.uint64(0x3FF0000000000000)
 _SQRT_HALF = np.uint64(0x3FE6A09E667F3BCD)
@@ -57,6 +77,29 @@ def log(x):
     )
     half = 0.5 * f * f
     return k * _LN2_HIGH - ((half - (s * (half + even + odd) + k * _LN2_LOW)) - f)
+
+
+# The same for single precision, with the polynomial of fdlibm's e_logf.c.
+_ONE_32, _SQRT_HALF_32 = np.uint32(0x3F800000), np.uint32(0x3F3504F3)
+_MANTISSA_32, _SHIFT_32 = np.uint32(0x007FFFFF), np.uint32(23)
+_LN2_HIGH_32, _LN2_LOW_32 = np.float32(6.9313812256e-01), np.float32(9.0580006145e-06)
+_EVEN_32 = np.float32(0.40000972152), np.float32(0.24279078841)
+_ODD_32 = np.float32(0.66666662693), np.float32(0.28498786688)
+_HALF_32, _UNIT_32, _TWO_32 = np.float32(0.5), np.float32(1.0), np.float32(2.0)
+
+
+@jit_inline
+def log_single(x):
+    """Return ln x for a positive, normal, finite float32, to about one unit in the last place, as a float32."""
+    shifted = types.uint32(_as_bits_single(x) + types.uint32(_ONE_32 - _SQRT_HALF_32))
+    k = np.float32(types.int32(shifted >> _SHIFT_32) - types.int32(127))
+    f = _as_single(types.uint32((shifted & _MANTISSA_32) + _SQRT_HALF_32)) - _UNIT_32
+    s = f / (_TWO_32 + f)
+    z = s * s
+    w = z * z
+    rest = w * (_EVEN_32[0] + w * _EVEN_32[1]) + z * (_ODD_32[0] + w * _ODD_32[1])
+    half = _HALF_32 * f * f
+    return s * (half + rest) + k * _LN2_LOW_32 - half + f + k * _LN2_HIGH_32
 
 
 @jit

@@ -9,36 +9,45 @@ from __future__ import annotations
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.logarithm import log
+from sdem_dist.kernels.logarithm import log, log_single
 from sdem_dist.kernels.losses import component_weights, loss_weights
 
 NEGLIGIBLE = 0.01
 """Share of the largest loss weight up to which a class is left alone; less where classes are many."""
 
 
-@jit
-def with_logarithms(table, words):
+def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return the rows of some words as `run_documents` takes them, shape (n_words, 2 n_columns), float32; all are positive."""
-    n_columns = table.shape[1]
-    rows = np.empty((words.size, 2 * n_columns), np.float32)
-    for i in range(words.size):
-        before = table[words[i]]
-        for k in range(n_columns):
-            rows[i, k] = before[k]
-            rows[i, n_columns + k] = log(before[k])
+    rows = np.empty((len(words), 2 * table.shape[1]), np.float32)  # NumPy asks for large pages, compiled code does not
+    _write_rows(table, words, rows)
     return rows
 
 
-@jit
-def changes_of(rows, table, words):
+def changes_of(rows: np.ndarray, table: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return how far rows have gone from those of `table`, shape (n_words, n_columns), float64: 0 where nothing changed."""
+    changes = np.empty((len(words), table.shape[1]))
+    _write_changes(rows, table, words, changes)
+    return changes
+
+
+@jit
+def _write_rows(table, words, rows):
     n_columns = table.shape[1]
-    changes = np.empty((words.size, n_columns))
+    for i in range(words.size):
+        before = table[words[i]]
+        for k in range(n_columns):
+            count = np.float32(before[k])
+            rows[i, k] = count
+            rows[i, n_columns + k] = log_single(count)
+
+
+@jit
+def _write_changes(rows, table, words, changes):
+    n_columns = table.shape[1]
     for i in range(words.size):
         before = table[words[i]]
         for k in range(n_columns):
             changes[i, k] = np.float64(rows[i, k]) - np.float64(np.float32(before[k]))
-    return changes
 
 
 @jit
@@ -150,11 +159,11 @@ def _move(values, words, rows, rho, step, k, other, least, totals):
         old = row[k]
         new = max(old + rho_k * x, floor)
         gain_k += new - old
-        row[k], row[n_columns + k] = new, log(new)
+        row[k], row[n_columns + k] = new, log_single(new)
         if other != k:
             old = row[other]
             new = max(old + rho_other * x, floor)
             gain_other += new - old
-            row[other], row[n_columns + other] = new, log(new)
+            row[other], row[n_columns + other] = new, log_single(new)
     totals[k] += gain_k
     totals[other] += gain_other

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.kernels.logarithm import log_shifted
+from sdem_dist.kernels.multinomial import with_logarithms
 
 SMALLEST = np.finfo(np.float64).tiny
 
@@ -67,3 +68,21 @@ def test_shift_and_plain_python():
     log_shifted.py_func(x, 0.25, plain)
     np.testing.assert_array_equal(out, plain)
     np.testing.assert_allclose(out, np.log(x + 0.25), rtol=1e-15)
+
+
+def single(x: np.ndarray) -> np.ndarray:
+    """Logarithms in single precision."""
+    rows = with_logarithms(x.astype(np.float64)[:, None], np.arange(len(x), dtype=np.uint32))
+    np.testing.assert_array_equal(rows[:, 0], x)
+    return rows[:, 1]
+
+
+def test_single_precision():
+    rng = np.random.default_rng(0)
+    ends = np.array([np.finfo(np.float32).tiny, np.finfo(np.float32).max, 1.0], np.float32)
+    x = np.concatenate([np.ldexp(1 + rng.random(20_000), rng.integers(-126, 127, 20_000)).astype(np.float32), ends])
+    true = np.log(x.astype(np.float64))
+    smallest = np.finfo(np.float32).tiny
+    last_places = np.spacing(np.maximum(np.abs(true), smallest).astype(np.float32)).astype(np.float64)
+    assert (np.abs(single(x) - true) / last_places).max() < 1.0
+    assert single(ends)[2] == 0.0
