@@ -67,8 +67,9 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     n_features_in_ : int
     history_ : list of dict
         One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best
-        temperature) of the documents held out (the pass that takes them in repeats them), and where evaluated ``accuracy``, ``nll``, ``ncll``, ``hinge``
-        (means a document) and ``perplexity`` (a word), with the prefix ``validation_`` for validation documents.
+        temperature) of the documents held out; the pass that takes them in repeats these. Where evaluated ``accuracy``,
+        ``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word), with the prefix ``validation_``
+        for validation documents.
     kept_ : dict
         The entry of the epoch whose model this is.
     n_iter_ : int
