@@ -48,9 +48,13 @@ class EngineEstimator(Estimator):
 
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus is not such as the model was trained on."""
-        check_words(self, source)
+        self._check_columns(source)
         if self.spec.target == "labels":
             check_classes(self.classes_, source)
+
+    def _check_columns(self, source: Source) -> None:
+        """Raise CorpusError where the columns of a corpus are not those that the model was trained on."""
+        check_words(self, source)
 
     def fit(
         self,

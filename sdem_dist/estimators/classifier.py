@@ -35,8 +35,9 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            For a dask array the result is one too, computed block by block. A corpus is read piece by piece, in this
+            process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
         """
         from scipy.special import log_softmax
 
@@ -44,16 +45,30 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         return over_blocks(self, X, lambda b: log_softmax(self._class_scores(b), axis=1), len(self.classes_))
 
     def predict_proba(self, X: object) -> Any:
-        """Return p(y | d), shape (n_samples, n_classes)."""
+        """Return p(y | d), shape (n_samples, n_classes); `X` as for `predict_log_proba`."""
         from scipy.special import softmax
 
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: softmax(self._class_scores(b), axis=1), len(self.classes_))
 
     def predict(self, X: object) -> Any:
-        """Return the most probable class of each document, shape (n_samples,)."""
+        """Return the most probable class of each document, shape (n_samples,); `X` as for `predict_log_proba`."""
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self.classes_[self._class_scores(b).argmax(axis=1)], None)
+
+    def decision_function(self, X: object) -> Any:
+        """Return what decides between classes; `X` as for `predict_log_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), or (n_samples,) with two classes
+            ln p(y | d) up to a constant of each document; with two classes the log-odds of the second one.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            scores = over_blocks(self, X, self._class_scores, 2)
+            return scores[:, 1] - scores[:, 0]
+        return over_blocks(self, X, self._class_scores, len(self.classes_))
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels."""
@@ -87,10 +102,7 @@ class JointClassifier(EngineClassifier):
     def predict_joint_log_proba(self, X: object) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
+        `X` as for `predict_log_proba`.
         """
         check_is_fitted(self)
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_))

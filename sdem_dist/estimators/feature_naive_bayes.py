@@ -19,6 +19,7 @@ from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
 from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.scoring import over_corpus
 from sdem_dist.estimators.source import table_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.columns import Columns, ColumnSummary
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.scoring import over_corpus
+from sdem_dist.estimators.source import Source
 
 SUM_LANE_DOCUMENTS = 2_000
 """Rows that make a lane of ``merge="sum"`` worth its overhead."""
@@ -179,7 +181,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         from sdem_dist.losses import marginal_log_likelihood
 
         check_is_fitted(self)
-        return marginal_log_likelihood(self._joint_log_proba(X))
+        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their classes from p(x, y).

@@ -18,7 +18,7 @@ from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, we
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.naive_bayes import check_merge, plan_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
-from sdem_dist.estimators.scoring import over_documents
+from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.weighting import sample
@@ -227,7 +227,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             return joint.reshape(len(scores), -1)
 
         check_is_fitted(self)
-        return over_documents(self, X, shares, self._n_features_out)
+        return over_blocks(self, X, shares, self._n_features_out)
 
     def topics(self, n_words: int = 10) -> list[Topic]:
         """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`."""

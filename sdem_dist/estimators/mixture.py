@@ -18,6 +18,7 @@ from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, OfText, Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.gaussian_nb import gaussian_block
 from sdem_dist.estimators.parameters import checked_later, estimator, integer, one_of, param, real
+from sdem_dist.estimators.scoring import over_corpus
 from sdem_dist.estimators.source import documents_of, table_of
 from sdem_dist.estimators.spec import Layout, Spec
 from sdem_dist.families import Exponential
@@ -144,7 +145,7 @@ class JointMixture(OfText, Components, JointClassifier):
         Of the values that are not missing; of counts without the multinomial coefficient.
         """
         check_is_fitted(self)
-        return marginal_log_likelihood(self._joint_log_proba(X))
+        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: Any = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes from p(x, y).

@@ -206,6 +206,10 @@ class Estimator(BaseEstimator):
         """Raise CorpusError where a corpus is not such as the model was trained on."""
 
     @abstractmethod
+    def _check_columns(self, source: Source) -> None:
+        """Raise CorpusError where the columns of a corpus are not those that the model was trained on."""
+
+    @abstractmethod
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that the model was trained on."""
 
