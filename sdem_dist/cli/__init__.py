@@ -32,6 +32,8 @@ _COMMANDS = {
         "Measure a model on a corpus, by labels, targets or likelihood.",
     ),
     "predict": ("sdem_dist.cli.predict", "predict", "Predict labels, numbers or clusters of raw texts."),
+    "explain": ("sdem_dist.cli.explain", "explain", "Say which words spoke for the class of a text."),
+    "report": ("sdem_dist.cli.report", "report", "Write a page about a model and how it does on a corpus."),
     "cluster": ("sdem_dist.cli.cluster", "cluster", "Prepare a cluster: certificates, environment."),
     "doctor": ("sdem_dist.cli.doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
 }

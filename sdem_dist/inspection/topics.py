@@ -80,6 +80,11 @@ def topic_title(topic: Topic) -> str:
     return f"topic {topic.number}{'' if topic.label is None else f' ({shown})'}: {topic.share:.0%}"
 
 
+def named(topics: Sequence[Topic]) -> list[str]:
+    """Return what topics are called where their words are to stand beside their numbers."""
+    return [f"{topic_title(t).rpartition(': ')[0]}: {' '.join(t.telling)}" for t in topics]
+
+
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
     """Return how well the most probable words of each topic go together in documents that did not train it.
 

@@ -224,10 +224,16 @@ class ClassificationReport:
         return [(self.classes[k], f"{p[k]:.3f}", f"{r[k]:.3f}", f"{f[k]:.3f}", f"{n[k]:,}") for k in self._weakest_first()]
 
     def __str__(self) -> str:
+        n_errors = int(self.n_documents - self.right.sum())
+        head = f"{counted(self.n_documents, 'document')}, {counted(n_errors, 'error')}"
+        return "\n\n".join([head, figures_shown(self.figures), self.details()])
+
+    __repr__ = __str__
+
+    def details(self) -> str:
+        """Return the tables by class and of confusions for a terminal."""
         rows = [(one_line(name, NAME_WIDTH), *numbers) for name, *numbers in self._rows()]
         parts = [
-            f"{counted(self.n_documents, 'document')}, {counted(int(self.n_documents - self.right.sum()), 'error')}",
-            figures_shown(self.figures),
             "By class, lowest F1 first:",
             columns(("class", "precision", "recall", "F1", "documents"), rows),
         ]
@@ -239,8 +245,6 @@ class ClassificationReport:
             heads = ("class", "taken for", "documents", "of the class")
             parts += ["Most frequent confusions:", columns(heads, shown, left=2)]
         return "\n\n".join(parts)
-
-    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         figures = html_table(("", ""), [(NAMES[name], f"{value:.4f}") for name, value in self.figures.items()])

@@ -84,6 +84,10 @@ class ClusterReport:
 
     __repr__ = __str__
 
+    def details(self) -> str:
+        """Return all that there is to say at a terminal."""
+        return str(self)
+
     def _repr_html_(self) -> str:
         rows = [(k, words, n, share) for k, n, share, words in self._rows()]
         return html_table(("cluster", "words", "documents", "share"), rows, left=2)

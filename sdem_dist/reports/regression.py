@@ -83,5 +83,9 @@ class RegressionReport:
 
     __repr__ = __str__
 
+    def details(self) -> str:
+        """Return all that there is to say at a terminal."""
+        return str(self)
+
     def _repr_html_(self) -> str:
         return html_table(self._heads, self._rows())

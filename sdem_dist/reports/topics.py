@@ -133,6 +133,10 @@ class TopicReport:
 
     __repr__ = __str__
 
+    def details(self) -> str:
+        """Return all that there is to say at a terminal."""
+        return str(self)
+
     def _repr_html_(self) -> str:
         return f'<div class="sdem">{self.table_of_topics()}</div>'
 
