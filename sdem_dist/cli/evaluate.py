@@ -15,7 +15,6 @@ from sdem_dist.cli.where import check_where, client_of, cluster_option, where_op
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.estimators.reporting import Report
 
 SHOWN = {
@@ -109,8 +108,7 @@ def evaluate(
             say(f"\n{report.details()}")
     if errors is not None:
         write_table(errors, mistakes(estimator, report, examined))
-        n_errors = len(report.errors) if report is not None else 0
-        click.echo(f"wrote {counted(n_errors, 'document')} to {errors}", err=True)
+        click.echo(f"wrote the errors to {errors}", err=True)
 
 
 def _completed(metrics: dict[str, float], report: Report) -> dict[str, float]:

@@ -38,7 +38,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: b
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
             raise click.UsageError("name a text in quotes, or pipe texts into standard input, one a line")
-        texts = tuple(line.rstrip("\n") for line in click.get_text_stream("stdin"))
+        texts = tuple(line.rstrip("\r\n") for line in sys.stdin)
     if not texts:
         raise click.ClickException("there is no text to explain")
     estimator = load_model(model)
@@ -82,9 +82,8 @@ def _show(explanation: Explanation) -> None:
 
 
 def _write(path: Path, found: list[Explanation]) -> None:
-    from sdem_dist.reports.page import page
-    from sdem_dist.storage.publish import publish_file
+    from sdem_dist.reports.page import write_page
 
     body = "".join(f"<section>{explanation._repr_html_()}</section>" for explanation in found)
-    publish_file(path, lambda partial: partial.write_text(page("Explanations", body), encoding="utf-8") and None)
+    write_page(path, "Explanations", body)
     say(f"wrote {path}")

@@ -8,6 +8,7 @@ import click
 
 from sdem_dist.visible import visible as visible
 
+
 def say(text: object) -> None:
     """Write a line that may hold parts of data."""
     click.echo(visible(text))

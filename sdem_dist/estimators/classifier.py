@@ -15,8 +15,8 @@ from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.validation import checked_labels
 
 if TYPE_CHECKING:
-    from sdem_dist.reports.explanation import DocumentParts, Explanation
     from sdem_dist.estimators.source import Source
+    from sdem_dist.reports.explanation import DocumentParts, Explanation
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):

@@ -85,8 +85,9 @@ class Examined:
         for start, documents in documents_in_pieces(self.documents):
             inside = wanted[(wanted >= start) & (wanted < start + documents.n_documents)] - start
             if len(inside):
-                dense = isinstance(documents, DenseDocuments)
-                parts.append(documents.values[inside] if dense else documents.to_csr()[inside])
+                parts.append(
+                    documents.values[inside] if isinstance(documents, DenseDocuments) else documents.to_csr()[inside]
+                )
         back = np.argsort(order, kind="stable")
         if parts and isinstance(parts[0], np.ndarray):
             return np.concatenate(parts)[back]

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from sdem_dist.reports.explanation import DocumentParts
-
     from sdem_dist.estimators.scoring import over_corpus
+    from sdem_dist.reports.explanation import DocumentParts
 from sdem_dist.estimators.source import Source
 
 SUM_LANE_DOCUMENTS = 2_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,7 +20,7 @@ Table = Callable[[np.ndarray], np.ndarray]
 def each(documents: Documents) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yield each document's number, its words, and their weights."""
     bounds = documents.indptr.tolist()
-    for i, (start, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for i, (start, stop) in enumerate(pairwise(bounds)):
         yield i, documents.indices[start:stop].astype(np.int64), documents.data[start:stop].astype(np.float64)
 
 

@@ -123,15 +123,16 @@ class WordLearner(Generic[Model]):
         return self.model.parameters(state, words)
 
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
-        """Return the sums of `evaluation` and `calibration`, and by class, over all batches; documents without a label count nowhere."""
+        """Return the sums of `evaluation` and `calibration`, and by class, over all batches.
+
+        Documents without a label count nowhere.
+        """
         documents = joined(self._scored(state, local) for local in batches)
         sums = evaluation_sums(documents)
         if self.model.clusters:
             return sums
         scores, labels, weights = documents.scores, documents.labels, documents.weights
-        return np.concatenate(
-            [sums, calibration.calibration_sums(scores, labels, weights), class_sums(documents)]
-        )
+        return np.concatenate([sums, calibration.calibration_sums(scores, labels, weights), class_sums(documents)])
 
     def _scored(self, state: SdemState, local: LocalDocuments) -> Scored:
         scores, log_joint = self.model.scores(self.model.parameters(state, local.words), local, self.seed)

@@ -221,7 +221,9 @@ class ClassificationReport:
 
     def _rows(self) -> list[tuple[object, str, str, str, str]]:
         p, r, f, n = self._by_class
-        return [(self.classes[k], f"{p[k]:.3f}", f"{r[k]:.3f}", f"{f[k]:.3f}", f"{n[k]:,}") for k in self._weakest_first()]
+        return [
+            (self.classes[k], f"{p[k]:.3f}", f"{r[k]:.3f}", f"{f[k]:.3f}", f"{n[k]:,}") for k in self._weakest_first()
+        ]
 
     def __str__(self) -> str:
         n_errors = int(self.n_documents - self.right.sum())
@@ -239,7 +241,12 @@ class ClassificationReport:
         ]
         if confusions := self.confusions():
             shown = [
-                (one_line(c.label, NAME_WIDTH), one_line(c.prediction, NAME_WIDTH), f"{c.documents:,}", f"{c.share:.1%}")
+                (
+                    one_line(c.label, NAME_WIDTH),
+                    one_line(c.prediction, NAME_WIDTH),
+                    f"{c.documents:,}",
+                    f"{c.share:.1%}",
+                )
                 for c in confusions
             ]
             heads = ("class", "taken for", "documents", "of the class")
@@ -284,7 +291,9 @@ def figures_shown(figures: dict[str, float]) -> str:
     return columns(("", ""), [(NAMES.get(name, name), f"{value:.4f}") for name, value in figures.items()]).strip("\n")
 
 
-def classification_report(classes: np.ndarray, labels: np.ndarray, log_probabilities: np.ndarray) -> ClassificationReport:
+def classification_report(
+    classes: np.ndarray, labels: np.ndarray, log_probabilities: np.ndarray
+) -> ClassificationReport:
     """Return the report of documents, those without a label left out.
 
     Parameters

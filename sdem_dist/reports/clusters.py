@@ -59,7 +59,8 @@ class ClusterReport:
         shares = self.sizes / max(self.n_documents, 1)
         order = np.argsort(-self.sizes, kind="stable")
         return [
-            (f"{k}", f"{self.sizes[k]:,}", f"{shares[k]:.1%}", self.words[k] if self.words else "") for k in order.tolist()
+            (f"{k}", f"{self.sizes[k]:,}", f"{shares[k]:.1%}", self.words[k] if self.words else "")
+            for k in order.tolist()
         ]
 
     def to_dict(self) -> dict[str, object]:

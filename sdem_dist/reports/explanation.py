@@ -144,7 +144,8 @@ class Explanation:
 
     def _topics(self) -> str:
         rows = [
-            (one_line(t.topic, 60), f"{t.share:.0%}", "" if t.part is None else f"{t.part:+.3f}") for t in self.topics[:5]
+            (one_line(t.topic, 60), f"{t.share:.0%}", "" if t.part is None else f"{t.part:+.3f}")
+            for t in self.topics[:5]
         ]
         return columns(("topic", "of the document", "log-odds"), rows)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sdem_dist.reports.html import cell
+from sdem_dist.storage.publish import publish_file
 
 STYLE = """
-:root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee6; --paper: #ffffff; --panel: #f5f7fa; --link: #0072b2; }
+:root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee6; --paper: #ffffff; --panel: #f5f7fa;
+  --link: #0072b2; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #39424f; --paper: #14181e; --panel: #1c222a; --link: #56b4e9; }
 }
@@ -23,7 +27,8 @@ th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line); v
 th { color: var(--soft); font-weight: 600; font-size: .9em; }
 .cards { display: flex; flex-wrap: wrap; gap: .7rem; margin: 1rem 0; }
 .card { background: var(--panel); border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .9rem; min-width: 7.5rem; }
-.card b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; } .card span { color: var(--soft); font-size: .85rem; }
+.card b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+.card span { color: var(--soft); font-size: .85rem; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); gap: 1rem; align-items: start; }
 figure { margin: .6rem 0; } figcaption { color: var(--soft); font-size: .9em; }
 figure svg { width: 100%; height: auto; display: block; }
@@ -45,3 +50,12 @@ def page(title: str, body: str) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
         f"<title>{cell(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
     )
+
+
+def write_page(path: Path, title: str, body: str) -> None:
+    """Write a page; it appears under its name whole, or not at all."""
+
+    def write(partial: Path) -> None:
+        partial.write_text(page(title, body), encoding="utf-8", errors="backslashreplace")
+
+    publish_file(path, write)

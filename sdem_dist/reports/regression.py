@@ -14,7 +14,13 @@ from sdem_dist.visible import columns
 if TYPE_CHECKING:
     import pandas as pd
 
-NAMES = {"r2": "R2", "mse": "mean squared error", "rmse": "its root", "mae": "mean absolute error", "bias": "mean error"}
+NAMES = {
+    "r2": "R2",
+    "mse": "mean squared error",
+    "rmse": "its root",
+    "mae": "mean absolute error",
+    "bias": "mean error",
+}
 
 
 @dataclass(frozen=True)

@@ -95,16 +95,22 @@ class TopicReport:
         rows = zip(self.titles, self.shares.tolist(), self.topics, strict=True)
         return {
             "documents": self.n_documents,
-            "topics": [{"topic": t, "share": s, "words": topic.words, "telling": topic.telling} for t, s, topic in rows],
+            "topics": [
+                {"topic": t, "share": s, "words": topic.words, "telling": topic.telling} for t, s, topic in rows
+            ],
             "classes": self.classes.tolist(),
-            "prevalence": None if prevalence is None else np.where(np.isnan(prevalence), None, prevalence).tolist(),
+            "prevalence": None
+            if prevalence is None
+            else [[None if p != p else p for p in row] for row in prevalence.tolist()],
         }
 
     def to_frame(self) -> pd.DataFrame:
         """Return the topics with their shares, and those in each class, as a pandas table."""
         import pandas as pd
 
-        frame = pd.DataFrame({"share": self.shares, "words": [" ".join(t.words) for t in self.topics]}, index=self.titles)
+        frame = pd.DataFrame(
+            {"share": self.shares, "words": [" ".join(t.words) for t in self.topics]}, index=self.titles
+        )
         prevalence = self.prevalence
         if prevalence is not None:
             frame = frame.join(pd.DataFrame(prevalence.T, index=self.titles, columns=self.classes.tolist()))
@@ -125,7 +131,8 @@ class TopicReport:
 
     def __str__(self) -> str:
         rows = [
-            (self.titles[k], f"{self.shares[k]:.1%}", one_line(" ".join(self.topics[k].telling), 46)) for k in self._order()
+            (self.titles[k], f"{self.shares[k]:.1%}", one_line(" ".join(self.topics[k].telling), 46))
+            for k in self._order()
         ]
         width = max((len(row[-1]) for row in rows), default=0)
         table = columns(("topic", "share", "words"), [(one_line(t, 20), s, w.ljust(width)) for t, s, w in rows])
@@ -143,7 +150,13 @@ class TopicReport:
     def table_of_topics(self) -> str:
         """Return the topics as an HTML table, the largest share first."""
         rows = [
-            (self.titles[k], " ".join(self.topics[k].words), " ".join(self.topics[k].telling), self._heavy(k), f"{self.shares[k]:.1%}")
+            (
+                self.titles[k],
+                " ".join(self.topics[k].words),
+                " ".join(self.topics[k].telling),
+                self._heavy(k),
+                f"{self.shares[k]:.1%}",
+            )
             for k in self._order()
         ]
         return html_table(("topic", "most probable", "most telling", "classes with most of it", "share"), rows, left=4)
