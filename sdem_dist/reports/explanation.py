@@ -178,8 +178,11 @@ class Explanation:
 
         return [(visible(text), style(value)) for text, value in stretches]
 
-    def html_text(self) -> str:
-        """Return the text as HTML with its words marked: blue for the class, orange against it, stronger where louder."""
+    def html_text(self, letters: int | None = None) -> str:
+        """Return the text as HTML with its words marked: blue for the class, orange against it, stronger where louder.
+
+        `letters` is how much of the text there is room for.
+        """
         stretches = self.stretches()
         top = max((abs(v) for _, v in stretches), default=0.0)
 
@@ -189,7 +192,13 @@ class Explanation:
             background = f"rgba({FOR if value > 0 else AGAINST},{0.15 + 0.45 * abs(value) / top:.2f})"
             return f'<mark title="{value:+.3f}" style="color:inherit;background:{background}">{cell(text)}</mark>'
 
-        return "".join(piece(text, value) for text, value in stretches)
+        found, left = [], len(self.text or "") if letters is None else letters
+        for text, value in stretches:
+            if left <= 0:
+                return "".join([*found, "…"])
+            found.append(piece(text[:left], value))
+            left -= len(text)
+        return "".join([*found, "…"] if left < 0 else found)
 
     def _repr_html_(self) -> str:
         topics = html_table(

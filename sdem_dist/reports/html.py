@@ -17,7 +17,7 @@ def meter(share: float) -> str:
     """Return a number from 0 to 1 with a bar behind it."""
     width = max(0.0, min(share, 1.0)) * 100.0
     bar = f"background:linear-gradient(90deg,rgba(86,180,233,.45) {width:.1f}%,transparent {width:.1f}%)"
-    return f'<span style="display:inline-block;min-width:5em;padding:0 .3em;{bar}">{share:.3f}</span>'
+    return f'<span style="display:inline-block;min-width:4em;padding:0 .3em;{bar}">{share:.3f}</span>'
 
 
 def html_table(

@@ -9,9 +9,10 @@ from sdem_dist.storage.publish import publish_file
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee6; --paper: #ffffff; --panel: #f5f7fa;
-  --link: #0072b2; }
+  --link: #0072b2; --blue: #0072b2; --orange: #d55e00; --green: #009e73; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #39424f; --paper: #14181e; --panel: #1c222a; --link: #56b4e9; }
+  :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #39424f; --paper: #14181e; --panel: #1c222a; --link: #56b4e9;
+    --blue: #4aa3dc; --orange: #e8743a; --green: #2fb98f; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 62rem; padding: 1.2rem; background: var(--paper); color: var(--ink);
@@ -35,6 +36,10 @@ figure svg { width: 100%; height: auto; display: block; }
 article { background: var(--panel); border: 1px solid var(--line); border-radius: .4rem; padding: .6rem .9rem; margin: .8rem 0; }
 .text { white-space: pre-wrap; max-height: 16rem; overflow: auto; margin: .4rem 0; }
 mark { color: inherit; border-radius: .15rem; padding: 0 .08em; }
+@media (max-width: 40rem) {
+  body { padding: .8rem; font-size: 14px; } th, td { padding-right: .45rem; font-size: .9em; overflow-wrap: anywhere; }
+  .card { min-width: 6rem; flex: 1; }
+}
 @media print {
   body { max-width: none; padding: 0; font-size: 11px; } nav { display: none; } .text { max-height: none; }
   h2 { break-after: avoid; } article, figure, tr { break-inside: avoid; } mark { print-color-adjust: exact; }
