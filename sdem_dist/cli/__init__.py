@@ -31,7 +31,8 @@ _COMMANDS = {
         "evaluate",
         "Measure a model on a corpus, by labels, targets or likelihood.",
     ),
-    "predict": ("sdem_dist.cli.predict", "predict", "Predict labels, numbers or clusters of raw texts."),
+    "predict": ("sdem_dist.cli.predict", "predict", "Predict labels, numbers or clusters of documents."),
+    "transform": ("sdem_dist.cli.predict", "transform", "Find the topics of documents."),
     "cluster": ("sdem_dist.cli.cluster", "cluster", "Prepare a cluster: certificates, environment."),
     "doctor": ("sdem_dist.cli.doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
