@@ -192,6 +192,14 @@ class Corpus:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
         return read_ids(*self._parts, self._stored(shard), self.path)
 
+    def ids_of(self, start: int, stop: int) -> list[object]:
+        """Return the ids of the documents `start` up to `stop`, see `ids`."""
+        starts = self.header.shard_starts
+        first, last = np.searchsorted(starts, [start, stop - 1], side="right") - 1
+        found = [id_ for shard in range(int(first), int(last) + 1) for id_ in list(self.ids(shard))]
+        base = int(starts[first])
+        return [id_ if isinstance(id_, str) else int(id_) for id_ in found[start - base : stop - base]]
+
     def _stored(self, shard: int) -> int:
         """Return the number of a shard on disk."""
         if not 0 <= shard < len(self.header.shards):

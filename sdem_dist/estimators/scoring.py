@@ -72,10 +72,8 @@ def over_corpus(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarr
     """
     if not isinstance(X, AnyCorpus):
         return function(X)
-    check_layout(estimator, X)
-    estimator._check_columns(described(X))  # pieces do not say which words their columns are
     found: np.ndarray | None = None
-    for start, documents in documents_in_pieces(X):
+    for start, documents in checked_pieces(estimator, X):
         stop = start + documents.n_documents
         try:
             piece = function(documents)
@@ -86,6 +84,13 @@ def over_corpus(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarr
         found[start:stop] = piece
     assert found is not None  # a corpus has documents
     return found
+
+
+def checked_pieces(estimator: Estimator, corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
+    """Yield as `documents_in_pieces` does; CorpusError if the columns of the corpus are not the model's."""
+    check_layout(estimator, corpus)
+    estimator._check_columns(described(corpus))  # pieces do not say which words their columns are
+    yield from documents_in_pieces(corpus)
 
 
 def documents_in_pieces(corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:

@@ -45,7 +45,7 @@ def html_table(
 
     def line(values: Sequence[object], tag: str, html: Sequence[int]) -> str:
         cells = (
-            f'<{tag} style="text-align:{"left" if i < left else "right"}">{v if i in html else cell(v)}</{tag}>'
+            f'<{tag} style="text-align:{"left" if i < left else "right;white-space:nowrap"}">{v if i in html else cell(v)}</{tag}>'
             for i, v in enumerate(values)
         )
         return f"<tr>{''.join(cells)}</tr>"

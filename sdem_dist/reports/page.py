@@ -37,7 +37,8 @@ article { background: var(--panel); border: 1px solid var(--line); border-radius
 .text { white-space: pre-wrap; max-height: 16rem; overflow: auto; margin: .4rem 0; }
 mark { color: inherit; border-radius: .15rem; padding: 0 .08em; }
 @media (max-width: 40rem) {
-  body { padding: .8rem; font-size: 14px; } th, td { padding-right: .45rem; font-size: .9em; overflow-wrap: anywhere; }
+  body { padding: .8rem; font-size: 14px; } th, td { padding-right: .45rem; font-size: .9em; }
+  td { overflow-wrap: anywhere; min-width: 3rem; } td:first-child { min-width: 5.5rem; }
   .card { min-width: 6rem; flex: 1; }
 }
 @media print {

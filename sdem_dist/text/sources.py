@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from sdem_dist.text.bad_lines import LineGate
 
+LINES = "lines"
+"""The format of plain lines, one document each, without labels: for prediction only."""
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz")
 NUMERIC_FORMATS = ("svmlight", "npz")
 SUFFIXES = {
@@ -50,6 +52,8 @@ class Reading:
         Encoding of the text; bytes that it forbids are bad lines.
     labels_file : path, or None
         Labels of the rows of an "npz" source: one a line, or an .npy array.
+    id : str, int or None
+        The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
     zero_based : bool or "auto"
         Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
     """
@@ -60,9 +64,10 @@ class Reading:
     encoding: str = "utf-8"
     labels_file: str | Path | None = None
     zero_based: bool | Literal["auto"] = "auto"
+    id: str | int | None = None
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMATS:
+        if self.format not in (None, LINES, *FORMATS):
             raise ValueError(f"format is one of {', '.join(FORMATS)}, not {self.format!r}")
         if self.zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
@@ -157,7 +162,7 @@ def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int
     if form == "tsv":
         from sdem_dist.text.formats.tab_lines import read_tab_lines
 
-        label, text = (_column_number(source, wanted) for wanted in (reading.label, reading.text))
+        label, text = (column_number(source, wanted) for wanted in (reading.label, reading.text))
         return read_tab_lines(source, encoding, gate, label, text, block_documents)
     columns = (
         str("label" if reading.label is None else reading.label),
@@ -176,7 +181,8 @@ def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int
     return read_parquet(source, gate, *columns, block_documents)
 
 
-def _column_number(source: Path, wanted: str | int | None) -> int | None:
+def column_number(source: Path, wanted: str | int | None) -> int | None:
+    """Return the number of a column of a source without a header; IngestError for a name."""
     try:
         return None if wanted is None else int(wanted)
     except ValueError:
