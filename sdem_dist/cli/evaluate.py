@@ -23,10 +23,18 @@ SHOWN = {
     "macro_f1": "macro-F1",
     "brier": "Brier score",
     "ece": "calibration error (ECE)",
+    "roc_auc": "ROC AUC",
+    "pr_auc": "PR AUC (average precision)",
     "hinge": "hinge loss",
-    "nll": "-ln p(document, class) (NLL)",
+    "nll": "NLL a document",
+    "purity": "purity",
+    "nmi": "NMI",
+    "ari": "adjusted Rand index",
     "r2": "R2",
     "mse": "mean squared error",
+    "rmse": "its root",
+    "mae": "mean absolute error",
+    "bias": "mean error",
 }
 """What people call metrics, in the order in which they are shown; others come after."""
 UNSHOWN = ("temperature", "tempered_log_loss")
@@ -94,7 +102,7 @@ def evaluate(
     report = None
     if full or errors is not None or (here and estimator.spec.predicts == "class" and "macro_f1" not in metrics):
         report = estimator.report(documents, labels)
-        metrics = _completed(metrics, report)
+        metrics = _completed(metrics, report, full)
     weighted = estimator.weighting_ is not None
     n = documents.shape[0] if of_source else documents.n_documents
     if not of_source:
@@ -111,11 +119,10 @@ def evaluate(
         click.echo(f"wrote the errors to {errors}", err=True)
 
 
-def _completed(metrics: dict[str, float], report: Report) -> dict[str, float]:
-    """Return metrics with those that only a report has."""
-    more = dict(report.figures)
-    if "log_loss" in more:
-        more["ncll"] = more.pop("log_loss")
+def _completed(metrics: dict[str, float], report: Report, full: bool) -> dict[str, float]:
+    """Return metrics with those that only a report has; the areas under curves and the like if the full one is asked for."""
+    more = {name: value for name, value in report.figures.items() if full or name in ("macro_f1", "brier", "ece")}
+    more.pop("log_loss", None)  # "ncll" among the metrics
     return metrics | {name: value for name, value in more.items() if name not in metrics}
 
 

@@ -44,10 +44,9 @@ def html_table(
     """
 
     def line(values: Sequence[object], tag: str, html: Sequence[int]) -> str:
-        cells = (
-            f'<{tag} style="text-align:{"left" if i < left else "right;white-space:nowrap"}">{v if i in html else cell(v)}</{tag}>'
-            for i, v in enumerate(values)
-        )
+        styles = ["text-align:left" if i < left else "text-align:right;white-space:nowrap" for i in range(len(values))]
+        shown = [str(v) if i in html else cell(v) for i, v in enumerate(values)]
+        cells = (f'<{tag} style="{style}">{v}</{tag}>' for style, v in zip(styles, shown, strict=True))
         return f"<tr>{''.join(cells)}</tr>"
 
     head = f"<thead>{line(heads, 'th', ())}</thead>" if any(str(h) for h in heads) else ""

@@ -108,7 +108,9 @@ def example(title: str, explanation: Explanation) -> str:
         f"Prior {explanation.prior:+.2f}{rest}; "
         f"log-odds {explanation.log_odds:+.2f}.</p>"
     )
-    return f"<article><h3>{cell(title)}</h3>{text}{sums}</article>"
+    topics = "; ".join(f"{t.topic} {t.share:.0%}" for t in explanation.topics[:3])
+    about = f'<p class="soft">Topics: {cell(topics)}.</p>' if topics else ""
+    return f"<article><h3>{cell(title)}</h3>{about}{text}{sums}</article>"
 
 
 def examples(shown: Iterable[tuple[str, Explanation]]) -> str:
