@@ -35,6 +35,7 @@ _COMMANDS = {
     "transform": ("sdem_dist.cli.predict", "transform", "Find the topics of documents."),
     "explain": ("sdem_dist.cli.explain", "explain", "Say which words spoke for the class of a text."),
     "report": ("sdem_dist.cli.report", "report", "Write a page about a model and how it does on a corpus."),
+    "export": ("sdem_dist.cli.export", "export", "Write a model for scikit-learn or ONNX."),
     "cluster": ("sdem_dist.cli.cluster", "cluster", "Prepare a cluster: certificates, environment."),
     "doctor": ("sdem_dist.cli.doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
 }

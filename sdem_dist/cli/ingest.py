@@ -35,7 +35,7 @@ SECTIONS = {
     "Reading": (*READING, "targets", "on_error"),
     "From text to words": SPLITTING,
     "Which words": (*CHOOSING, "vocabulary_from"),
-    "Writing": ("held_out", "shard_documents", "random_state", "n_jobs", "overwrite", "help"),
+    "Writing": ("held_out", "shard_documents", "random_state", "n_jobs", "keep_text", "overwrite", "help"),
 }
 
 
@@ -120,6 +120,7 @@ class SectionedCommand(click.Command):
 @click.option(
     "--jobs", "n_jobs", type=click.IntRange(1), metavar="N", help="Threads that count words.  [default: all cores]"
 )
+@click.option("--keep-text", is_flag=True, help="Store the texts, too, compressed.")
 @click.option("--overwrite", is_flag=True, help="Replace a corpus that exists.")
 def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
     """Read SOURCES and write them as one CORPUS.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import scipy.sparse as sp
     from distributed import Client
+    from sklearn.pipeline import Pipeline
 
     from sdem_dist.engine.events import Callback
     from sdem_dist.engine.plan import Plan
@@ -204,6 +205,24 @@ class EngineEstimator(Estimator):
 
         check_is_fitted(self)
         save_model(self, path)
+
+    def to_sklearn(self, *, from_counts: bool = False) -> Pipeline:
+        """Return a plain fitted scikit-learn pipeline with equal predictions, which needs nothing of this package.
+
+        Parameters
+        ----------
+        from_counts : bool, default=False
+            Leave out the step from text to counts, where the model was trained on text.
+
+        Raises
+        ------
+        ModelError
+            scikit-learn cannot express the model.
+        """
+        from sdem_dist.export.sklearn import to_sklearn
+
+        check_is_fitted(self)
+        return to_sklearn(self, from_counts=from_counts)
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that this model was trained on, a CSR matrix.

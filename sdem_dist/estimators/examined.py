@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -38,43 +37,51 @@ class Examined:
     labels : list or None
         Of a matrix; a corpus has its own.
     texts : sequence of Texts
-        Blocks of what the documents were; empty where nobody kept that.
+        Blocks of what the documents of a source were.
     """
 
     documents: Any
     labels: list[object] | None = None
     texts: Sequence[Texts] = ()
 
-    @cached_property
-    def _stops(self) -> list[int]:
-        return list(accumulate(map(len, self.texts)))
-
-    def text(self, position: int) -> str | None:
-        """Return what a document was, or None where nobody kept that."""
-        if not self.texts:
-            return None
-        block = bisect_right(self._stops, position)
-        first = self._stops[block] - len(self.texts[block])
-        return self.texts[block].bytes_of(position - first).decode("utf-8", "replace")
-
     @property
     def has_texts(self) -> bool:
-        """Whether the texts were kept."""
-        return bool(self.texts)
+        """Whether somebody kept the texts: the reader of a source, or the corpus."""
+        return bool(self.texts) or (isinstance(self.documents, Corpus) and self.documents.has_texts)
 
-    @cached_property
-    def _ids(self) -> Sequence[object] | None:
+    def texts_of(self, positions: Iterable[int]) -> list[str]:
+        """Return what some documents were; every shard of a corpus is read once."""
+        wanted, found = [int(p) for p in positions], {}
+        if self.texts:
+            starts = [0, *accumulate(map(len, self.texts))]
+            for p in wanted:
+                block = bisect_right(starts, p) - 1
+                found[p] = self.texts[block].bytes_of(p - starts[block]).decode("utf-8", "replace")
+            return [found[p] for p in wanted]
+        starts = self.documents.header.shard_starts.tolist()
+        shard, texts = -1, []
+        for p in sorted(set(wanted)):
+            if shard != bisect_right(starts, p) - 1:
+                shard = bisect_right(starts, p) - 1
+                texts = self.documents.texts(shard)
+            found[p] = texts[p - starts[shard]]
+        return [found[p] for p in wanted]
+
+    def ids_of(self, positions: Iterable[int]) -> list[object]:
+        """Return the ids of some documents: those of the corpus, or their places in the source, from 0."""
+        wanted = [int(p) for p in positions]
         if not isinstance(self.documents, Corpus):
-            return None
-        found: list[object] = []
-        for shard in range(len(self.documents.header.shards)):
-            found += list(self.documents.ids(shard))
-        return found
-
-    def id(self, position: int) -> object:
-        """Return the id of a document: that of the corpus, or its place in the source, from 0."""
-        found = position if self._ids is None else self._ids[position]
-        return int(found) if isinstance(found, np.integer) else found
+            return list(wanted)
+        starts = self.documents.header.shard_starts.tolist()
+        found: dict[int, object] = {}
+        shard, ids = -1, None
+        for p in sorted(set(wanted)):
+            if ids is None or shard != bisect_right(starts, p) - 1:
+                shard = bisect_right(starts, p) - 1
+                ids = self.documents.ids(shard)
+            one = ids[p - starts[shard]]
+            found[p] = int(one) if isinstance(one, np.integer) else one
+        return [found[p] for p in wanted]
 
     def rows(self, positions: np.ndarray) -> Any:
         """Return some documents, in the order asked for: a CSR matrix, or rows of a table."""
@@ -95,7 +102,7 @@ class Examined:
 
     def explained(self, estimator: Any, positions: np.ndarray, against: list[object]) -> list[Explanation] | None:
         """Return explanations of some documents against a class for each; None for a model that has none."""
-        texts = [self.text(int(p)) or "" for p in positions] if self.has_texts else None
+        texts = self.texts_of(positions) if self.has_texts else None
         rows = self.rows(positions)
         if isinstance(rows, np.ndarray):
             rows = DenseDocuments(rows)
@@ -125,9 +132,9 @@ def mistakes(estimator: EngineEstimator, report: Any, examined: Examined) -> Ite
 
 def _beside(examined: Examined, positions: np.ndarray) -> dict[str, list[Any]]:
     """Return ids and texts."""
-    found: dict[str, list[Any]] = {"id": [examined.id(int(p)) for p in positions]}
+    found: dict[str, list[Any]] = {"id": examined.ids_of(positions)}
     if examined.has_texts:
-        found["text"] = [examined.text(int(p)) for p in positions]
+        found["text"] = examined.texts_of(positions)
     return found
 
 

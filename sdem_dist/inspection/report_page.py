@@ -76,8 +76,8 @@ def examples_of_errors(
     labels = [classes[report.labels[r]] for r in rows]
     found = examined.explained(estimator, positions, labels) or []
     titles = (
-        f"{label} taken for {e.label}, probability {e.probability:.3f} (document {examined.id(int(p))})"
-        for label, e, p in zip(labels, found, positions, strict=False)
+        f"{label} taken for {e.label}, probability {e.probability:.3f} (document {id_})"
+        for label, e, id_ in zip(labels, found, examined.ids_of(positions), strict=False)
     )
     return list(zip(titles, found, strict=True))
 
@@ -86,4 +86,4 @@ def _texts_of_topics(report: TopicReport, examined: Examined) -> list[list[str]]
     """Return the documents that have most of each topic."""
     if not examined.has_texts:
         return []
-    return [[examined.text(position) or "" for position in report.examples(k)] for k in range(len(report.topics))]
+    return [examined.texts_of(report.examples(k)) for k in range(len(report.topics))]

@@ -15,7 +15,7 @@ from sdem_dist.inspection.topics import Topic
 mpl.use("Agg")
 RNG = np.random.default_rng(0)
 CLASSES = ["$a$ <b>", "_hidden", "\x1b[1m" + "long" * 30]
-Y = RNG.integers(0, 3, 150)
+Y = RNG.integers(0, 3, 400)
 X = RNG.poisson(0.5 + 2 * (np.arange(9) % 3 == Y[:, None]))
 MODEL = MultinomialNB(n_epochs=3, evaluate_every=1).fit(X, np.array(CLASSES)[Y])
 
