@@ -102,7 +102,7 @@ def histories(trainings: Mapping[str, History], *, prefix: str = "", metrics: Se
     columns = min(2, max(len(shown), 1))
     rows = -(-max(len(shown), 1) // columns)
     figure = Figure(figsize=(5.5 * columns, 3.5 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).flat
+    panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels:
         axes.set_axis_off()
     for axes, metric in zip(panels, shown, strict=False):

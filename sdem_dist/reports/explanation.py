@@ -192,7 +192,8 @@ class Explanation:
             background = f"rgba({FOR if value > 0 else AGAINST},{0.15 + 0.45 * abs(value) / top:.2f})"
             return f'<mark title="{value:+.3f}" style="color:inherit;background:{background}">{cell(text)}</mark>'
 
-        found, left = [], len(self.text or "") if letters is None else letters
+        found: list[str] = []
+        left = len(self.text or "") if letters is None else letters
         for text, value in stretches:
             if left <= 0:
                 return "".join([*found, "…"])

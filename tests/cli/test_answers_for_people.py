@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from cli.commands import ok, refused
 
-from sdem_dist import load_model, open_corpus
+from sdem_dist import EMMixtureClassifier, load_model, open_corpus, write_corpus
 
 RNG = np.random.default_rng(0)
 NASTY = "<script>alert(1)</script>"
@@ -106,12 +106,31 @@ def test_errors_of_a_corpus_have_its_ids(made, tmp_path):
     assert "suffix" in refused("evaluate", str(made / "m"), str(made / "test.zarr"), "--errors", "e.xls", code=2)
 
 
-def test_models_that_explain_nothing_still_list_their_errors(made, tmp_path):
-    other = ("--estimator", "MultiplicativeMixtureClassifier", "--epochs", "2", "--quiet")
-    ok("train", str(made / "train.zarr"), str(tmp_path / "m"), *other)
-    shown = ok("evaluate", str(tmp_path / "m"), str(made / "test.zarr"), "--errors", str(tmp_path / "e.jsonl"))
-    assert "macro-F1" in shown
-    assert "words_for_label" not in json.loads((tmp_path / "e.jsonl").read_text().splitlines()[0])
+def test_models_that_explain_nothing_still_list_their_errors(tmp_path):
+    y = np.arange(60) % 2
+    corpus = write_corpus(tmp_path / "c", RNG.normal(size=(60, 2)) + y[:, None], y, dense=True)
+    EMMixtureClassifier(2).fit(corpus).save(tmp_path / "m")
+    shown = ok("evaluate", str(tmp_path / "m"), corpus.path, "--errors", str(tmp_path / "e.jsonl"))
+    assert "macro-F1" in shown and "ROC" not in shown
+    first = json.loads((tmp_path / "e.jsonl").read_text().splitlines()[0])
+    assert set(first) == {"id", "label", "prediction", "probability", "probability_of_label"}
+    assert "ROC AUC" in ok("evaluate", str(tmp_path / "m"), corpus.path, "--report")
+    ok("report", str(tmp_path / "m"), corpus.path, "-o", str(tmp_path / "r.html"))
+
+
+def test_kept_texts_of_a_corpus_are_shown(made, tmp_path):
+    corpus, source = str(tmp_path / "kept.zarr"), str(made / "test.tsv")
+    ok("ingest", source, corpus, "--vocabulary-from", str(made / "train.zarr"), "--keep-text")
+    for documents in (corpus, source):
+        ok("evaluate", str(made / "m"), documents, "--errors", str(tmp_path / f"{documents == source}.jsonl"))
+    theirs, ours = (
+        {row["id"]: row for row in map(json.loads, (tmp_path / f"{name}.jsonl").read_text().splitlines())}
+        for name in (True, False)
+    )
+    assert theirs.keys() == ours.keys()
+    assert all(theirs[i]["text"] == ours[i]["text"] for i in theirs)
+    ok("report", str(made / "m"), corpus, "-o", str(tmp_path / "r.html"))
+    assert "&lt;img src=x" in (tmp_path / "r.html").read_text()
 
 
 def test_explain(made):
