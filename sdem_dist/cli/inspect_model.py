@@ -35,6 +35,19 @@ def model_shown(path: Path) -> str:
     return f"{shown}\n{table(f'The words that speak most for each {what}', words)}"
 
 
+def card_shown(path: Path, measured: str | None) -> str:
+    """Return the card of a model, with its figures on a corpus or a source where one is named."""
+    from sdem_dist.cli.sources import examined_documents
+    from sdem_dist.estimators.persistence import load_model
+    from sdem_dist.inspection.model_card import model_card
+
+    model = load_model(path)
+    if measured is None:
+        return model_card(model, path.name)
+    examined = examined_documents(model, measured, None, None)
+    return model_card(model, path.name, model.report(examined.documents, examined.labels), measured)
+
+
 def _topics(model: EngineEstimator) -> dict[str, list[str]]:
     """Return the words that tell each topic apart."""
     from sdem_dist.inspection.topics import topic_title

@@ -16,7 +16,7 @@ from sdem_dist.estimators.validation import checked_labels
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts, Explanation
+    from sdem_dist.reports.explanation import DocumentParts, Explanations
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
@@ -71,7 +71,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
             return scores[:, 1] - scores[:, 0]
         return over_blocks(self, X, self._class_scores, len(self.classes_))
 
-    def explain(self, X: object, against: object = None) -> list[Explanation]:
+    def explain(self, X: object, against: object = None) -> Explanations:
         """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
 
         Parameters
@@ -83,8 +83,8 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
         Returns
         -------
-        list of Explanation
-            See `sdem_dist.reports.explanation.Explanation`.
+        Explanations
+            A list of `Explanation`, see `sdem_dist.reports.explanation`.
 
         Raises
         ------

@@ -13,7 +13,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.raw_text import are_texts
 from sdem_dist.estimators.validation import some
-from sdem_dist.reports.explanation import DocumentParts, Explanation, word_parts
+from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, word_parts
 from sdem_dist.text.marking import marked, terms
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -25,7 +25,7 @@ HASHED = 1 << 31
 
 def explanations(
     estimator: EngineClassifier, X: object, against: object = None, texts: Sequence[str] | None = None
-) -> list[Explanation]:
+) -> Explanations:
     """Return why each document was taken for its class; see `EngineClassifier.explain`.
 
     Parameters
@@ -42,15 +42,15 @@ def explanations(
         X = estimator.vectorize(texts)
     documents = _rows(estimator, X)
     if documents.n_documents == 0:
-        return []
+        return Explanations()
     names = _names(estimator)
     log_p = log_softmax(estimator._class_scores(documents), axis=1)
     pairs = _pairs(estimator, log_p, against)
     found = estimator._document_parts(documents, pairs)
-    return [
+    return Explanations(
         _explained(estimator, parts, log_p[i], pairs[i], names, None if texts is None else texts[i])
         for i, parts in enumerate(found)
-    ]
+    )
 
 
 def _rows(estimator: EngineClassifier, X: object) -> Documents | DenseDocuments:

@@ -37,7 +37,7 @@ from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
-    from sdem_dist.inspection.topics import Topic
+    from sdem_dist.inspection.topics import Topics
     from sdem_dist.reports.explanation import DocumentParts
 
 BURN_IN = 3
@@ -237,7 +237,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         check_is_fitted(self)
         return over_blocks(self, X, shares, self._n_features_out)
 
-    def topics(self, n_words: int = 10) -> list[Topic]:
+    def topics(self, n_words: int = 10) -> Topics:
         """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`."""
         from sdem_dist.inspection.topics import topics_of_classes
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.inspection.topics import Topic
+    from sdem_dist.inspection.topics import Topics
     from sdem_dist.learners.protocol import Learner
 
 LANES = 8
@@ -210,7 +210,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Return what each topic says of what is to be predicted."""
         return [None] * self._n_features_out
 
-    def topics(self, n_words: int = 10) -> list[Topic]:
+    def topics(self, n_words: int = 10) -> Topics:
         """Return all topics with their words, in the order of `components_`, see `sdem_dist.inspection.topics.Topic`."""
         from sdem_dist.inspection.topics import topics_of_documents
 

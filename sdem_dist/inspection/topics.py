@@ -28,7 +28,19 @@ class Topic(NamedTuple):
     topics where topics are of documents of all kinds."""
 
 
-def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
+class Topics(list[Topic]):
+    """Topics that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from sdem_dist.reports.html import html_table
+
+        rows = [
+            (topic_title(t).rpartition(": ")[0], " ".join(t.words), " ".join(t.telling), f"{t.share:.1%}") for t in self
+        ]
+        return html_table(("topic", "most probable", "most telling", "share"), rows, left=3)
+
+
+def topics_of_classes(estimator: Any, n_words: int) -> Topics:
     """Return the topics of a fitted `LDAClassifier`, class by class; a model without vocabulary numbers its words."""
     from scipy.special import rel_entr
 
@@ -38,7 +50,7 @@ def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
     totals = totals.reshape(n_topics, n_classes).T
     shares = totals / totals.sum(axis=1, keepdims=True)
     of_class = np.einsum("kz,kzw->kw", shares, p)
-    found = []
+    found = Topics()
     for k, label in enumerate(estimator.classes_.tolist()):
         others = np.delete(of_class, k, axis=0).mean(axis=0)
         for z in range(n_topics):
@@ -47,14 +59,14 @@ def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
     return found
 
 
-def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> list[Topic]:
+def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
     """Return the topics of a fitted model whose topics no class owns; a model without vocabulary numbers its words."""
     from scipy.special import rel_entr
 
     p = estimator.components_
     others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
     says = rel_entr(p, others)
-    return [
+    return Topics(
         Topic(
             label,
             k,
@@ -63,7 +75,7 @@ def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> 
             _loudest(estimator, says[k], n_words),
         )
         for k, label in enumerate(labels)
-    ]
+    )
 
 
 def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:

@@ -216,6 +216,18 @@ class Explanation:
         return f'<div class="sdem">{head}{topics if self.topics else ""}{key if text else ""}{text}{words}</div>'
 
 
+class Explanations(list[Explanation]):
+    """Explanations that a notebook and a terminal show one after another."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "<hr>".join(explanation._repr_html_() for explanation in self)
+
+
 _PLAIN = (
     "label",
     "against",
