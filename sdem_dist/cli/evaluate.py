@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import is_source, labelled_counts, source_options
+from sdem_dist.cli.sources import as_classes, is_source, labelled_counts, source_options
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
-
-if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
 
 SHOWN = {"ncll": "log-loss (ncll)", "brier": "Brier score", "ece": "calibration error"}
 """What people call metrics."""
@@ -56,7 +52,7 @@ def evaluate(
     estimator = load_model(model)
     if is_source(corpus) and estimator.spec.target == "labels":
         counts, labels = labelled_counts(estimator, corpus, label, text)
-        metrics = estimator.evaluate(counts, _as_classes(estimator, labels))
+        metrics = estimator.evaluate(counts, as_classes(estimator, labels))
         _show(metrics, corpus, counts.shape[0], estimator.weighting_ is not None, as_json)
         return
     documents = open_corpus(corpus)
@@ -64,12 +60,6 @@ def evaluate(
         metrics = estimator.evaluate(documents, client=client)
     of_weights = documents.header.layout == "sparse" and (documents.header.weighted or estimator.weighting_ is not None)
     _show(metrics, corpus, documents.n_documents, of_weights, as_json)
-
-
-def _as_classes(estimator: EngineEstimator, labels: list[str]) -> list[object]:
-    """Return the model's classes that texts name."""
-    classes = {str(c): c for c in estimator.classes_.tolist()}
-    return [classes[label] for label in labels]
 
 
 def _show(metrics: dict[str, float], corpus: str, n_documents: int, weighted: bool, as_json: bool) -> None:

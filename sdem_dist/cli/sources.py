@@ -57,6 +57,12 @@ def corpus_of(path: str, beside: Path, label: str | None, text: str | None) -> I
         yield open_corpus(folder / "corpus.zarr")
 
 
+def as_classes(estimator: EngineEstimator, labels: list[str]) -> list[object]:
+    """Return the model's classes that texts name."""
+    classes = {str(c): c for c in estimator.classes_.tolist()}
+    return [classes[label] for label in labels]
+
+
 def labelled_counts(
     estimator: EngineEstimator, path: str, label: str | None, text: str | None
 ) -> tuple[sp.csr_matrix, list[str]]:
