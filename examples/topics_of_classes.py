@@ -16,8 +16,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.feature_extraction.text import CountVectorizer
 
-from sdem_dist import LDAClassifier
-from sdem_dist.inspection.topics import coherence, plot_topics
+from sdem_dist import LDAClassifier, plots
+from sdem_dist.inspection.topics import coherence
 
 CORPORA = {"r8": "Reuters R8", "webkb": "WebKB"}
 LOSSES = {"nll": ("NLL-LDA", "black"), "ncll": ("NCLL-LDA", "#0072B2"), "hinge": ("hinge-LDA", "#D55E00")}
@@ -80,7 +80,7 @@ def main() -> None:
             shown = "  ".join(f"{m} {last[m]:.4g}" for m in ("validation_accuracy", *PANELS))
             print(f"{name:6s} {LOSSES[loss][0]:10s} {shown}  coherence of topics {npmi:.3f}")
     draw(results, options.out / "figure-9.png")
-    plot_topics(results["webkb"]["nll"].topics(), options.out / "topics.png")
+    plots.topics(results["webkb"]["nll"].topics()).savefig(options.out / "topics.png", dpi=110)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.parameters import LocalPath
-from sdem_dist.cli.sources import as_classes, is_source, labelled_counts, source_options
+from sdem_dist.cli.sources import examined_documents, source_options
 from sdem_dist.counted import counted
 
 
@@ -23,17 +23,14 @@ def calibrate(model: Path, corpus: str, output: Path | None, label: str | None, 
     nothing of the model: neither its parameters nor, as a validation corpus with --patience, its training time. Those
     that a naive Bayes holds out by itself have chosen both, so that they cannot serve here.
     """
-    from sdem_dist import load_model, open_corpus
+    from sdem_dist import load_model
     from sdem_dist.estimators.classifier import EngineClassifier
 
     estimator = load_model(model)
     if not isinstance(estimator, EngineClassifier):
         raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
-    if is_source(corpus):
-        counts, labels = labelled_counts(estimator, corpus, label, text)
-        estimator.calibrate_sets(counts, as_classes(estimator, labels))
-    else:
-        estimator.calibrate_sets(open_corpus(corpus))
+    held_out = examined_documents(estimator, corpus, label, text)
+    estimator.calibrate_sets(held_out.documents, held_out.labels)
     estimator.save(output or model)
     sizes = [len(scores) for scores in estimator.set_scores_]
     click.echo(

@@ -13,10 +13,9 @@ from sdem_dist.cli.ingest_report import shown_progress
 from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.examined import Examined
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -57,37 +56,43 @@ def corpus_of(path: str, beside: Path, label: str | None, text: str | None) -> I
         yield open_corpus(folder / "corpus.zarr")
 
 
-def as_classes(estimator: EngineEstimator, labels: list[str]) -> list[object]:
-    """Return the model's classes that texts name."""
-    classes = {str(c): c for c in estimator.classes_.tolist()}
-    return [classes[label] for label in labels]
-
-
-def labelled_counts(
-    estimator: EngineEstimator, path: str, label: str | None, text: str | None
-) -> tuple[sp.csr_matrix, list[str]]:
-    """Return the documents of a source as a model counts them, and their labels.
+def examined_documents(estimator: EngineEstimator, path: str, label: str | None, text: str | None) -> Examined:
+    """Return the documents that a model is examined on: a corpus, or a source as the model counts it, with its texts.
 
     Raises
     ------
     ModelError, IngestError
         The model was not trained on text, or a line of the source is no document of one of its classes.
+    click.UsageError
+        Columns are named, and `path` is a corpus.
     """
     import scipy.sparse as sp
 
+    from sdem_dist import open_corpus
+    from sdem_dist.estimators.examined import Examined
     from sdem_dist.text import Reading
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import text_blocks
     from sdem_dist.text.transform import TextTransformer
     from sdem_dist.text.vectorizer import VectorizerSettings
 
+    if not is_source(path):
+        if label is not None or text is not None:
+            raise click.UsageError("--label and --text are of a source; a corpus has no columns of these names")
+        return Examined(open_corpus(path))
     estimator.vectorize([])  # says what is wrong with a model of numbers
     count = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_).counter()
-    gate = LineGate("raise", frozenset(str(c) for c in estimator.classes_))
-    counts, labels = [], []
+    target = estimator.spec.target
+    classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
+    gate = LineGate("raise", frozenset(classes) if classes else None, numeric=target == "numbers")
+    counts, labels, texts = [], [], []
     for block in text_blocks([Path(path)], Reading(label=label, text=text), gate):
         counts.append(count(block.texts))
         labels += block.labels
+        texts.append(block.texts)
     if not counts:
         raise click.ClickException(f"{path} holds no document")
-    return sp.vstack(counts, format="csr"), labels
+    known: list[object] = [classes[name] for name in labels] if classes else list(labels)
+    if target == "numbers":
+        known = [float(name) for name in labels]
+    return Examined(sp.vstack(counts, format="csr"), known, texts)

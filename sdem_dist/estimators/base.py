@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from sdem_dist.engine.events import Callback
     from sdem_dist.engine.plan import Plan
+    from sdem_dist.estimators.reporting import Report
     from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
 
 _limiting = Lock()
@@ -183,6 +184,24 @@ class EngineEstimator(Estimator):
 
         check_is_fitted(self)
         return evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
+
+    def report(self, X: object, y: object = None) -> Report:
+        """Return how well the model does on documents, as arrays that show themselves at a terminal and in a notebook.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : array-like of shape (n_samples,), default=None
+            None with a corpus, which has its own. Mixtures and topic models do without.
+
+        Returns
+        -------
+        ClassificationReport, RegressionReport, ClusterReport or TopicReport
+            See `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
+        """
+        from sdem_dist.estimators.reporting import report_of
+
+        return report_of(self, X, y)
 
     def save(self, path: str | Path) -> None:
         """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""

@@ -18,6 +18,7 @@ from sdem_dist.estimators.validation import checked_labels
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
+    from sdem_dist.reports.explanation import DocumentParts, Explanation
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
@@ -134,6 +135,38 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
             scores = over_blocks(self, X, self._class_scores, 2)
             return scores[:, 1] - scores[:, 0]
         return over_blocks(self, X, self._class_scores, len(self.classes_))
+
+    def explain(self, X: object, against: object = None) -> list[Explanation]:
+        """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
+
+        Parameters
+        ----------
+        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts get their words marked.
+        against : class label, or list of one for each document, default=None
+            The other class. None, or the class that is predicted itself: the runner-up.
+
+        Returns
+        -------
+        list of Explanation
+            See `sdem_dist.reports.explanation.Explanation`.
+
+        Raises
+        ------
+        ValueError
+            `against` is no class of the model, or the documents do not fit it.
+        ModelError
+            The model's scores are no sum over words.
+        """
+        from sdem_dist.estimators.explaining import explanations
+
+        return explanations(self, X, against)
+
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
+        from sdem_dist.estimators.explaining import refused
+
+        raise refused(self)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from sdem_dist.estimators.scoring import over_corpus
+    from sdem_dist.reports.explanation import DocumentParts
 from sdem_dist.estimators.source import Source
 
 SUM_LANE_DOCUMENTS = 2_000
@@ -175,6 +176,16 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
     def _joint_log_proba(self, X: object) -> np.ndarray:
         model: FeatureModel = self.learner_.model.variables
         return model.scores(self._parameters, model.features(table_of(self, X)))
+
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        from sdem_dist.estimators.parts import of_columns
+
+        model: FeatureModel = self.learner_.model.variables
+
+        def scores(rows: np.ndarray) -> np.ndarray:
+            return model.scores(self._parameters, model.features(rows))
+
+        return of_columns(scores, table_of(self, documents), pairs)
 
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing."""

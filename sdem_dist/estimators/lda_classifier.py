@@ -38,6 +38,7 @@ from sdem_dist.models.unit import unit_of
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
     from sdem_dist.inspection.topics import Topic
+    from sdem_dist.reports.explanation import DocumentParts
 
 BURN_IN = 3
 
@@ -191,6 +192,13 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scored(X)[0]
+
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        from sdem_dist.estimators.parts import of_lda
+        from sdem_dist.inspection.topics import named
+
+        proportions = self._scored(documents)[1]
+        return of_lda(self._parameters, documents_of(self, documents), pairs, proportions, named(self.topics(3)))
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
         inference = self.learner_.model.inference

@@ -37,6 +37,7 @@ from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
+    from sdem_dist.reports.explanation import DocumentParts
 
 
 EM = TypeVar("EM", FeatureEm[Features], WordEm)
@@ -138,6 +139,13 @@ class JointMixture(OfText, Components, JointClassifier):
             model: FeatureModel = self.learner_.model.variables
             scores = model.scores(self._parameters, model.features(table_of(self, X)))
         return by_class(scores, self.learner_.model.owners)[0]
+
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        if self.components != "multinomial":
+            return super()._document_parts(documents, pairs)
+        from sdem_dist.estimators.parts import of_components
+
+        return of_components(self._parameters, documents_of(self, documents), pairs, self.learner_.model.owners)
 
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,).

@@ -1,9 +1,8 @@
-"""Topics for people: their words, how well these go together, a picture."""
+"""Topics for people: their words, and how well these go together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +79,11 @@ def topic_title(topic: Topic) -> str:
     return f"topic {topic.number}{'' if topic.label is None else f' ({shown})'}: {topic.share:.0%}"
 
 
+def named(topics: Sequence[Topic]) -> list[str]:
+    """Return what topics are called where their words are to stand beside their numbers."""
+    return [f"{topic_title(t).rpartition(': ')[0]}: {' '.join(t.telling)}" for t in topics]
+
+
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
     """Return how well the most probable words of each topic go together in documents that did not train it.
 
@@ -129,35 +133,3 @@ def _npmi(p: np.ndarray) -> float:
     npmi[both == 0] = -1.0
     npmi[both == 1] = 1.0
     return float(npmi.mean())
-
-
-def plot_topics(topics: Sequence[Topic], path: str | Path, n_words: int = 8) -> None:
-    """Draw the most probable and the most telling words of each topic into a picture file, a panel a topic.
-
-    Parameters
-    ----------
-    topics : sequence of Topic
-        Of classes: a row each. Others fill rows of four.
-    path : path
-        PNG, SVG or PDF, by its suffix.
-    n_words : int, default=8
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    labels, of_classes = list(dict.fromkeys(t.label for t in topics)), len({t.number for t in topics}) < len(topics)
-    places = [(labels.index(t.label), t.number) if of_classes else divmod(i, 4) for i, t in enumerate(topics)]
-    rows, columns = (max(place) + 1 for place in zip(*places, strict=True))
-    figure = Figure(figsize=(4.2 * columns, 0.6 + (0.25 * n_words + 0.5) * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for axes in panels.flat:
-        axes.set_axis_off()
-    for topic, place in zip(topics, places, strict=True):
-        axes = panels[place]
-        axes.set_title(topic_title(topic), loc="left", fontsize=10)
-        for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most telling", topic.telling)):
-            axes.text(x, 1.0, heading, va="top", fontsize=8, color="0.5")
-            for i, word in enumerate(words[:n_words]):
-                axes.text(x, 1.0 - (i + 1) / (n_words + 1), word, va="top", fontsize=9)
-    figure.savefig(path, dpi=110)

@@ -40,7 +40,7 @@ def test_columns_by_name(tmp_path):
     table.write_text("topic,body\n" + "\n".join(line.replace("\t", ",") for line in LINES))
     assert run("train", table, tmp_path / "m", "--quiet", "--label", "topic", "--text", "body").exit_code == 0
     shown = run("evaluate", tmp_path / "m", table, "--label", "topic", "--text", "body").output
-    assert "log-loss (ncll)" in shown
+    assert "log-loss (NCLL)" in shown
     assert "calibration error" in shown
 
 
