@@ -143,6 +143,23 @@ def predictions_of(estimator: EngineEstimator, name: object) -> Answers:
     return Answers(made.predict_proba, range(len(made.component_log_prior_)), what="cluster")
 
 
+def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> Answers:
+    """Return answers with the set of classes that has the right one as often as `coverage` says.
+
+    Raises
+    ------
+    ModelError
+        The model is no classifier, or `sdem calibrate` has not shown it documents.
+    """
+    from sdem_dist.conformal import sets
+    from sdem_dist.estimators.classifier import EngineClassifier
+
+    if not isinstance(estimator, EngineClassifier):
+        raise ModelError(f"--coverage is for classifiers, and this is a {type(estimator).__name__}")
+    most = estimator.set_thresholds(coverage)
+    return replace(answers, sets=lambda rows: sets(rows, most))
+
+
 def topics_of(estimator: EngineEstimator, name: object) -> Answers:
     """Return a model's topics of documents.
 

@@ -62,8 +62,14 @@ def stream_options(command: Command) -> Command:
 
 @click.command(no_args_is_help=True)
 @stream_options
+@click.option(
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="C",
+    help="Add the set of classes that has the right one with probability C, class by class; after sdem calibrate.",
+)
 @click.option("--no-proba", is_flag=True, help="Give the label or the cluster only.")
-def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, **options: Any) -> None:
+def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: float | None, **options: Any) -> None:
     """Predict the documents of every SOURCE with MODEL.
 
     A SOURCE is a file of one document a line (plain, .gz, .xz or .zst; - for standard input), a folder of text files,
@@ -73,9 +79,13 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, **options: A
     classes; of a regressor the numbers alone, of a mixture the clusters by number. With -o FILE a table, in which the
     columns of the source come first. Nothing is held in memory but a few blocks.
     """
-    from sdem_dist.cli.answers import predictions_of
+    from sdem_dist.cli.answers import predictions_of, with_sets
 
-    _run(model, sources, predictions_of, alone=no_proba, **options)
+    def answers_of(estimator: EngineEstimator, name: object) -> Answers:
+        answers = predictions_of(estimator, name)
+        return answers if coverage is None else with_sets(answers, estimator, coverage)
+
+    _run(model, sources, answers_of, alone=no_proba, **options)
 
 
 @click.command(no_args_is_help=True)

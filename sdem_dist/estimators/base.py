@@ -100,7 +100,8 @@ class EngineEstimator(Estimator):
             error. All of it is read once more for that, before training. A warning and `damaged_shards_` name them.
             A `validation` corpus must be sound.
         callbacks : sequence of callables
-            Called with every event of the run, see `sdem_dist.engine.events`.
+            Called with every event of the run, see `sdem_dist.engine.events`; a method `fitted` of it, if there is
+            one, with this estimator in the end. `sdem_dist.tracking.MLflowLogger` is one.
 
         Returns
         -------
@@ -134,6 +135,9 @@ class EngineEstimator(Estimator):
         self._take(learner, state)
         for doubt in self._doubts():
             warnings.warn(doubt, stacklevel=2)
+        for callback in callbacks:
+            if (fitted := getattr(callback, "fitted", None)) is not None:
+                fitted(self)
         return self
 
     def _doubts(self) -> list[str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.scoring import over_blocks, ranges_of
+from sdem_dist.estimators.source import source_of
 from sdem_dist.estimators.validation import checked_labels
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
     """Base of the classifiers; they say how documents are scored."""
+
+    def _take(self, learner: Any, state: Any) -> None:
+        super()._take(learner, state)
+        self.__dict__.pop("set_scores_", None)  # of another training
 
     @abstractmethod
     def _class_scores(self, X: object) -> np.ndarray:
@@ -56,6 +62,65 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         """Return the most probable class of each document, shape (n_samples,); `X` as for `predict_log_proba`."""
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self.classes_[self._class_scores(b).argmax(axis=1)], None)
+
+    def calibrate_sets(self, X: object, y: object = None) -> Self:
+        """Take note of documents that chose nothing of this model, for `predict_sets`.
+
+        Neither training nor, as `validation` with `patience`, training time or a temperature may have seen them. Saved with the
+        model; another fit forgets them.
+
+        Parameters
+        ----------
+        X : documents in memory, or Corpus
+            Held-out documents, as new ones will be.
+        y : array-like of shape (n_samples,), default=None
+            Their classes; None with a corpus, which brings them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, CorpusError
+            A label is not among the classes, or the documents have none.
+        """
+        from sdem_dist.conformal import scores_by_class
+
+        check_is_fitted(self)
+        source = source_of(self, X, y, use="score")
+        labels = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
+        self.set_scores_ = scores_by_class(self.predict_proba(source.corpus), np.concatenate(cast(Any, labels)))
+        return self
+
+    def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
+        """Return which classes may be that of each document, bool of shape (n_samples, n_classes).
+
+        Of new documents of any class, a share of at least `coverage` has that class in the set, if they are exchangeable
+        with those of `calibrate_sets`. Sets may be empty, and have all classes where documents are few; see
+        `sdem_dist.conformal`.
+
+        Raises
+        ------
+        ModelError
+            `calibrate_sets` was not called.
+        """
+        from sdem_dist.conformal import sets
+
+        most = self.set_thresholds(coverage)
+        return sets(self.predict_proba(X), most)
+
+    def set_thresholds(self, coverage: float) -> np.ndarray:
+        """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""
+        from sdem_dist.conformal import thresholds
+
+        check_is_fitted(self)
+        if not hasattr(self, "set_scores_"):
+            raise ModelError(
+                "sets of classes need labelled documents that had no part in the training: show them to calibrate_sets(X, y), "
+                "or to sdem calibrate MODEL CORPUS"
+            )
+        return thresholds(self.set_scores_, coverage)
 
     def decision_function(self, X: object) -> Any:
         """Return what decides between classes; `X` as for `predict_log_proba`.

@@ -95,10 +95,15 @@ def checked_pieces(estimator: Estimator, corpus: AnyCorpus) -> Iterator[tuple[in
 
 def documents_in_pieces(corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
     """Yield the documents of a corpus, a bounded number at a time, each time with the position of the first."""
+    for start, stop in ranges_of(corpus):
+        yield start, corpus.read(start, stop)
+
+
+def ranges_of(corpus: AnyCorpus) -> list[tuple[int, int]]:
+    """Return the first document of each piece of a corpus, and the one after its last."""
     n, entries = corpus.n_documents, corpus.header.n_nonzeros
     step = max(1, min(PIECE, PIECE_ENTRIES * n // max(1, entries)))
-    for start in range(0, n, step):
-        yield start, corpus.read(start, min(start + step, n))
+    return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 def pieces(X: object) -> Iterator[sp.csr_matrix]:

@@ -70,7 +70,12 @@ def source_of(
         source = replace(source, vocabulary=words, vectorizer=made)
     if use == "train" or estimator.weighting_ is None:
         return source
-    return replace(source, weighting=estimator.weighting_, trained_on=estimator.document_frequency_)
+    return replace(
+        source,
+        vocabulary=estimator.vocabulary_,
+        weighting=estimator.weighting_,
+        trained_on=estimator.document_frequency_,
+    )
 
 
 def _source_of(

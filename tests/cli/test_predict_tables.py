@@ -216,3 +216,21 @@ def test_how_much_of_the_text_is_known(made, tmp_path):
     found = run("predict", str(made / "model"), str(tmp_path / "t.txt"), "--verbose")
     assert "50.0% of the words are unknown to the model" in found.stderr
     assert "unknown" not in run("predict", str(made / "model"), str(tmp_path / "t.txt")).stderr
+
+
+def test_sets_of_classes(made, tmp_path):
+    lines = ["sport\tgoal team", "money\tbank share", "food\tsalt oven"] * 12
+    (tmp_path / "held-out.tsv").write_text("\n".join(lines) + "\n")
+    model, new = str(tmp_path / "m"), str(made / "t.jsonl")
+    load_model(made / "model").save(model)
+    assert "sdem calibrate MODEL CORPUS" in refused("predict", model, new, "--text", "body", "--coverage", "0.9")
+    assert "36 documents, at least 12 a class" in ok("calibrate", model, str(tmp_path / "held-out.tsv"))
+    ok("predict", model, new, "--text", "body", "--coverage", "0.9", "-o", str(tmp_path / "o.jsonl"))
+    loaded = load_model(model)
+    inside = loaded.predict_sets(TEXTS, 0.9)
+    expected = [loaded.classes_[row].tolist() for row in inside]
+    assert [row["set"] for row in read_back(tmp_path / "o.jsonl")] == expected
+    shown = ok("predict", model, new, "--text", "body", "--coverage", "0.9", "--no-proba").splitlines()
+    assert [line.split("\t")[1] for line in shown] == [f"set={'|'.join(names)}" for names in expected]
+    said = refused("calibrate", str(made / "topics.model"), str(tmp_path / "held-out.tsv"))
+    assert "sets of classes are a classifier's" in said
