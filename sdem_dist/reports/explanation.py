@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 FOR, AGAINST = "0,114,178", "213,94,0"
 """Told apart by colour-blind people too (Okabe and Ito): blue and vermilion."""
-SHOWN = 12
-"""Words of a table."""
+SHOWN, TOPICS = 12, 5
+"""Words and topics of a table."""
 
 
 class WordPart(NamedTuple):
@@ -28,7 +28,7 @@ class WordPart(NamedTuple):
     weight: float
     """Of the word in the document: its count, or what the model's weighting makes of it."""
     log_p: float
-    """ln p(word | class)."""
+    """ln p(word | class); NaN for a model that has none."""
     log_p_against: float
     """The same of the other class."""
     part: float
@@ -97,7 +97,7 @@ class Explanation:
         return {
             **{name: getattr(self, name) for name in _PLAIN},
             "topics": [t._asdict() for t in self.topics],
-            "words": [w._asdict() for w in self.words],
+            "words": [{k: None if v != v else v for k, v in w._asdict().items()} for w in self.words],
             "marks": [list(m) for m in self.marks],
         }
 
@@ -117,7 +117,7 @@ class Explanation:
     def _rows(self, n: int) -> list[tuple[str, str, str, str, str]]:
         shown, rest = self.words[:n], self.words[n:]
         rows = [
-            (w.word, f"{w.part:+.3f}", f"{w.weight:.3g}", f"{np.exp(w.log_p):.2e}", f"{np.exp(w.log_p_against):.2e}")
+            (w.word, f"{w.part:+.3f}", f"{w.weight:.3g}", _probability(w.log_p), _probability(w.log_p_against))
             for w in shown
         ]
         if rest:
@@ -143,11 +143,14 @@ class Explanation:
         return "\n\n".join([one_line(self._summary), *([self._topics()] if self.topics else []), table])
 
     def _topics(self) -> str:
-        rows = [
-            (one_line(t.topic, 60), f"{t.share:.0%}", "" if t.part is None else f"{t.part:+.3f}")
-            for t in self.topics[:5]
-        ]
-        return columns(("topic", "of the document", "log-odds"), rows)
+        return columns(*self._topic_rows(60))
+
+    def _topic_rows(self, width: int | None = None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return heads and rows of a table of topics, with their parts where there are any."""
+        shown, summed = self.topics[:TOPICS], any(t.part is not None for t in self.topics)
+        parts = [(f"{t.part:+.3f}",) if t.part is not None else () for t in shown]
+        rows = [(one_line(t.topic, width), f"{t.share:.0%}", *part) for t, part in zip(shown, parts, strict=True)]
+        return ("topic", "of the document", *(("log-odds",) if summed else ())), rows
 
     def stretches(self, least: float = 0.1) -> list[tuple[str, float]]:
         """Return the text cut into stretches with what each says.
@@ -202,10 +205,7 @@ class Explanation:
         return "".join([*found, "…"] if left < 0 else found)
 
     def _repr_html_(self) -> str:
-        topics = html_table(
-            ("topic", "of the document", "log-odds"),
-            [(t.topic, f"{t.share:.0%}", "" if t.part is None else f"{t.part:+.3f}") for t in self.topics[:5]],
-        )
+        topics = html_table(*self._topic_rows())
         words = html_table(self._heads, self._rows(SHOWN))
         text = f'<p class="text" style="white-space:pre-wrap">{self.html_text()}</p>' if self.text else ""
         key = (
@@ -214,6 +214,11 @@ class Explanation:
         )
         head = f"<p>{cell(self._summary)}</p>"
         return f'<div class="sdem">{head}{topics if self.topics else ""}{key if text else ""}{text}{words}</div>'
+
+
+def _probability(log_p: float) -> str:
+    """Return e to the power, or nothing for a model without p(word | class)."""
+    return "" if np.isnan(log_p) else f"{np.exp(log_p):.2e}"
 
 
 class Explanations(list[Explanation]):

@@ -43,7 +43,8 @@ mark { color: inherit; border-radius: .15rem; padding: 0 .08em; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 11px; } nav { display: none; } .text { max-height: none; }
-  h2 { break-after: avoid; } article, figure, tr { break-inside: avoid; } mark { print-color-adjust: exact; }
+  h2 { break-after: avoid; } figure, tr { break-inside: avoid; }
+  .text { break-inside: auto; } body { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """
 

@@ -64,7 +64,7 @@ def test_parts_sum_to_the_log_odds(name):
         total = found.prior + found.offset + sum(w.part for w in found.words)
         assert total == pytest.approx(found.log_odds, abs=1e-9)
         assert sum(m[2] for m in found.marks) == pytest.approx(sum(w.part for w in found.words), abs=1e-9)
-        json.dumps(found.to_dict())
+        json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_naive_bayes_is_exact():
