@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.parameters import LocalPath
-from sdem_dist.cli.sources import examined_documents, source_options
+from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 from sdem_dist.counted import counted
 
 
@@ -16,7 +16,7 @@ from sdem_dist.counted import counted
 @click.argument("corpus")
 @click.option("-o", "--output", type=LocalPath(), metavar="FILE", help="Where the model goes.  [default: MODEL]")
 @source_options
-def calibrate(model: Path, corpus: str, output: Path | None, label: str | None, text: str | None) -> None:
+def calibrate(model: Path, corpus: str, output: Path | None, source: SourceOptions) -> None:
     """Show MODEL labelled documents that had no part in its training, for sdem predict --coverage.
 
     CORPUS, or a source as for sdem evaluate, may be what sdem ingest --held-out put aside. Its documents must have chosen
@@ -29,7 +29,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, label: str | None, 
     estimator = load_model(model)
     if not isinstance(estimator, EngineClassifier):
         raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
-    held_out = examined_documents(estimator, corpus, label, text)
+    held_out = examined_documents(estimator, corpus, source)
     estimator.calibrate_sets(held_out.documents, held_out.labels)
     estimator.save(output or model)
     sizes = [len(scores) for scores in estimator.set_scores_]

@@ -10,7 +10,7 @@ import click
 
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import examined_documents, is_source, source_options
+from sdem_dist.cli.sources import SourceOptions, examined_documents, is_source, source_options
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
 
@@ -61,8 +61,7 @@ def evaluate(
     full: bool,
     errors: Path | None,
     as_json: bool,
-    label: str | None,
-    text: str | None,
+    source: SourceOptions,
     scheduler: str | None,
     workers: int | None,
     cluster: str | None,
@@ -93,7 +92,7 @@ def evaluate(
     estimator = load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is of classifiers and regressors, and {model} is neither")
-    examined = examined_documents(estimator, corpus, label, text)
+    examined = examined_documents(estimator, corpus, source)
     documents, labels = examined.documents, examined.labels
     of_source = is_source(corpus)
     with client_of(*((None, None, None) if of_source else (scheduler, workers, cluster))) as client:
@@ -112,6 +111,8 @@ def evaluate(
     else:
         say(f"{counted(n, 'document')} of {corpus}")
         _show(metrics, weighted)
+        if examined.unknown_share is not None:
+            click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
         if full and report is not None:
             say(f"\n{report.details()}")
     if errors is not None:

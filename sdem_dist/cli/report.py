@@ -8,7 +8,7 @@ import click
 
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import examined_documents, source_options
+from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 
 
 @click.command(no_args_is_help=True)
@@ -18,7 +18,7 @@ from sdem_dist.cli.sources import examined_documents, source_options
     "-o", "--output", type=LocalPath(), metavar="FILE", default="report.html", show_default=True, help="The page."
 )
 @source_options
-def report(model: Path, corpus: str, output: Path, label: str | None, text: str | None) -> None:
+def report(model: Path, corpus: str, output: Path, source: SourceOptions) -> None:
     """Write one page of HTML about MODEL and how it does on CORPUS, which may be a source, too.
 
     What the model is, curves of its training, figures by class, the confusion matrix, how far its probabilities can be
@@ -34,6 +34,6 @@ def report(model: Path, corpus: str, output: Path, label: str | None, text: str 
         raise click.UsageError(f"{output}: a report is a page of HTML, so its name ends in .html")
     check_writable(output)
     estimator = load_model(model)
-    examined = examined_documents(estimator, corpus, label, text)
+    examined = examined_documents(estimator, corpus, source)
     write_page(output, f"{model.name}: report", report_page(estimator, examined, model.name, corpus))
     say(f"{output}: {output.stat().st_size / 1e6:.2f} MB")

@@ -38,11 +38,14 @@ class Examined:
         Of a matrix; a corpus has its own.
     texts : sequence of Texts
         Blocks of what the documents of a source were.
+    unknown_share : float or None
+        Share of the words of a source that the model does not know.
     """
 
     documents: Any
     labels: list[object] | None = None
     texts: Sequence[Texts] = ()
+    unknown_share: float | None = None
 
     @property
     def has_texts(self) -> bool:
