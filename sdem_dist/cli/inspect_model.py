@@ -44,7 +44,7 @@ def card_shown(path: Path, measured: str | None) -> str:
     model = load_model(path)
     if measured is None:
         return model_card(model, path.name)
-    examined = examined_documents(model, measured, None, None)
+    examined = examined_documents(model, measured)
     return model_card(model, path.name, model.report(examined.documents, examined.labels), measured)
 
 
