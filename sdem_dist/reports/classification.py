@@ -16,7 +16,7 @@ from sdem_dist.visible import columns, one_line
 if TYPE_CHECKING:
     import pandas as pd
 
-NAME_WIDTH = 28
+NAME_WIDTH = 24
 """Characters of a class that tables show."""
 
 

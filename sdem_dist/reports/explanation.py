@@ -138,12 +138,12 @@ class Explanation:
 
     def without_text(self) -> str:
         """Return the sum as tables for a terminal."""
-        heads = tuple(one_line(head, 20) for head in self._heads)
-        table = columns(heads, [(one_line(word, 24), *numbers) for word, *numbers in self._rows(SHOWN)])
+        heads = tuple(one_line(head, 18) for head in self._heads)
+        table = columns(heads, [(one_line(word, 20), *numbers) for word, *numbers in self._rows(SHOWN)])
         return "\n\n".join([one_line(self._summary), *([self._topics()] if self.topics else []), table])
 
     def _topics(self) -> str:
-        return columns(*self._topic_rows(60))
+        return columns(*self._topic_rows(48))
 
     def _topic_rows(self, width: int | None = None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return heads and rows of a table of topics, with their parts where there are any."""
