@@ -161,7 +161,7 @@ class Words:
         other._grows = False
         other._stems = self._stems
         if self._stem is None:
-            other._found = self._stems
+            other._found = self._stems.view()
         return other
 
     def _stemmed(self, ids: np.ndarray) -> np.ndarray:

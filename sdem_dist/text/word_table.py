@@ -33,6 +33,12 @@ class WordTable:
         self.offsets = np.zeros(_SLOTS, np.int64)
         self._scratch = Scratch()
 
+    def view(self) -> WordTable:
+        """Return a table of the same words for another thread, which must not let it grow: what calls overwrite is its own."""
+        other = WordTable()
+        other.n_words, other.slots, other.spelled, other.offsets = self.n_words, self.slots, self.spelled, self.offsets
+        return other
+
     def split(
         self, texts: Texts, kinds: np.ndarray, inside: np.ndarray, shortest: int, *, grow: bool, ids: np.ndarray
     ) -> tuple[int, np.ndarray]:
