@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.kernels.code_points import PADDING, Pieces
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,6 +38,11 @@ class Texts:
 
     def __iter__(self) -> Iterator[str]:
         return (self.bytes_of(i).decode("utf-8", "surrogatepass") for i in range(len(self)))
+
+    @property
+    def pieces(self) -> Pieces:
+        """The same as kernels take it."""
+        return Pieces(self.data, self.starts, self.stops)
 
     @property
     def n_bytes(self) -> int:
