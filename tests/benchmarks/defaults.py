@@ -155,7 +155,10 @@ def fasttext(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Score
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "train.txt")
-        path.write_text("".join(f"__label__{k} {line}\n" for k, line in zip(y, lines(X), strict=True)))
+        order = np.random.default_rng(0).permutation(
+            len(y)
+        )  # it takes documents as they stand, and corpora stand by class
+        path.write_text("".join(f"__label__{k} {line}\n" for k, line in zip(y[order], lines(X[order]), strict=True)))
         model = train_supervised(str(path), epoch=25, lr=0.5, thread=1, verbose=0)
 
     def predict(T: sp.csr_matrix) -> Scores:
