@@ -108,7 +108,7 @@ def corpus_of(path: str, beside: Path, options: Mapping[str, Any]) -> Iterator[C
         yield open_corpus(folder / "corpus.zarr")
 
 
-def examined_documents(estimator: EngineEstimator, path: str, source: SourceOptions) -> Examined:
+def examined_documents(estimator: EngineEstimator, path: str, source: SourceOptions | None = None) -> Examined:
     """Return the documents that a model is examined on: a corpus, or a source as the model counts it, with its texts.
 
     Raises
@@ -122,14 +122,17 @@ def examined_documents(estimator: EngineEstimator, path: str, source: SourceOpti
 
     from sdem_dist import open_corpus
     from sdem_dist.estimators.examined import Examined
+    from sdem_dist.text import Reading
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, text_blocks
     from sdem_dist.text.transform import TextTransformer
     from sdem_dist.text.vectorizer import VectorizerSettings
 
     if not is_source(path):
-        refuse_for_a_corpus((*READING, "on_error"))
+        if source is not None:
+            refuse_for_a_corpus((*READING, "on_error"))
         return Examined(open_corpus(path))
+    source = source or SourceOptions(Reading(), "raise")
     estimator.vectorize([])  # says what is wrong with a model of numbers
     transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_)
     count = transformer.counter()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
 
 
-TextsAt = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+TextsAt = Callable[[np.ndarray | list[str]], tuple[np.ndarray, np.ndarray]]
 
 
 def write_shard(
@@ -31,7 +31,7 @@ def write_shard(
 ) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
 
-    `texts` gives the joined bytes and the offsets of the texts of documents with these ids, which are numbers then.
+    `texts` gives the joined bytes and the offsets of the texts of documents with these ids.
     The dtype of its entries is chosen from the shard's own: those they arrived with must not matter.
     """
     data, attributes = rows.data, None
@@ -46,7 +46,7 @@ def write_shard(
         attributes = shard_attributes(rows.n_documents, n_features)
     contents |= columns_of(rows, labelled)
     if texts is not None:
-        contents["texts_bytes"], contents["texts_offsets"] = texts(rows.ids)
+        contents["texts_bytes"], contents["texts_offsets"] = texts(ids_of_rows(rows))
     from sdem_dist.storage import arrays
     from sdem_dist.storage.checksum import crc32c
 
@@ -78,6 +78,13 @@ def columns_of(rows: KeyedRows, labelled: bool) -> dict[str, np.ndarray]:
     else:
         contents["ids_bytes"], contents["ids_offsets"] = rows.id_bytes, rows.ids
     return contents
+
+
+def ids_of_rows(rows: KeyedRows) -> np.ndarray | list[str]:
+    """Return the ids of rows: int64, or strings."""
+    from sdem_dist.storage.strings import decode_strings
+
+    return rows.ids if rows.id_bytes is None else decode_strings(rows.id_bytes, rows.ids)
 
 
 def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool) -> Documents | DenseDocuments:

@@ -107,7 +107,7 @@ def write_corpus(
     before_publishing : callable, optional
         Called when all is written, just before the directory appears; if it raises, the corpus does not appear.
     texts : callable, optional
-        From the ids of documents, integers, to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
+        From the ids of documents to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
 
     Returns
     -------

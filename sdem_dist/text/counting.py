@@ -19,7 +19,7 @@ from sdem_dist.text.line_blocks import BLOCK_BYTES
 from sdem_dist.text.runs import Runs
 from sdem_dist.text.sources import MatrixBlock
 from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, save_block
-from sdem_dist.text.texts import TextBlock, Texts
+from sdem_dist.text.texts import TextBlock, Texts, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -90,13 +90,14 @@ def count_text(
     n_jobs: int | None,
     progress: Callable[[str, int, int | None], None],
     kept: KeptTexts | None = None,
+    kept_ids: KeptTexts | None = None,
 ) -> Tally:
     """Count the terms of text into files in `folder`.
 
     Parameters
     ----------
-    kept : KeptTexts, optional
-        Where texts are kept.
+    kept, kept_ids : KeptTexts, optional
+        Where texts, and ids, are kept.
     terms : Runs, Vocabulary or None
         What learns the terms, or those that are given; None for hashing.
     """
@@ -111,6 +112,8 @@ def count_text(
             codes, mask = tally.take(block.labels[first:stop], held_out, random_state)
             if kept is not None:
                 kept.add(block.texts.part(first, stop))
+            if kept_ids is not None:
+                kept_ids.add(texts_of_strings((block.ids or [])[first:stop]))
             yield TextJob(block_path(folder, number), block.texts.part(first, stop), codes, mask)
 
     def worker() -> Callable[[TextJob], int]:

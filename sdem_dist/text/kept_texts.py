@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sdem_dist.errors import IngestError
+from sdem_dist.storage.strings import decode_strings
 from sdem_dist.text.texts import Texts
 
 _PART = 1 << 16
@@ -33,6 +35,18 @@ class KeptTexts:
             for first in range(0, len(texts), _PART):
                 file.write(b"".join(texts.bytes_of(i) for i in range(first, min(first + _PART, len(texts)))))
         self._sizes.append(texts.stops - texts.starts)
+
+    def strings(self, positions: np.ndarray) -> list[str]:
+        """Return the texts at positions of the source."""
+        return decode_strings(*self.at(positions))
+
+    def places(self) -> dict[str, int]:
+        """Return the position of each text, all of which are in memory then; IngestError where two are equal."""
+        found: dict[str, int] = {}
+        for place, text in enumerate(self.strings(np.arange(sum(map(len, self._sizes))))):
+            if found.setdefault(text, place) != place:
+                raise IngestError(f"two documents have the id {text!r}: with texts, ids have to differ")
+        return found
 
     def at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the joined bytes of the texts at positions of the source, and their offsets: uint8 and int64."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
-from sdem_dist.text.texts import TextBlock, in_blocks
+from sdem_dist.text.texts import TextBlock, Texts, in_blocks
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -155,6 +155,8 @@ def matrix_blocks(
 
 def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:
     form, encoding = source_format(source, reading), reading.encoding
+    if reading.id is not None:
+        return _blocks_with_ids(source, replace(reading, format=form), gate, block_documents)
     if form == "folder":
         from sdem_dist.text.formats.folder import read_folder
 
@@ -179,6 +181,29 @@ def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int
     from sdem_dist.text.formats.parquet_table import read_parquet
 
     return read_parquet(source, gate, *columns, block_documents)
+
+
+def _blocks_with_ids(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:
+    """Yield the documents of a table, with their ids: a slower road than that of labels and texts alone."""
+    from sdem_dist.text.records import read_records
+
+    if reading.format == "folder":
+        raise IngestError(f"{source} is a folder, which has no column of ids")
+    before = 0
+    for records in read_records(source, reading, gate, block_documents, keep=True):
+        columns, texts = records.columns, records.texts
+        wanted = reading.label
+        if reading.format == "tsv":
+            wanted = f"column_{column_number(source, wanted) or 0}"
+        name = "label" if wanted is None else str(wanted)
+        if name not in columns:
+            raise IngestError(f"{source}: there is no column {name!r}; the columns are {', '.join(map(repr, columns))}")
+        found = [gate.label(source, before + i, raw, "record") for i, raw in enumerate(columns[name], 1)]
+        kept = [i for i, label in enumerate(found) if label is not None]
+        ids = [str((records.ids or [])[i]) for i in kept]
+        before += len(found)
+        labels = [label for label in found if label is not None]
+        yield TextBlock(labels, Texts(texts.data, texts.starts[kept], texts.stops[kept]), ids)
 
 
 def column_number(source: Path, wanted: str | int | None) -> int | None:

@@ -55,10 +55,11 @@ class Texts:
 
 @dataclass(frozen=True)
 class TextBlock:
-    """Consecutive documents of a source: ``labels[i]`` is the class name of text `i`."""
+    """Consecutive documents of a source: ``labels[i]`` is the class name of text `i`, ``ids[i]`` its id, if ids are read."""
 
     labels: list[str]
     texts: Texts
+    ids: list[str] | None = None
 
 
 def in_blocks(documents: Iterable[tuple[str, str]], block_documents: int) -> Iterator[TextBlock]:

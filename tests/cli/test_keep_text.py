@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from commands import ok, refused
 
@@ -89,3 +92,54 @@ def test_numbers_have_no_texts(tmp_path):
     assert "keep_text is for sources of text" in refused(
         "ingest", str(tmp_path / "x.svm"), str(tmp_path / "c"), "--keep-text", code=2
     ).replace("--keep-text is", "keep_text is")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.tsv"])
+def test_ids_of_a_column_are_stored(tmp_path, name):
+    rows = [{"label": LABELS[i], "text": f"word{i} goal\u00e9", "key": f"k{i:03d}"} for i in range(30)]
+    source = tmp_path / name
+    columns = ("--id", "key")
+    if name == "t.csv":
+        source.write_text("label,text,key\n" + "".join(",".join(row.values()) + "\n" for row in rows))
+    elif name == "t.jsonl":
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif name == "t.parquet":
+        pq.write_table(pa.Table.from_pylist(rows), source)
+    else:
+        source.write_text("".join("\t".join(row.values()) + "\n" for row in rows))
+        columns = ("--id", "2", "--label", "0", "--text", "1")
+    ok(
+        "ingest",
+        str(source),
+        str(tmp_path / "c"),
+        *columns,
+        "--keep-text",
+        "--shard-documents",
+        "7",
+        "--held-out",
+        "0.2",
+    )
+    seen = []
+    for part in (open_corpus(tmp_path / "c"), open_corpus(tmp_path / "c-held-out")):
+        for i, id_ in enumerate(part.ids_of(0, len(part))):
+            row = rows[int(str(id_)[1:])]
+            seen.append(id_)
+            assert part[i].label == row["label"] and part.text(i) == row["text"] and part[i].id == row["key"]
+            assert part[i].counts["goal\u00e9"] == 1
+    assert sorted(seen) == [row["key"] for row in rows]
+    ok("ingest", str(source), str(tmp_path / "d"), *columns)
+    plain = open_corpus(tmp_path / "d")
+    assert sorted(plain.ids_of(0, 30)) == sorted(seen) and not plain.has_texts
+
+
+def test_ids_that_cannot_be_are_named(tmp_path):
+    source = tmp_path / "t.csv"
+    source.write_text("label,text,key\na,xx yy,1\nb,zz ww,1\n")
+    assert "two documents have the id '1'" in refused(
+        "ingest", str(source), str(tmp_path / "c"), "--id", "key", "--keep-text"
+    )
+    ok("ingest", str(source), str(tmp_path / "c"), "--id", "key")
+    assert "no column 'nothing'" in refused("ingest", str(source), str(tmp_path / "d"), "--id", "nothing")
+    (tmp_path / "f" / "a").mkdir(parents=True)
+    (tmp_path / "f" / "a" / "x.txt").write_text("word")
+    assert "has no column of ids" in refused("ingest", str(tmp_path / "f"), str(tmp_path / "e"), "--id", "key")
