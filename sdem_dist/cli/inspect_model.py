@@ -37,14 +37,15 @@ def model_shown(path: Path) -> str:
 
 def card_shown(path: Path, measured: str | None) -> str:
     """Return the card of a model, with its figures on a corpus or a source where one is named."""
-    from sdem_dist.cli.sources import examined_documents
+    from sdem_dist.cli.sources import SourceOptions, examined_documents
     from sdem_dist.estimators.persistence import load_model
     from sdem_dist.inspection.model_card import model_card
+    from sdem_dist.text import Reading
 
     model = load_model(path)
     if measured is None:
         return model_card(model, path.name)
-    examined = examined_documents(model, measured)
+    examined = examined_documents(model, measured, SourceOptions(Reading(), "raise"))
     return model_card(model, path.name, model.report(examined.documents, examined.labels), measured)
 
 

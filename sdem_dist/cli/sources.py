@@ -109,7 +109,7 @@ def corpus_of(path: str, beside: Path, options: Mapping[str, Any]) -> Iterator[C
 
 
 def examined_documents(
-    estimator: EngineEstimator, path: str, source: SourceOptions | None = None, *, keep_texts: bool = True
+    estimator: EngineEstimator, path: str, source: SourceOptions, *, keep_texts: bool = True
 ) -> Examined:
     """Return the documents that a model is examined on: a corpus, or a source as the model counts it, with its texts.
 
@@ -126,17 +126,14 @@ def examined_documents(
 
     from sdem_dist import open_corpus
     from sdem_dist.estimators.examined import Examined
-    from sdem_dist.text import Reading
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, text_blocks
     from sdem_dist.text.transform import TextTransformer
     from sdem_dist.text.vectorizer import VectorizerSettings
 
     if not is_source(path):
-        if source is not None:
-            refuse_for_a_corpus((*READING, "on_error"))
+        refuse_for_a_corpus((*READING, "on_error"))
         return Examined(open_corpus(path))
-    source = source or SourceOptions(Reading(), "raise")
     estimator.vectorize([])  # says what is wrong with a model of numbers
     transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_)
     count = transformer.counter()
