@@ -62,7 +62,7 @@ def expected_failures(estimator) -> dict[str, str]:
         failures |= dict.fromkeys(("check_estimator_sparse_array", "check_estimator_sparse_matrix"), NO_CLASSIFIER)
         failures["check_clustering"] = NEGATIVE
     elif tags.positive_only and estimator.spec.target == "labels":
-        failures[CLASS_WEIGHTS] = NEGATIVE
+        failures |= {CLASS_WEIGHTS: NEGATIVE, "check_decision_proba_consistency": NEGATIVE}
     if name == "CategoricalNB":
         failures |= {WEIGHTS: FRACTIONS, "check_classifiers_one_label_sample_weights": FRACTIONS}
     if name == "LatentDirichletAllocation":
