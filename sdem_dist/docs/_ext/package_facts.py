@@ -57,9 +57,11 @@ class FormulaFunctions(SphinxDirective):
     def _lines(self, page: Path) -> Iterator[str]:
         from sdem_dist.catalogue import PUBLIC
 
+        reference = (Path(self.env.srcdir) / "reference" / "index.md").read_text(encoding="utf-8")
+        listed = {f"sdem_dist.{name}" for name in re.findall(r"^   ([a-z_.]+)$", reference, re.MULTILINE)}
         for name in functions_of(page):
             module, found, inside = resolved(name)
-            if inside.split(".")[0] in PUBLIC:
+            if inside.split(".")[0] in PUBLIC or module in listed:
                 continue
             kind = "class" if isinstance(found, type) else "method" if "." in inside else "function"
             yield from (f".. auto{kind}:: {module}.{inside}", "")
