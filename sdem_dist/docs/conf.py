@@ -24,7 +24,7 @@ extensions = [
     "package_facts",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_ext", "_templates"]
+exclude_patterns = ["_ext", "_templates", "toy"]
 templates_path = ["_templates"]
 default_role = "py:obj"
 
