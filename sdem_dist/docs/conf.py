@@ -50,8 +50,10 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 7,
+    "navbar_start": ["navbar-logo"],
+    "navbar_persistent": [],
+    "navbar_end": ["search-button", "theme-switcher"],
+    "header_links_before_dropdown": 5,
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,

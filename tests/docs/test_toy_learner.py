@@ -39,7 +39,7 @@ def test_memory_disk_and_lanes_agree(counts, tmp_path):
     write_corpus(tmp_path / "corpus", X, y)
     in_memory = NearestMean().fit(X, y)
     from_disk = NearestMean(n_lanes=9).fit(open_corpus(tmp_path / "corpus"))
-    assert in_memory.score(X, y) > 0.8
+    assert in_memory.score(X, y) > 0.7  # a third by chance
     np.testing.assert_allclose(from_disk._class_scores(X), in_memory._class_scores(X), rtol=1e-12)
     assert in_memory.evaluate(X, y)["accuracy"] == in_memory.score(X, y)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from docutils.utils.math import MathError
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 def converted(latex: str, *, block: bool) -> str:
     """Return a formula as MathML; a formula that cannot be read stops the build."""
     try:
-        return str(tex2mathml(latex, as_block=block))
+        formula = str(tex2mathml(latex, as_block=block))
     except (MathError, SyntaxError, ValueError, KeyError, AttributeError) as error:
         raise ExtensionError(f"the formula cannot be read: {error}\n{latex}") from error
+    # Browsers leave no space between a function and its argument, and too much around bars.
+    formula = re.sub(r"<mo>(&ApplyFunction;|\u2061)</mo>(?!\s*<mo[^>]*>\()", r'\g<0><mspace width="0.17em"></mspace>', formula)
+    return re.sub(r"<mo[^>]*>\|</mo>", '<mo lspace="0.05em" rspace="0.05em" stretchy="false">|</mo>', formula)
 
 
 def _inline(self: HTML5Translator, node: nodes.math) -> None:
