@@ -160,6 +160,17 @@ def ingest(
         `path` is taken, or the device is full.
     ValueError
         Arguments contradict each other.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sdem_dist import ingest, open_corpus
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "posts.tsv").write_text("sport\\ta late goal\\nmoney\\tthe bank\\n", encoding="utf-8")
+    >>> _ = ingest(folder / "posts.tsv", folder / "posts.zarr")
+    >>> len(open_corpus(folder / "posts.zarr"))
+    2
     """
     started = time.monotonic()
     files, reading, progress = _paths(sources), reading or Reading(), progress or _silent
