@@ -167,9 +167,11 @@ def ingest(
     >>> from pathlib import Path
     >>> from sdem_dist import ingest, open_corpus
     >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "posts.tsv").write_text("sport\\ta late goal\\nmoney\\tthe bank\\n", encoding="utf-8")
-    >>> _ = ingest(folder / "posts.tsv", folder / "posts.zarr")
-    >>> len(open_corpus(folder / "posts.zarr"))
+    >>> for label, text in (("sport", "a late goal"), ("money", "the bank")):
+    ...     (folder / "news" / label).mkdir(parents=True)
+    ...     _ = (folder / "news" / label / "1.txt").write_text(text, encoding="utf-8")
+    >>> _ = ingest(folder / "news", folder / "news.zarr")
+    >>> len(open_corpus(folder / "news.zarr"))
     2
     """
     started = time.monotonic()

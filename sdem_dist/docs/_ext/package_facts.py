@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-
 def functions_of(page: Path) -> list[str]:
     """Return the full names of the functions that the tables of a page name, each once."""
     found: dict[str, None] = {}
@@ -47,6 +46,7 @@ class FormulaFunctions(SphinxDirective):
     """The documentation of every function that ``formulas.md`` names, but what the reference has anyway."""
 
     def run(self) -> list[nodes.Node]:
+        """Return the documentation."""
         page = Path(self.env.srcdir) / "formulas.md"
         self.env.note_dependency(str(page))
         parsed = nodes.container()
@@ -73,6 +73,7 @@ class CommandHelp(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
+        """Return the text."""
         from click.testing import CliRunner
 
         from sdem_dist.cli import main
