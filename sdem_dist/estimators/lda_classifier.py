@@ -17,13 +17,14 @@ from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.naive_bayes import check_merge, plan_of
-from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
+from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, margin_steps, paper_steps
+from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.lda import (
     INFERENCE,
     OCCURRENCES,
@@ -74,10 +75,11 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
     """
 
-    loss: str = param(
+    loss: str | Loss = param(
         "ncll",
-        one_of("ncll", "hinge", "nll"),
-        "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts.",
+        either(one_of("ncll", "hinge", "nll"), a_loss()),
+        "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts. Or `Hinge` with a margin,\n"
+        "`CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`.",
     )
     n_topics: int = param(2, integer(), "Of each class.")
     topic_word_prior: float = param(
@@ -156,6 +158,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             noise=float(self.init_noise),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
+        kernel_form(self.loss, n_classes)  # says what is wrong with it
         return Sdem(
             model,
             source.weight,

@@ -17,7 +17,17 @@ from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, Unlabelled
-from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
+from sdem_dist.estimators.parameters import (
+    a_loss,
+    checked_later,
+    either,
+    estimator,
+    integer,
+    one_of,
+    param,
+    real,
+    truth,
+)
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.training_time import (
@@ -33,6 +43,7 @@ from sdem_dist.estimators.weighting import checked_orders, sample, scaled, weigh
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, margin_steps, paper_steps
+from sdem_dist.losses import Loss, kernel_form, kin
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.unit import unit_of
 from sdem_dist.models.word_counts import SdemState
@@ -102,11 +113,12 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
     """
 
-    loss: str = param(
+    loss: str | Loss = param(
         "hinge",
-        one_of("hinge", "ncll", "nll"),
+        either(one_of("hinge", "ncll", "nll"), a_loss()),
         "The hinge loss (Masegosa 2014, equation 17), ``-ln p(y | d)``, or ``-ln p(y, d)``: scikit-learn's\n"
-        "``MultinomialNB``, exactly, in one pass over the counts.",
+        "``MultinomialNB``, exactly, in one pass over the counts. Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend`\n"
+        'of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )
     weighting: str = param(
         "auto",
@@ -205,7 +217,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
             share = share_held_out(self.validation_fraction, source.n_documents)
         if not share:
             if self.calibrate and self.validation_fraction > 0 and self.steps == "margin":
-                learner = replace(learner, temperature=USUAL_TEMPERATURES[self.loss])
+                learner = replace(learner, temperature=USUAL_TEMPERATURES[kin(self.loss)])
             return (yield from final_stage(learner, plan, initial))
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
         choice = yield from chosen(source, learner, plan, initial, share, patience)
@@ -250,6 +262,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     def _learner(self, source: Source) -> tuple[Sdem[NaiveBayes], SdemState | None]:
         """Return the learner for a training source, and where it starts, if not at its own beginning."""
         model, weights = self._model(source), weights_of_classes(self.class_weight, source)
+        if self.merge == "mean":
+            kernel_form(self.loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
             assert not isinstance(source.corpus, DenseMemoryCorpus)
@@ -259,7 +273,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
                 factors = source.weighting.factors(source.corpus.document_frequency, source.vocabulary)
                 prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
             normed = self.weighting_ is not None and self.weighting_.norm > 0
-            step = self.step or (STEPS[self.loss] if normed or source.weighted else STEP_OF_COUNTS)
+            step = self.step or (STEPS[kin(self.loss)] if normed or source.weighted else STEP_OF_COUNTS)
             sizes = margin_steps(float(step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
             initial = model.start_at(prior)
         learner = Sdem(
