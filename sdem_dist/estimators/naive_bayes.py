@@ -34,7 +34,6 @@ from sdem_dist.estimators.training_time import (
     FEW_EPOCHS,
     MOST_EPOCHS,
     NO_REFIT,
-    USUAL_TEMPERATURES,
     chosen,
     share_held_out,
 )
@@ -159,8 +158,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     calibrate: bool = param(
         True,
         truth(),
-        "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities; where these are\n"
-        "too few, by a usual one.",
+        "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
     )
     evaluate_every: int = param(
         0,
@@ -216,8 +214,6 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents)
         if not share:
-            if self.calibrate and self.validation_fraction > 0 and self.steps == "margin":
-                learner = replace(learner, temperature=USUAL_TEMPERATURES[kin(self.loss)])
             return (yield from final_stage(learner, plan, initial))
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
         choice = yield from chosen(source, learner, plan, initial, share, patience)
