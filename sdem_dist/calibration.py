@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_softmax
 
-TEMPERATURES = 2.0 ** np.arange(-4.0, 8.25, 0.5)
+TEMPERATURES = 2.0 ** np.arange(-6.0, 8.25, 0.5)
 """Between which the best one is interpolated: scores are divided by it."""
 LARGEST = 345.0
 """Logarithm of the largest number that is squared."""

@@ -87,15 +87,17 @@ def evaluate(
     from sdem_dist.estimators.examined import mistakes
 
     check_where(scheduler, workers, cluster)
+    of_source = is_source(corpus)
+    if of_source and (scheduler or workers or cluster):
+        raise click.UsageError(f"workers read a corpus, and {corpus} is a source: make a corpus of it with sdem ingest")
     if errors is not None:
         check_table(errors)
     estimator = load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is of classifiers and regressors, and {model} is neither")
-    examined = examined_documents(estimator, corpus, source)
+    examined = examined_documents(estimator, corpus, source, keep_texts=errors is not None)
     documents, labels = examined.documents, examined.labels
-    of_source = is_source(corpus)
-    with client_of(*((None, None, None) if of_source else (scheduler, workers, cluster))) as client:
+    with client_of(scheduler, workers, cluster) as client:
         metrics = estimator.evaluate(documents, labels, client=client)
         here = client is None
     report = None

@@ -108,8 +108,12 @@ def corpus_of(path: str, beside: Path, options: Mapping[str, Any]) -> Iterator[C
         yield open_corpus(folder / "corpus.zarr")
 
 
-def examined_documents(estimator: EngineEstimator, path: str, source: SourceOptions) -> Examined:
+def examined_documents(
+    estimator: EngineEstimator, path: str, source: SourceOptions, *, keep_texts: bool = True
+) -> Examined:
     """Return the documents that a model is examined on: a corpus, or a source as the model counts it, with its texts.
+
+    Without `keep_texts` those of a source are let go of.
 
     Raises
     ------
@@ -145,7 +149,8 @@ def examined_documents(estimator: EngineEstimator, path: str, source: SourceOpti
     for block in text_blocks([Path(path)], source.reading, gate):
         counts.append(count(block.texts))
         labels += block.labels
-        texts.append(block.texts)
+        if keep_texts:
+            texts.append(block.texts)
     if gate.skipped:
         click.echo(f"{counted(gate.skipped, 'line')} left out, such as {gate.examples[0]}", err=True)
     if not counts:

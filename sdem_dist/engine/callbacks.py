@@ -21,21 +21,13 @@ from sdem_dist.engine.events import (
     TaskRetried,
     WorkerLost,
 )
-from sdem_dist.engine.monitoring import VALIDATION
+from sdem_dist.engine.monitoring import brief
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 SHORT = 1.0
 """Seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none."""
-
-
-def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
-    """Return what fits a line: the metrics `shown`, of validation documents where there are any."""
-    validated = any(name.startswith(VALIDATION) for name in event.metrics)
-    names = [(name, f"{VALIDATION if validated else ''}{name}") for name in shown]
-    said = [f"{name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
-    return "  ".join([f"epoch {event.epoch + 1}", *(["validation"] if validated else []), *said])
 
 
 class LogLines:

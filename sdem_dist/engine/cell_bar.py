@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from sdem_dist.engine.events import EpochEnded, Event, RoundEnded, RunEnded, StageStarted
+from sdem_dist.engine.monitoring import brief
 
 PAUSE = 0.1
 """Seconds between two pictures of a bar: every one is a message to the browser."""
@@ -33,8 +34,6 @@ class CellBar:
 
     def __call__(self, event: Event) -> None:
         """Move the bar."""
-        from sdem_dist.engine.callbacks import brief
-
         if isinstance(event, StageStarted):
             if self._stage is not None and self._stage.monitored:
                 self._show()

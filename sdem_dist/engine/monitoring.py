@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sdem_dist.engine.events import EpochEnded
 from sdem_dist.engine.tasks import CorpusLike
 
 VALIDATION = "validation_"
@@ -73,3 +74,11 @@ class Monitoring:
 
 UNSEEN = Monitoring(every=0)
 """Of a stage that is not monitored."""
+
+
+def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
+    """Return what fits a line: the metrics `shown`, of validation documents where there are any."""
+    validated = any(name.startswith(VALIDATION) for name in event.metrics)
+    names = [(name, f"{VALIDATION if validated else ''}{name}") for name in shown]
+    said = [f"{name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
+    return "  ".join([f"epoch {event.epoch + 1}", *(["validation"] if validated else []), *said])

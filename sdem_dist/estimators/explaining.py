@@ -18,13 +18,13 @@ from sdem_dist.text.marking import marked, terms
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.classifier import EngineClassifier
+    from sdem_dist.estimators.spec import Estimator
 
 HASHED = 1 << 31
 
 
 def explanations(
-    estimator: EngineClassifier, X: object, against: object = None, texts: Sequence[str] | None = None
+    estimator: Estimator, X: object, against: object = None, texts: Sequence[str] | None = None
 ) -> Explanations:
     """Return why each document was taken for its class; see `EngineClassifier.explain`.
 
@@ -44,16 +44,16 @@ def explanations(
     if documents.n_documents == 0:
         return Explanations()
     names = _names(estimator)
-    log_p = log_softmax(estimator._class_scores(documents), axis=1)
+    log_p = log_softmax(estimator._class_scores(documents), axis=1)  # type: ignore[attr-defined]
     pairs = _pairs(estimator, log_p, against)
-    found = estimator._document_parts(documents, pairs)
+    found = estimator._document_parts(documents, pairs)  # type: ignore[attr-defined]
     return Explanations(
         _explained(estimator, parts, log_p[i], pairs[i], names, None if texts is None else texts[i])
         for i, parts in enumerate(found)
     )
 
 
-def _rows(estimator: EngineClassifier, X: object) -> Documents | DenseDocuments:
+def _rows(estimator: Estimator, X: object) -> Documents | DenseDocuments:
     """Return documents with the values that the estimator was trained on, before they are weighed."""
     if isinstance(X, Documents | DenseDocuments):
         return X
@@ -66,7 +66,7 @@ def _rows(estimator: EngineClassifier, X: object) -> Documents | DenseDocuments:
     return checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
 
 
-def _names(estimator: EngineClassifier) -> Sequence[str]:
+def _names(estimator: Estimator) -> Sequence[str]:
     """Return how words, or columns, are called."""
     names = estimator.vocabulary_
     if names is None:
@@ -74,7 +74,7 @@ def _names(estimator: EngineClassifier) -> Sequence[str]:
     return [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
 
 
-def _pairs(estimator: EngineClassifier, log_p: np.ndarray, against: object) -> np.ndarray:
+def _pairs(estimator: Estimator, log_p: np.ndarray, against: object) -> np.ndarray:
     """Return the positions of each document's prediction, and of the class that it is compared with."""
     n, classes = len(log_p), estimator.classes_.tolist()
     order = np.argsort(-log_p, axis=1, kind="stable")
@@ -91,7 +91,7 @@ def _pairs(estimator: EngineClassifier, log_p: np.ndarray, against: object) -> n
 
 
 def _explained(
-    estimator: EngineClassifier,
+    estimator: Estimator,
     parts: DocumentParts,
     log_p: np.ndarray,
     pair: np.ndarray,
@@ -124,7 +124,7 @@ def _explained(
 
 
 def _spelled(
-    estimator: EngineClassifier, text: str, parts: DocumentParts, words: list[str]
+    estimator: Estimator, text: str, parts: DocumentParts, words: list[str]
 ) -> tuple[list[str], list[tuple[int, int, float]]]:
     """Return the words of a text, by name where they are hashed, and the stretches of the text that they are."""
     settings = VectorizerSettings.from_json(estimator.vectorizer_ or {})

@@ -20,7 +20,14 @@ from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Step
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, NO_REFIT, chosen, share_held_out
+from sdem_dist.estimators.training_time import (
+    FEW_EPOCHS,
+    MOST_EPOCHS,
+    NO_REFIT,
+    USUAL_TEMPERATURES,
+    chosen,
+    share_held_out,
+)
 from sdem_dist.estimators.validation import some
 from sdem_dist.estimators.weighting import checked_orders, sample, scaled, weighting_of
 from sdem_dist.learners.em import WordEm
@@ -140,7 +147,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     calibrate: bool = param(
         True,
         truth(),
-        "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
+        "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities; where these are\n"
+        "too few, by a usual one.",
     )
     evaluate_every: int = param(
         0,
@@ -196,6 +204,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents)
         if not share:
+            if self.calibrate and self.validation_fraction > 0 and self.steps == "margin":
+                learner = replace(learner, temperature=USUAL_TEMPERATURES[self.loss])
             return (yield from final_stage(learner, plan, initial))
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
         choice = yield from chosen(source, learner, plan, initial, share, patience)

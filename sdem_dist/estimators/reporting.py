@@ -21,12 +21,12 @@ from sdem_dist.reports.topics import TopicReport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.spec import Estimator
 
 Report = ClassificationReport | RegressionReport | ClusterReport | TopicReport
 
 
-def report_of(estimator: EngineEstimator, X: object, y: object = None) -> Report:
+def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
     """Return the report that suits what an estimator predicts: classes, numbers, clusters, or topics.
 
     Parameters
@@ -54,14 +54,14 @@ def report_of(estimator: EngineEstimator, X: object, y: object = None) -> Report
     raise ModelError(f"{type(estimator).__name__} predicts nothing that a report could be made of")
 
 
-def as_counts(estimator: EngineEstimator, X: object) -> object:
+def as_counts(estimator: Estimator, X: object) -> object:
     """Return raw texts as counts, anything else as it is."""
     if estimator._layout == "sparse" and are_texts(X):
         return estimator.vectorize(cast("Sequence[str]", X))
     return X
 
 
-def of_classes(estimator: EngineEstimator, X: object, y: object) -> ClassificationReport:
+def of_classes(estimator: Estimator, X: object, y: object) -> ClassificationReport:
     """Return the report of a classifier."""
     source, labels = source_of(estimator, X, y, use="score"), []
 
@@ -74,7 +74,7 @@ def of_classes(estimator: EngineEstimator, X: object, y: object) -> Classificati
     return classification_report(estimator.classes_, np.concatenate(labels), log_probabilities)
 
 
-def of_numbers(estimator: EngineEstimator, X: object, y: object) -> RegressionReport:
+def of_numbers(estimator: Estimator, X: object, y: object) -> RegressionReport:
     """Return the report of a regressor."""
     predictions = np.asarray(estimator.predict(X), np.float64)  # type: ignore[attr-defined]
     if isinstance(X, AnyCorpus):
@@ -95,7 +95,7 @@ def _targets(documents: Documents | DenseDocuments) -> np.ndarray:
     return documents.targets
 
 
-def of_clusters(estimator: EngineEstimator, X: object, y: object = None) -> ClusterReport:
+def of_clusters(estimator: Estimator, X: object, y: object = None) -> ClusterReport:
     """Return the report of a mixture."""
     from sdem_dist.inspection.words import speaking_words
 
@@ -105,7 +105,7 @@ def of_clusters(estimator: EngineEstimator, X: object, y: object = None) -> Clus
     return ClusterReport(np.asarray(probabilities), words, labels, classes)
 
 
-def of_topics(estimator: EngineEstimator, X: object, y: object = None) -> TopicReport:
+def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:
     """Return the report of a model that describes documents by topics."""
     labels, classes = known_labels(X, y)
     proportions = estimator.transform(X)  # type: ignore[attr-defined]

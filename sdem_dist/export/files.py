@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zipfile import ZIP_DEFLATED
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def save_skops(model: Any, path: str | Path, *, from_counts: bool = False) -> No
     """Write a model as the skops file of a scikit-learn pipeline, see `to_sklearn`; loading it runs no pickled code."""
     skops = needed("skops.io", "skops")
     pipeline = to_sklearn(model, from_counts=from_counts)
-    publish_file(path, lambda partial: skops.dump(pipeline, partial), error=ModelError)
+    publish_file(path, lambda partial: skops.dump(pipeline, partial, compression=ZIP_DEFLATED), error=ModelError)
 
 
 def save_onnx(model: Any, path: str | Path) -> None:

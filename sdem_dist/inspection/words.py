@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.spec import Estimator
 
 
-def speaking_words(estimator: EngineEstimator, n_words: int = 10) -> dict[Any, list[str]]:
+def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[str]]:
     """Return the words that speak most for each class of a fitted naive Bayes, or each cluster of a mixture.
 
     A word's say is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
@@ -30,7 +30,7 @@ def speaking_words(estimator: EngineEstimator, n_words: int = 10) -> dict[Any, l
     return {c: list(said) for c, said in word_weights(estimator, n_words).items()}
 
 
-def word_weights(estimator: EngineEstimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
+def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
     """Return the words that `speaking_words` does with what each says, in nats a word of the document."""
     from scipy.special import rel_entr
 

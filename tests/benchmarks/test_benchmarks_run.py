@@ -33,6 +33,7 @@ import text_speed
 import topic_likelihood
 import topic_speed
 import unlabelled
+import whole_way
 
 from sdem_dist import LatentDirichletAllocation
 
@@ -207,3 +208,10 @@ def test_the_defaults_stand_beside_their_neighbours(split):
     known = rows["ours"]
     assert known.log_loss > 0
     assert 0 <= known.ece <= 1
+
+
+def test_the_whole_way_goes_from_texts_to_predictions(tmp_path):
+    texts, y = ["a good film, good fun", "a bad film, so dull"] * 30, np.array([1, 0] * 30)
+    split = whole_way.Split(texts, y, ["good fun, good", "dull and bad"], np.array([1, 0]))
+    for run in whole_way.CONTENDERS.values():
+        assert run(split, tmp_path)[0].tolist() == [1, 0]
