@@ -17,7 +17,7 @@ import numpy as np
 from sdem_dist.corpus.sorted_rows import SortedDocuments
 from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
 from sdem_dist.engine.ordered import in_order
-from sdem_dist.errors import IngestError
+from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import refuse_url
@@ -261,13 +261,13 @@ class Writing:
             summaries.append(summary)
             done += summary["n_documents"]
             progress("writing", done, before[-1])
-        counts = np.sum([summary["class_counts"] for summary in summaries], axis=0, dtype=np.int64)
+        counts = zip(*(summary["class_counts"] for summary in summaries), strict=True)
         documents = SortedDocuments(
             n_documents=before[-1],
             n_features=columns.n_features,
             n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
             classes=() if self.targets else tuple(self.plan.classes),
-            class_counts=tuple(int(n) for n in counts),
+            class_counts=tuple(map(sum, counts)),
             weighted=not tally.whole,
             dense=False,
             n_targets=max(summary["n_targets"] for summary in summaries),
@@ -326,10 +326,18 @@ class ByTasks:
         content = repr((FORMAT, how, self._held_out, random_state))
         identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         absolute = [source.absolute() for source in sources]
-        with kept_folder(path.absolute(), "counted", identity) as scratch:
-            yield counted_by_tasks(
-                self._executor, scratch, absolute, how, self._held_out, random_state, self._gate, self._progress
-            )
+        try:
+            with kept_folder(path.absolute(), "counted", identity) as scratch:
+                yield counted_by_tasks(
+                    self._executor, scratch, absolute, how, self._held_out, random_state, self._gate, self._progress
+                )
+        except SdemError:
+            raise
+        except OSError as error:
+            raise IngestError(
+                f"cannot keep the counted documents in {path.absolute().parent} meanwhile, which all workers have to see: "
+                f"{error}; nothing was written"
+            ) from error
 
     def settled(self, counted: Counted) -> CorpusPlan:
         """Choose the terms and decide the columns."""
