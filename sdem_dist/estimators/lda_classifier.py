@@ -37,6 +37,8 @@ from sdem_dist.models.lda import (
 from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.estimators.source import Source
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.reports.explanation import DocumentParts
@@ -207,7 +209,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         inference = self.learner_.model.inference
         return log_joint(self._parameters, documents_of(self, X), inference, *self._scored(X))
 
-    def predict_joint_log_proba(self, X: object) -> Any:
+    def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes), or at least: without particles it is a lower bound.
 
         It is what "nll" and "perplexity" are made of, see `sdem_dist.models.lda.log_joint`. Classes are told apart by
@@ -218,9 +220,9 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             For a dask array the result is one too, computed block by block.
         """
-        return super().predict_joint_log_proba(X)
+        return super().predict_joint_log_proba(X, client)
 
-    def transform(self, X: object) -> Any:
+    def transform(self, X: object, client: Client | None = None) -> Any:
         """Return p(class, topic | document), shape (n_samples, n_classes * n_topics), in the order of `components_`.
 
         The posterior of the class times the document's topic proportions under it; rows sum to 1.
@@ -228,8 +230,10 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-            For a dask array the result is one too, computed block by block. A corpus is read piece by piece, in this
-            process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
+            For a dask array the result is one too, computed block by block. A corpus is read piece by piece; rows
+            come in its order, see `sdem_dist.corpus.Corpus.ids`.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
         """
 
         def shares(block: Any) -> np.ndarray:
@@ -238,7 +242,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             return joint.reshape(len(scores), -1)
 
         check_is_fitted(self)
-        return over_blocks(self, X, shares, self._n_features_out)
+        return over_blocks(self, X, shares, self._n_features_out, client)
 
     def topics(self, n_words: int = 10) -> Topics:
         """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`."""
