@@ -118,7 +118,7 @@ def described(corpus: Corpus, *, labelled: bool = False) -> Source:
     header = corpus.header
     return Source(
         corpus=corpus,
-        weight=float(header.n_documents),
+        weight=corpus.weight,
         classes=np.array(header.classes) if labelled else np.empty(0),
         class_counts=tuple(float(c) for c in header.class_counts) if labelled else (),
         vocabulary=corpus.vocabulary(),
