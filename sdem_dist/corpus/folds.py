@@ -18,7 +18,16 @@ from sdem_dist.corpus.shards import read_arrays
 from sdem_dist.kernels.randomness import document_keys
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from sdem_dist.documents import DenseDocuments, Documents
+
+    class CorpusLike(Protocol):
+        """What parts read."""
+
+        def read(self, start: int, stop: int) -> Documents | DenseDocuments:
+            """Return documents."""
+
 
 FOLDS = (1 << 32) - 2
 """Takes the place of an epoch in the keys that decide which fold a document is in."""
@@ -52,6 +61,8 @@ class Folds:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 2 <= k <= corpus.n_documents:
             raise ValueError(f"k must be a whole number from 2 to {corpus.n_documents:,}, the documents, got {k!r}")
         self.corpus, self.k, self.seed = corpus, int(k), int(seed)
+        self.reads: CorpusLike = corpus
+        """What parts read of; a search has it decoded already."""
 
     def __reduce__(self) -> tuple[type[Folds], tuple[Any, ...]]:
         return Folds, (self.corpus, self.k, self.seed)
@@ -75,6 +86,11 @@ class Folds:
         """Return a fold: estimators evaluate it."""
         return part_of(self, number, True)
 
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        """The labels of all documents, int32 of shape (n_documents,)."""
+        return labels_of(self.corpus)
+
     @property
     def numbers(self) -> np.ndarray:
         """The fold of each document, in stored order: int16 of shape (n_documents,)."""
@@ -82,7 +98,7 @@ class Folds:
         if key not in _kept:
             while len(_kept) >= _MOST_KEPT:
                 _kept.pop(next(iter(_kept)), None)
-            _kept[key] = dealt(labels_of(self.corpus), self.corpus.n_documents, self.k, self.seed)
+            _kept[key] = dealt(self.labels, self.corpus.n_documents, self.k, self.seed)
         return _kept[key]
 
 
@@ -153,7 +169,7 @@ class Part:
     @cached_property
     def class_weights(self) -> tuple[float, ...]:
         """Documents in it of each class, by weight."""
-        labels, n = labels_of(self.whole), len(self.whole.header.classes)
+        labels, n = self.folds.labels, len(self.whole.header.classes)
         if labels is None:
             return ()
         known = labels >= 0
@@ -180,7 +196,7 @@ class Part:
 
     def read(self, start: int, stop: int, *, verify: bool = True) -> Documents | DenseDocuments:
         """Return the documents `start` up to `stop` of the corpus, with weight 0 where they are not in this part."""
-        documents = self.whole.read(start, stop, verify=verify)
+        documents = self.folds.reads.read(start, stop)
         weights = np.ones(stop - start) if documents.weights is None else documents.weights
         mask = (self.folds.numbers[start:stop] == self.number) == self.inside
         return replace(documents, weights=np.where(mask, weights, 0.0))

@@ -139,13 +139,16 @@ class SideBySide:
 
     def _chunks(self, made: Callable[[int], MultinomialNB]) -> list[Chunk]:
         groups: dict[object, list[tuple[Place, Beginning]]] = {}
+        if self._documents.folds is not None:
+            self._documents.folds.reads = self._whole
+        sources = [self._documents.training(fold) for fold in range(self._documents.n_folds)]
         for trial in self._trials:
             try:
-                found = [made(trial.number).beginning(self._documents.training(f)) for f in self._documents_folds]
+                found = [made(trial.number).beginning(source) for source in sources]
             except ValueError as error:
                 trial.alive, trial.error = False, str(error)
                 continue
-            for fold, start in zip(self._documents_folds, found, strict=True):
+            for fold, start in enumerate(found):
                 assert start is not None
                 plan = replace(start.plan, n_epochs=1, n_blocks=1)
                 key = (start.weighting, start.learner.cache_key, plan)
@@ -157,10 +160,6 @@ class SideBySide:
             for size in [max(1, min(n, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
             for i in range(0, len(group), size)
         ]
-
-    @property
-    def _documents_folds(self) -> range:
-        return range(self._documents.n_folds)
 
     def _chunk(self, group: list[tuple[Place, Beginning]]) -> Chunk:
         learners: tuple[Words, ...] = tuple(start.learner for _, start in group)
