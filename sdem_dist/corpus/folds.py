@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FOLDS = (1 << 32) - 2
 """Takes the place of an epoch in the keys that decide which fold a document is in."""
+SHARES = (1 << 32) - 3
+"""The same, of which documents are in a share."""
 _MOST_KEPT = 8
 _kept: dict[tuple[str, int, int], np.ndarray] = {}
 """Folds of the corpora of this process: tasks ask for them by the hundred."""
@@ -50,6 +52,8 @@ class Folds:
     k : int
         At least 2, at most the number of documents.
     seed : int
+    share : float
+        Of the documents outside a fold that are trained on, by another hash of their place.
 
     Raises
     ------
@@ -57,15 +61,15 @@ class Folds:
         There are fewer than two folds, or more than documents.
     """
 
-    def __init__(self, corpus: AnyCorpus, k: int = 5, seed: int = 0) -> None:
+    def __init__(self, corpus: AnyCorpus, k: int = 5, seed: int = 0, share: float = 1.0) -> None:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 2 <= k <= corpus.n_documents:
             raise ValueError(f"k must be a whole number from 2 to {corpus.n_documents:,}, the documents, got {k!r}")
-        self.corpus, self.k, self.seed = corpus, int(k), int(seed)
+        self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
         self.reads: CorpusLike = corpus
         """What parts read of; a search has it decoded already."""
 
     def __reduce__(self) -> tuple[type[Folds], tuple[Any, ...]]:
-        return Folds, (self.corpus, self.k, self.seed)
+        return Folds, (self.corpus, self.k, self.seed, self.share)
 
     def __repr__(self) -> str:
         return f"Folds({self.corpus!r}, k={self.k}, seed={self.seed})"
@@ -100,6 +104,13 @@ class Folds:
                 _kept.pop(next(iter(_kept)), None)
             _kept[key] = dealt(self.labels, self.corpus.n_documents, self.k, self.seed)
         return _kept[key]
+
+    def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray:
+        """Return which of the documents `start` up to `stop` are in a fold, or are trained on without it."""
+        found = (self.numbers[start:stop] == number) == inside
+        if inside or self.share >= 1.0:
+            return np.asarray(found)
+        return found & (document_keys(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
 
 
 def dealt(labels: np.ndarray | None, n_documents: int, k: int, seed: int) -> np.ndarray:
@@ -154,7 +165,7 @@ class Part:
     @property
     def mask(self) -> np.ndarray:
         """Which documents are in it, bool of shape (n_documents,)."""
-        return (self.folds.numbers == self.number) == self.inside
+        return self.folds.mask(self.number, self.inside, 0, self.n_documents)
 
     @cached_property
     def _weights(self) -> np.ndarray:
@@ -179,14 +190,16 @@ class Part:
     def header(self) -> Header:
         """The corpus's, with the counts of these documents and an identity of its own."""
         header = replace(self.whole.header, class_counts=tuple(int(c) for c in self.class_weights))
-        name = f"{self.whole.header.uid} {self.folds.k} {self.folds.seed} {self.number} {self.inside}"
+        name = (
+            f"{self.whole.header.uid} {self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
+        )
         header.__dict__["uid"] = hashlib.sha256(name.encode()).hexdigest()
         return header
 
     @cached_property
     def cache_key(self) -> str:
         """A name for the content."""
-        where = f"{self.folds.k} {self.folds.seed} {self.number} {self.inside}"
+        where = f"{self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
         return f"{self.whole.cache_key} part {where}"
 
     @property
@@ -198,7 +211,7 @@ class Part:
         """Return the documents `start` up to `stop` of the corpus, with weight 0 where they are not in this part."""
         documents = self.folds.reads.read(start, stop)
         weights = np.ones(stop - start) if documents.weights is None else documents.weights
-        mask = (self.folds.numbers[start:stop] == self.number) == self.inside
+        mask = self.folds.mask(self.number, self.inside, start, stop)
         return replace(documents, weights=np.where(mask, weights, 0.0))
 
     def place(self, document: int) -> str:

@@ -39,9 +39,7 @@ def path_of(folder: str | Path, *, resume: bool) -> Path:
         raise ModelError(f"cannot keep checkpoints in {folder}: {error.strerror or error}") from error
     path = folder / "search.sdem"
     if path.exists() and not resume:
-        raise ModelError(
-            f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder"
-        )
+        raise ModelError(f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder")
     return path
 
 

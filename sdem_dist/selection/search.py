@@ -226,7 +226,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         assert labels is not None
         weights = None if isinstance(scored, Corpus) else scored.read(0, scored.n_documents).weights
         numbers = np.zeros(len(labels), np.int16) if folds is None else folds.numbers
-        return Documents(source, folds, validation, labels, np.ones(len(labels)) if weights is None else weights, numbers)
+        return Documents(
+            source, folds, validation, labels, np.ones(len(labels)) if weights is None else weights, numbers
+        )
 
     def _side_by_side(
         self,

@@ -267,6 +267,8 @@ def at_once(source: Source, n_folds: int, n_trials: int, memory: int) -> int:
     fits = max(1, int(SHARE * memory / one))
     if fits < n_trials:
         _log.warning(
-            "memory holds %d of %d settings side by side: they are tried in turns, and documents read again", fits, n_trials
+            "memory holds %d of %d settings side by side: they are tried in turns, and documents read again",
+            fits,
+            n_trials,
         )
     return min(fits, n_trials)

@@ -85,7 +85,9 @@ def settings(
         for name, values in part.items():
             if name not in known:
                 raise ValueError(f"{type(estimator).__name__} has no {name}; it has {', '.join(known)}")
-            if not hasattr(values, "rvs") and (isinstance(values, str) or not isinstance(values, Sequence | np.ndarray)):
+            if not hasattr(values, "rvs") and (
+                isinstance(values, str) or not isinstance(values, Sequence | np.ndarray)
+            ):
                 raise ValueError(f"{name} must have a list of values or a distribution with rvs, got {values!r}")
             if not hasattr(values, "rvs") and not len(values):
                 raise ValueError(f"{name} has no value to try")
