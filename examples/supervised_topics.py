@@ -17,8 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score, roc_auc_score
 
-from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier, SupervisedLDARegressor
-from sdem_dist.inspection.topics import plot_topics
+from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier, SupervisedLDARegressor, plots
 
 ALPHAS = (1.001, 0.5, 0.1)
 
@@ -91,7 +90,7 @@ def main() -> None:
     topics = sorted(model.topics(8))  # by their stars
     for topic in (topics[0], topics[-1]):
         print(f"topic of {topic.label:.1f} stars: {' '.join(topic.telling)}")
-    plot_topics([*topics[:4], *topics[-4:]], options.out / "supervised-topics-words.png")
+    plots.topics([*topics[:4], *topics[-4:]]).savefig(options.out / "supervised-topics-words.png", dpi=110)
     figure.savefig(options.out / "supervised-topics.png", dpi=110)
 
 

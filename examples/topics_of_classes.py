@@ -16,12 +16,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.feature_extraction.text import CountVectorizer
 
-from sdem_dist import LDAClassifier
-from sdem_dist.inspection.topics import coherence, plot_topics
+from sdem_dist import LDAClassifier, plots
+from sdem_dist.inspection.topics import coherence
 
 CORPORA = {"r8": "Reuters R8", "webkb": "WebKB"}
-LOSSES = {"nll": ("NLL-LDA", "black"), "ncll": ("NCLL-LDA", "#0072B2"), "hinge": ("hinge-LDA", "#D55E00")}
-PANELS = {"ncll": "NCLL a document, nats", "hinge": "hinge loss a document", "perplexity": "perplexity a word"}
+LOSSES = {"nll": "NLL-LDA", "ncll": "NCLL-LDA", "hinge": "hinge-LDA"}
+PANELS = ("ncll", "hinge", "perplexity")
 
 
 def read(path: Path, most: int | None) -> tuple[list[str], np.ndarray]:
@@ -50,13 +50,11 @@ def draw(results: dict, path: Path) -> None:
     """Draw a row of panels for each corpus, a line for each loss."""
     figure = Figure(figsize=(13, 7), layout="constrained")
     for row, (name, models) in zip(figure.subplots(len(results), 3), results.items(), strict=True):
-        for axes, (metric, title) in zip(row, PANELS.items(), strict=True):
-            for loss, (label, colour) in LOSSES.items():
-                points = [(h["epoch"], h[metric]) for h in models[loss].history_]
-                axes.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=4, label=label)
-            axes.set(xlabel="epoch", ylabel=title, yscale="log")
-            axes.grid(alpha=0.3)
-        row[0].set_title(CORPORA[name], loc="left", fontweight="bold")
+        for axes, metric in zip(row, PANELS, strict=True):
+            plots.history({label: models[loss].history_ for loss, label in LOSSES.items()}, metric, axes)
+            axes.set_yscale("log")
+            axes.get_legend().remove()
+        row[0].set_title(f"{CORPORA[name]}: {row[0].get_title()}", fontweight="bold")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=110)
 
@@ -78,9 +76,9 @@ def main() -> None:
         for loss, model in results[name].items():
             last, npmi = model.history_[-1], coherence(model.components_, X_test).mean()
             shown = "  ".join(f"{m} {last[m]:.4g}" for m in ("validation_accuracy", *PANELS))
-            print(f"{name:6s} {LOSSES[loss][0]:10s} {shown}  coherence of topics {npmi:.3f}")
+            print(f"{name:6s} {LOSSES[loss]:10s} {shown}  coherence of topics {npmi:.3f}")
     draw(results, options.out / "figure-9.png")
-    plot_topics(results["webkb"]["nll"].topics(), options.out / "topics.png")
+    plots.topics(results["webkb"]["nll"].topics()).savefig(options.out / "topics.png", dpi=110)
 
 
 if __name__ == "__main__":

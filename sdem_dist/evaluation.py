@@ -78,6 +78,22 @@ def evaluation_sums(documents: Scored) -> np.ndarray:
     return np.array([float((weights * c).sum()) for c in columns])
 
 
+def class_sums(documents: Scored) -> np.ndarray:
+    """Return how many documents each class has, was predicted for, and was rightly predicted for, shape (3 n_classes,)."""
+    n_classes, weights = documents.scores.shape[1], documents.weights
+    predicted = documents.scores.argmax(axis=1)
+    right = np.where(predicted == documents.labels, weights, 0.0)
+    columns = ((documents.labels, weights), (predicted, weights), (predicted, right))
+    return np.concatenate([np.bincount(which, weight, n_classes) for which, weight in columns])
+
+
+def macro_f1(sums: np.ndarray) -> float:
+    """Return the mean F1 of the classes that occur or were predicted, from `class_sums`."""
+    present, predicted, right = sums.reshape(3, -1)
+    seen = present + predicted
+    return float((2.0 * right[seen > 0] / seen[seen > 0]).mean()) if seen.any() else float("nan")
+
+
 def finish(sums: np.ndarray) -> dict[str, float]:
     """Turn sums into means a document: accuracy, the losses, and the perplexity a word.
 

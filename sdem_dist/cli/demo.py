@@ -85,10 +85,12 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     _table(console, models, corpus.n_documents)
     best = max(LOSSES, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
     _words(console, models[best], best)
-    from sdem_dist.inspection.words import plot_histories
+    from sdem_dist import plots
 
     picture = folder / "curves.png"
-    plot_histories({loss.upper(): m.history_ for loss, m in models.items()}, picture, prefix="validation_")
+    plots.histories({loss.upper(): m.history_ for loss, m in models.items()}, prefix="validation_").savefig(
+        picture, dpi=110
+    )
     say(f"models: {folder}/*.model; curves on the held-out documents: {picture}")
     console.print(
         f"\nNow yours: [bold]echo 'Return a lazy array chunked along every axis.' | "

@@ -10,20 +10,47 @@ import click
 
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import is_source, labelled_counts, source_options
+from sdem_dist.cli.sources import SourceOptions, examined_documents, is_source, source_options
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.reporting import Report
 
-SHOWN = {"ncll": "log-loss (ncll)", "brier": "Brier score", "ece": "calibration error"}
-"""What people call metrics."""
+SHOWN = {
+    "accuracy": "accuracy",
+    "ncll": "log-loss (NCLL)",
+    "macro_f1": "macro-F1",
+    "brier": "Brier score",
+    "ece": "calibration error (ECE)",
+    "roc_auc": "ROC AUC",
+    "pr_auc": "PR AUC (average precision)",
+    "hinge": "hinge loss",
+    "nll": "NLL a document",
+    "purity": "purity",
+    "nmi": "NMI",
+    "ari": "adjusted Rand index",
+    "r2": "R2",
+    "mse": "mean squared error",
+    "rmse": "its root",
+    "mae": "mean absolute error",
+    "bias": "mean error",
+}
+"""What people call metrics, in the order in which they are shown; others come after."""
+UNSHOWN = ("temperature", "tempered_log_loss")
+"""What would serve best here, for those who calibrate."""
 
 
 @click.command(no_args_is_help=True)
 @click.argument("model", type=LocalPath())
 @click.argument("corpus")
+@click.option("--report", "full", is_flag=True, help="Show figures by class and the most frequent confusions, too.")
+@click.option(
+    "--errors",
+    type=LocalPath(),
+    metavar="FILE",
+    help="Write the wrong predictions, the surest first, with their telling words: .csv, .tsv, .jsonl or .parquet.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @source_options
 @where_options
@@ -31,54 +58,81 @@ SHOWN = {"ncll": "log-loss (ncll)", "brier": "Brier score", "ece": "calibration 
 def evaluate(
     model: Path,
     corpus: str,
+    full: bool,
+    errors: Path | None,
     as_json: bool,
-    label: str | None,
-    text: str | None,
+    source: SourceOptions,
     scheduler: str | None,
     workers: int | None,
     cluster: str | None,
 ) -> None:
-    """Measure MODEL on CORPUS: of a classifier accuracy, losses (means a document) and perplexity (a word).
+    """Measure MODEL on CORPUS: of a classifier accuracy, log-loss (NCLL), macro-F1 and how far to trust probabilities.
 
-    How far its probabilities can be trusted is said by log-loss, Brier score, and the calibration error (mean distance of
-    accuracy from confidence, over 15 equal bins). Of a regressor mean squared error and R2; of a
-    mixture -ln p(d) (nll) and perplexity; of LatentDirichletAllocation
-    plug_in_nll, minus the log-likelihood of a word given topics that were found from the document's words, that one
-    included: less than of words held out.
+    Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean squared
+    distance of probabilities from the truth; the calibration error (ECE) the mean distance of accuracy from confidence,
+    over 15 equal bins. Then come the hinge loss, -ln p(document, class) (NLL), and perplexity (a word), where the model has
+    them. Of a regressor R2 and mean squared error; of a mixture -ln p(d) (nll) and perplexity; of
+    LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word given topics that were found from the
+    document's words, that one included: less than of words held out.
+
+    --report adds precision, recall and F1 by class, the most frequent confusions, and of two classes the areas under the
+    ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this process.
 
     CORPUS may be a source, too: a file or a folder as sdem ingest reads them, for a model that was trained on text. A
     corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
     --held-out).
     """
+    from sdem_dist import load_model
+    from sdem_dist.cli.table_files import check_table, write_table
+    from sdem_dist.estimators.examined import mistakes
+
     check_where(scheduler, workers, cluster)
-    from sdem_dist import load_model, open_corpus
-
+    of_source = is_source(corpus)
+    if of_source and (scheduler or workers or cluster):
+        raise click.UsageError(f"workers read a corpus, and {corpus} is a source: make a corpus of it with sdem ingest")
+    if errors is not None:
+        check_table(errors)
     estimator = load_model(model)
-    if is_source(corpus) and estimator.spec.target == "labels":
-        counts, labels = labelled_counts(estimator, corpus, label, text)
-        metrics = estimator.evaluate(counts, _as_classes(estimator, labels))
-        _show(metrics, corpus, counts.shape[0], estimator.weighting_ is not None, as_json)
-        return
-    documents = open_corpus(corpus)
+    if errors is not None and estimator.spec.predicts not in ("class", "number"):
+        raise click.UsageError(f"--errors is of classifiers and regressors, and {model} is neither")
+    examined = examined_documents(estimator, corpus, source, keep_texts=errors is not None)
+    documents, labels = examined.documents, examined.labels
     with client_of(scheduler, workers, cluster) as client:
-        metrics = estimator.evaluate(documents, client=client)
-    of_weights = documents.header.layout == "sparse" and (documents.header.weighted or estimator.weighting_ is not None)
-    _show(metrics, corpus, documents.n_documents, of_weights, as_json)
-
-
-def _as_classes(estimator: EngineEstimator, labels: list[str]) -> list[object]:
-    """Return the model's classes that texts name."""
-    classes = {str(c): c for c in estimator.classes_.tolist()}
-    return [classes[label] for label in labels]
-
-
-def _show(metrics: dict[str, float], corpus: str, n_documents: int, weighted: bool, as_json: bool) -> None:
+        metrics = estimator.evaluate(documents, labels, client=client)
+        here = client is None
+    report = None
+    if full or errors is not None or (here and estimator.spec.predicts == "class" and "macro_f1" not in metrics):
+        report = estimator.report(documents, labels)
+        metrics = _completed(metrics, report, full)
+    weighted = estimator.weighting_ is not None
+    n = documents.shape[0] if of_source else documents.n_documents
+    if not of_source:
+        weighted = documents.header.layout == "sparse" and (documents.header.weighted or weighted)
     if as_json:
-        click.echo(json.dumps(metrics))
-        return
-    say(f"{counted(n_documents, 'document')} of {corpus}")
-    for name, value in metrics.items():
-        if name in ("temperature", "tempered_log_loss"):  # what would serve best here, for those who calibrate
-            continue
-        note = " (weighted)" if name == "perplexity" and weighted else ""
-        click.echo(f"  {SHOWN.get(name, name):<18}{value:12.4f}{note}")
+        click.echo(json.dumps(metrics | (report.to_dict() if full and report is not None else {})))
+    else:
+        say(f"{counted(n, 'document')} of {corpus}")
+        _show(metrics, weighted)
+        if examined.unknown_share is not None:
+            click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
+        if full and report is not None:
+            say(f"\n{report.details()}")
+    if errors is not None:
+        write_table(errors, mistakes(estimator, report, examined))
+        click.echo(f"wrote the errors to {errors}", err=True)
+
+
+def _completed(metrics: dict[str, float], report: Report, full: bool) -> dict[str, float]:
+    """Return metrics with those that only a report has; the areas under curves and the like if the full one is asked for."""
+    more = {name: value for name, value in report.figures.items() if full or name in ("macro_f1", "brier", "ece")}
+    more.pop("log_loss", None)  # "ncll" among the metrics
+    return metrics | {name: value for name, value in more.items() if name not in metrics}
+
+
+def _show(metrics: dict[str, float], weighted: bool) -> None:
+    first = {name: metrics[name] for name in SHOWN if name in metrics}
+    shown = {name: value for name, value in (first | metrics).items() if name not in UNSHOWN}
+    width = max((len(SHOWN.get(name, name)) for name in shown), default=0)
+    for name, value in shown.items():
+        note = " a word, of weights" if weighted else " a word"
+        click.echo(f"  {SHOWN.get(name, name):<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")

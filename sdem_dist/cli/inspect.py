@@ -22,16 +22,22 @@ CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 @click.command("inspect", no_args_is_help=True)
 @click.argument("corpus", metavar="CORPUS|MODEL")
 @click.option("--no-check", is_flag=True, help="Only read the manifest: check no shard, count no missing values.")
-def inspect_command(corpus: str, no_check: bool) -> None:
+@click.option("--card", is_flag=True, help="Print the card of a model as Markdown: data, settings, quality, limits.")
+@click.option(
+    "--on", "measured", metavar="CORPUS", help="With --card: measure the model on this corpus or source, too."
+)
+def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None) -> None:
     """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is and which words it goes by.
 
     Exits with 1 if a shard or the model is damaged, and names it.
     """
+    if measured is not None and not card:
+        raise click.UsageError("--on goes with --card")
     from sdem_dist.corpus import check_corpus, open_corpus
     from sdem_dist.text.sources import SUFFIXES, plain_suffix
 
     if Path(corpus).is_file():
-        from sdem_dist.cli.inspect_model import model_shown
+        from sdem_dist.cli.inspect_model import card_shown, model_shown
         from sdem_dist.estimators.saving import KIND
         from sdem_dist.storage.archive import is_archive
 
@@ -40,8 +46,10 @@ def inspect_command(corpus: str, no_check: bool) -> None:
                 f"{corpus} is a source, neither a corpus nor a model: make a corpus of it first "
                 f"(sdem ingest {corpus} NAME.zarr), and inspect that"
             )
-        click.echo(model_shown(Path(corpus)))
+        click.echo(card_shown(Path(corpus), measured) if card else model_shown(Path(corpus)))
         return
+    if card:
+        raise click.UsageError(f"--card is of a model, and {corpus} is none")
     opened = open_corpus(corpus)
     n_shards = len(opened.header.shards)
     click.echo(facts(opened, values=not no_check))

@@ -1,62 +1,183 @@
-"""``sdem predict``: labels with probabilities, numbers or clusters for raw texts, streaming."""
+"""``sdem predict`` and ``sdem transform``: labels, numbers, clusters or topics of documents, streaming."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sdem_dist.cli.parameters import ColumnNumber, LocalPath
+from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.counted import counted
+
+if TYPE_CHECKING:
+    from sdem_dist.cli.answers import Answers
+    from sdem_dist.cli.streaming import Block, Sources
+    from sdem_dist.estimators.base import EngineEstimator
 
 BLOCK = 1 << 14
 """Most documents predicted at a time."""
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def stream_options(command: Command) -> Command:
+    """Add what says how sources are read and where answers go."""
+    for option in (
+        click.option("--verbose", is_flag=True, help="Say in the end how much of the text the model knows."),
+        click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores; of - one]"),
+        click.option("--threshold", type=click.FloatRange(0, 1), metavar="P", help='Below P the label is "unsure".'),
+        click.option("--top", type=click.IntRange(1), metavar="K", help="The K best with their numbers, best first."),
+        click.option(
+            "--on-error",
+            type=click.Choice(["raise", "skip"]),
+            default="raise",
+            show_default=True,
+            help="Stop at a line that is no document, or leave it out and count it.",
+        ),
+        click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text."),
+        click.option("--id", "id_column", metavar="COLUMN", help="Column of ids, which begin the lines."),
+        click.option(
+            "--text",
+            "--text-column",
+            metavar="COLUMN",
+            help="Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
+        ),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["lines", "folder", "tsv", "csv", "jsonl", "parquet"]),
+            help="Format of the sources.  [default: by suffix]",
+        ),
+        click.option(
+            "-o", "--output", type=LocalPath(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."
+        ),
+        click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=LocalPath(allow_dash=True)),
+        click.argument("model", type=LocalPath()),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=LocalPath())
-@click.argument("texts", type=LocalPath(allow_dash=True))
-@click.option("--text-column", type=ColumnNumber(), metavar="N", help="Take column N (from 0) of TAB-separated lines.")
-@click.option("--no-proba", is_flag=True, help="Print the label or the cluster only.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the texts.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores]")
-def predict(model: Path, texts: Path, text_column: int | None, no_proba: bool, encoding: str, jobs: int | None) -> None:
-    """Predict TEXTS, one document a line (plain, .gz, .xz or .zst; - for standard input), with MODEL.
+@stream_options
+@click.option(
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="C",
+    help="Add the set of classes that has the right one with probability C, class by class; after sdem calibrate.",
+)
+@click.option("--no-proba", is_flag=True, help="Give the label or the cluster only.")
+def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: float | None, **options: Any) -> None:
+    """Predict the documents of every SOURCE with MODEL.
 
-    TEXTS is raw text and MODEL one that was trained on text; numbers and tables are predicted in Python, by
-    load_model(MODEL).predict(X). A LatentDirichletAllocation has no predict, but transform.
+    A SOURCE is a file of one document a line (plain, .gz, .xz or .zst; - for standard input), a folder of text files,
+    a table (.tsv, .csv, .jsonl, .parquet), for a MODEL that was trained on text; or a corpus.
 
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
-    classes; of a regressor the numbers alone, of a mixture the clusters by number. Nothing is held in memory but a few blocks.
+    classes; of a regressor the numbers alone, of a mixture the clusters by number. With -o FILE a table, in which the
+    columns of the source come first. Nothing is held in memory but a few blocks.
     """
-    from sdem_dist.cli.streaming import predict_lines
+    from sdem_dist.cli.answers import predictions_of, with_sets
+
+    def answers_of(estimator: EngineEstimator, name: object) -> Answers:
+        answers = predictions_of(estimator, name)
+        return answers if coverage is None else with_sets(answers, estimator, coverage)
+
+    _run(model, sources, answers_of, alone=no_proba, **options)
+
+
+@click.command(no_args_is_help=True)
+@stream_options
+def transform(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
+    """Find the topics of the documents of every SOURCE with a topic MODEL.
+
+    Writes one line a document: the topic of the largest share, then TAB and TOPIC=SHARE for every topic, counted from
+    0; topics of classes have the class before their number. A SOURCE, and -o FILE, are as for sdem predict.
+    """
+    from sdem_dist.cli.answers import topics_of
+
+    _run(model, sources, topics_of, alone=False, **options)
+
+
+def _run(
+    model: Path,
+    paths: tuple[Path, ...],
+    answers_of: Callable[[EngineEstimator, object], Answers],
+    *,
+    alone: bool,
+    output: Path | None,
+    form: str | None,
+    text: str | None,
+    id_column: str | None,
+    encoding: str,
+    on_error: Any,
+    top: int | None,
+    threshold: float | None,
+    jobs: int | None,
+    verbose: bool,
+) -> None:
+    from sdem_dist.cli.answers import chosen
+    from sdem_dist.cli.streaming import Sources, answered, lines_of, transformer_of
+    from sdem_dist.cli.table_files import check_table, write_table
+    from sdem_dist.estimators.persistence import load_model
+    from sdem_dist.text.bad_lines import LineGate
+    from sdem_dist.text.sources import Reading
+
+    _refuse_the_wrong_order(model, paths)
+    if output is not None:
+        check_table(output)
+    reading = Reading(form, text=text, encoding=encoding, id=id_column)
+    sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
+    estimator = load_model(model)
+    found = answers_of(estimator, model)
+    try:
+        answers = chosen(found, top, alone, threshold)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    transformer = None if all(sources.corpora) else transformer_of(estimator)
+    streaming = any(str(path) == "-" for path in paths)
+    jobs = jobs or (1 if streaming else None)
+    blocks = sources.blocks(estimator)
+    if output is not None:
+        write_table(output, answered(blocks, transformer, _beside(answers), jobs))
+    else:
+        for lines in answered(blocks, transformer, lines_of(answers, with_ids=id_column is not None), jobs):
+            sys.stdout.write(lines)
+            if streaming:
+                sys.stdout.flush()  # somebody may be waiting for this block's
+    _say_what_was_left_out(sources)
+    if verbose and transformer is not None:
+        share = transformer.unknown_share
+        known = (
+            "there is no vocabulary to look words up in" if share is None else f"{share:.1%} of the words are unknown"
+        )
+        click.echo(f"{known} to the model", err=True)
+
+
+def _beside(answers: Answers) -> Callable[[Any, Block], dict[str, list[Any]]]:
+    """Return what makes the columns of a table of documents and of the columns that they came with."""
+
+    def columns(documents: Any, block: Block) -> dict[str, list[Any]]:
+        found, beside = answers.columns(documents), block.columns
+        if twice := beside.keys() & found.keys():
+            raise click.UsageError(f"the source has a column {sorted(twice)[0]!r} already: rename it")
+        return {**beside, **found}
+
+    return columns
+
+
+def _say_what_was_left_out(sources: Sources) -> None:
+    gate = sources.gate
+    if gate.skipped:
+        click.echo(f"{counted(gate.skipped, 'line')} left out, such as {gate.examples[0]}", err=True)
+
+
+def _refuse_the_wrong_order(model: Path, paths: tuple[Path, ...]) -> None:
     from sdem_dist.estimators.saving import KIND
     from sdem_dist.storage.archive import is_archive
-    from sdem_dist.text.formats.plain_lines import read_plain_lines
 
-    if texts.is_file() and is_archive(texts, KIND) and not is_archive(model, KIND):
-        raise click.UsageError(f"the model comes first: sdem predict {texts} {model}")
-    _refuse_tables(texts, text_column)
-    blocks = read_plain_lines(texts, encoding, text_column, BLOCK)
-    for block in predict_lines(model, blocks, probabilities=not no_proba, n_jobs=jobs):
-        sys.stdout.write(block)
-
-
-def _refuse_tables(path: Path, column: int | None) -> None:
-    """Refuse files whose lines are no documents: their header and their labels would be classified, too."""
-    from sdem_dist.text.compressed import plain_suffix
-    from sdem_dist.text.sources import SUFFIXES
-
-    suffix = plain_suffix(path)
-    form = "json" if suffix == ".json" else SUFFIXES.get(suffix)
-    if suffix == ".tsv" and column is None:
-        raise click.ClickException(
-            f"{path} is a table of columns: name the one that holds the texts with --text-column N, from 0; its first line "
-            "must be no header"
-        )
-    if form not in (None, "tsv"):
-        raise click.ClickException(
-            f"{path} is {form}, and predict reads text, one document a line: write the texts alone into a .txt file; or "
-            f"make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the training) and "
-            "predict it in Python: load_model(MODEL).predict(corpus.read(0, n).to_csr())"
-        )
+    for path in paths:
+        if path.is_file() and is_archive(path, KIND) and not is_archive(model, KIND):
+            raise click.UsageError(f"the model comes first: sdem predict {path} {model}")

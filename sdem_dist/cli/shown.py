@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import click
 
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def visible(text: object) -> str:
-    r"""Return a text with its control characters written out, ESC as ``\x1b``; line ends and TABs stay.
-
-    A terminal obeys the others, which may come from anybody's documents: it moves, hides or rewrites what is shown.
-    """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text))
+from sdem_dist.visible import visible as visible
 
 
 def say(text: object) -> None:

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from sdem_dist.cli.ingest_report import shown_progress
+from sdem_dist.cli.text_options import (
+    CHOOSING,
+    READING,
+    SPLITTING,
+    by_options,
+    given_options,
+    reading_options,
+    taken_reading,
+    taken_settings,
+)
+from sdem_dist.counted import counted
 from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.text import Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+@dataclass(frozen=True)
+class SourceOptions:
+    """How a source is read where a command takes a corpus or a source."""
+
+    reading: Reading
+    on_error: Literal["raise", "skip"]
+
+
 def source_options(command: Command) -> Command:
-    """Add what says where a source has its labels and texts."""
-    command = click.option("--text", metavar="COLUMN", help="Of a source: the column of the text, likewise.")(command)
-    label = click.option("--label", metavar="COLUMN", help="Of a source: the column of the label, as in sdem ingest.")
-    return label(command)
+    """Add what says how a source is read; the command gets it as `source`."""
+
+    @wraps(command)
+    def reading(*arguments: Any, on_error: Literal["raise", "skip"], **options: Any) -> Any:
+        return command(*arguments, source=SourceOptions(taken_reading(options), on_error), **options)
+
+    return reading_options(reading)  # type: ignore[return-value]
+
+
+def refuse_for_a_corpus(names: tuple[str, ...]) -> None:
+    """Raise UsageError where options of a source are given beside a corpus."""
+    if given := given_options(names):
+        raise click.UsageError(f"{', '.join(given)}: of a source; a corpus has been read and counted already")
 
 
 def is_source(path: str) -> bool:
@@ -34,54 +64,98 @@ def is_source(path: str) -> bool:
 
 
 @contextmanager
-def corpus_of(path: str, beside: Path, label: str | None, text: str | None) -> Iterator[Corpus]:
+def corpus_of(path: str, beside: Path, options: Mapping[str, Any]) -> Iterator[Corpus]:
     """Yield a corpus, or the documents of a source as one that lies in a hidden folder beside the model meanwhile.
+
+    Parameters
+    ----------
+    path : str
+    beside : Path
+        The model.
+    options : mapping
+        Those of `reading_options` and `text_options`.
 
     Raises
     ------
     click.UsageError
-        Columns are named, and `path` is a corpus.
+        Options of a source are given, and `path` is a corpus; or they do not fit.
     """
-    from sdem_dist import open_corpus
+    from sdem_dist import SdemError, open_corpus
     from sdem_dist.storage.hidden import hidden_folder
-    from sdem_dist.text import Reading, ingest
+    from sdem_dist.text import ingest
 
     if not is_source(path):
-        if label is not None or text is not None:
-            raise click.UsageError("--label and --text are of a source; a corpus has no columns of these names")
+        refuse_for_a_corpus((*READING, *SPLITTING, *CHOOSING, "on_error"))
         yield open_corpus(path)
         return
+    given = dict(options)
     with hidden_folder(beside.absolute(), "corpus") as folder:
-        with shown_progress() as progress:
-            ingest([path], folder / "corpus.zarr", reading=Reading(label=label, text=text), progress=progress)
+        try:
+            reading, settings = taken_reading(given), taken_settings(given)
+            with shown_progress() as progress:
+                ingest(
+                    [path],
+                    folder / "corpus.zarr",
+                    settings,
+                    reading=reading,
+                    on_error=given["on_error"],
+                    progress=progress,
+                )
+        except SdemError:
+            raise
+        except ValueError as error:
+            raise click.UsageError(by_options(str(error))) from error
         yield open_corpus(folder / "corpus.zarr")
 
 
-def labelled_counts(
-    estimator: EngineEstimator, path: str, label: str | None, text: str | None
-) -> tuple[sp.csr_matrix, list[str]]:
-    """Return the documents of a source as a model counts them, and their labels.
+def examined_documents(
+    estimator: EngineEstimator, path: str, source: SourceOptions, *, keep_texts: bool = True
+) -> Examined:
+    """Return the documents that a model is examined on: a corpus, or a source as the model counts it, with its texts.
+
+    Without `keep_texts` those of a source are let go of.
 
     Raises
     ------
     ModelError, IngestError
         The model was not trained on text, or a line of the source is no document of one of its classes.
+    click.UsageError
+        Options of a source are given, and `path` is a corpus.
     """
     import scipy.sparse as sp
 
-    from sdem_dist.text import Reading
+    from sdem_dist import open_corpus
+    from sdem_dist.estimators.examined import Examined
     from sdem_dist.text.bad_lines import LineGate
-    from sdem_dist.text.sources import text_blocks
+    from sdem_dist.text.sources import numeric_format, text_blocks
     from sdem_dist.text.transform import TextTransformer
     from sdem_dist.text.vectorizer import VectorizerSettings
 
+    if not is_source(path):
+        refuse_for_a_corpus((*READING, "on_error"))
+        return Examined(open_corpus(path))
     estimator.vectorize([])  # says what is wrong with a model of numbers
-    count = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_).counter()
-    gate = LineGate("raise", frozenset(str(c) for c in estimator.classes_))
-    counts, labels = [], []
-    for block in text_blocks([Path(path)], Reading(label=label, text=text), gate):
+    transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_)
+    count = transformer.counter()
+    target = estimator.spec.target
+    classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
+    gate = LineGate(source.on_error, frozenset(classes) if classes else None, numeric=target == "numbers")
+    counts, labels, texts = [], [], []
+    if numeric_format([Path(path)], source.reading) is not None:
+        raise click.UsageError(
+            f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the "
+            "training), and give that"
+        )
+    for block in text_blocks([Path(path)], source.reading, gate):
         counts.append(count(block.texts))
         labels += block.labels
+        if keep_texts:
+            texts.append(block.texts)
+    if gate.skipped:
+        click.echo(f"{counted(gate.skipped, 'line')} left out, such as {gate.examples[0]}", err=True)
     if not counts:
         raise click.ClickException(f"{path} holds no document")
-    return sp.vstack(counts, format="csr"), labels
+    known: list[object] = [classes[name] for name in labels] if classes else list(labels)
+    if target == "numbers":
+        known = [float(name) for name in labels]
+    return Examined(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share)

@@ -6,13 +6,14 @@ import ast
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from sdem_dist.cli.parameters import Alpha, LocalPath
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import corpus_of, is_source, source_options
+from sdem_dist.cli.sources import corpus_of, is_source
+from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 from sdem_dist.counted import counted, nearest
 
@@ -47,7 +48,17 @@ MOST_LANES = 1 << 16
 """So many lanes fit into memory, whatever the documents."""
 
 
-@click.command(epilog=EPILOG, no_args_is_help=True)
+class TrainCommand(SectionedCommand):
+    """``sdem train``."""
+
+    sections: ClassVar = {
+        "Reading a source": (*READING, "on_error"),
+        "From the text of a source to words": SPLITTING,
+        "Which words of a source": CHOOSING,
+    }
+
+
+@click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpus")
 @click.argument("model", type=LocalPath())
 @click.option(
@@ -116,7 +127,8 @@ MOST_LANES = 1 << 16
     help="Write Dask's own report of tasks and workers.",
 )
 @click.option("--quiet", is_flag=True, help="No progress.")
-@source_options
+@reading_options
+@text_options
 @where_options
 @cluster_options
 def train(
@@ -124,8 +136,8 @@ def train(
 ) -> None:
     """Train a model on CORPUS, a naive Bayes classifier if nothing else is said, and save it as MODEL.
 
-    CORPUS may be a source, too: a file or a folder as sdem ingest reads them, counted by words. Settings of text, and a
-    corpus that serves again, are sdem ingest's.
+    CORPUS may be a source, too: a file or a folder as sdem ingest reads and counts them; what it counts serves this
+    training only.
 
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
@@ -163,7 +175,7 @@ def train(
         raise click.UsageError(f"{corpus} is no corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
-            corpus_of(corpus, model, options["label"], options["text"]) as documents,
+            corpus_of(corpus, model, options) as documents,
             client_of(scheduler, workers, cluster, options["lifetime"]) as client,
             reported(client, options["performance_report"]),
         ):

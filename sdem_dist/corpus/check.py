@@ -34,8 +34,11 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
     header = corpus.header
     counts = np.zeros(len(header.classes), np.int64)
     damaged = False
+    readers_of_shards: list[Callable[[int], object]] = [corpus.read_shard, corpus.ids]
+    if corpus.has_texts:
+        readers_of_shards.append(corpus.texts)
     for shard in range(len(header.shards)):
-        for read in (corpus.read_shard, corpus.ids):
+        for read in readers_of_shards:
             try:
                 found = read(shard)
             except CorpusError as error:

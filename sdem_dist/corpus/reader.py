@@ -6,27 +6,31 @@ import os
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
+from sdem_dist.corpus.document import StoredDocument
 from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, MANIFEST, VOCABULARY, Header, vocabulary_hash
-from sdem_dist.corpus.shards import read_ids, read_shard
+from sdem_dist.corpus.shards import read_ids, read_shard, read_texts
+from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import is_url
 from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.folds import Folds
-    from sdem_dist.documents import DenseDocuments, Documents
+    from sdem_dist.documents import Documents
     from sdem_dist.storage.arrays import Group
 
 # Manifests of large corpora are megabytes, and tasks that open a corpus many: each is parsed and kept once in a process.
 # zarr's group has it too, among its attributes.
 _opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
 _MAX_OPENED = 32
+CLASSES_SHOWN = 20
+"""In a notebook, the largest first."""
 # Of what lies behind a URL it cannot be told cheaply whether it is still the same: tasks share it while any is alive.
 _received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
 
@@ -192,6 +196,86 @@ class Corpus:
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
         return read_ids(*self._parts, self._stored(shard), self.path)
+
+    def ids_of(self, start: int, stop: int) -> list[object]:
+        """Return the ids of the documents `start` up to `stop`, see `ids`."""
+        starts = self.header.shard_starts
+        first, last = np.searchsorted(starts, [start, stop - 1], side="right") - 1
+        found = [id_ for shard in range(int(first), int(last) + 1) for id_ in list(self.ids(shard))]
+        base = int(starts[first])
+        return [id_ if isinstance(id_, str) else int(id_) for id_ in found[start - base : stop - base]]
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the texts of the documents were kept."""
+        return "texts_bytes" in self.header.shards[0].checksums
+
+    def texts(self, shard: int) -> list[str]:
+        """Read the texts of a shard's documents.
+
+        Raises
+        ------
+        CorpusError
+            None were kept, or they are damaged.
+        """
+        return read_texts(*self._parts, self._stored(shard), self.path)
+
+    def text(self, document: int) -> str:
+        """Return the text of the document at a stored position, see `texts`; its shard's are read whole."""
+        document = self._position(document)
+        shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
+        return self.texts(shard)[document - int(self.header.shard_starts[shard])]
+
+    def __len__(self) -> int:
+        return self.n_documents
+
+    def _repr_html_(self) -> str:
+        from sdem_dist.reports.html import cell, html_table
+
+        header = self.header
+        sizes = sorted(zip(header.class_counts, map(str, header.classes), strict=True), key=lambda pair: -pair[0])
+        more = f" and {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
+        classes = ", ".join(f"{name} {n:,}" for n, name in sizes[:CLASSES_SHOWN]) + more
+        rows = [
+            ("documents", f"{header.n_documents:,}"),
+            ("features", f"{header.n_features:,}"),
+            *([("classes", classes)] if sizes else []),
+            *([("targets", f"{header.n_targets}")] if header.n_targets else []),
+            (
+                "layout",
+                f"{header.layout}, {header.n_nonzeros:,} {'values' if header.layout == 'dense' else 'nonzeros'}",
+            ),
+            ("texts", "kept" if self.has_texts else "not kept"),
+        ]
+        return f"<p>Corpus {cell(self.path)}</p>{html_table(('', ''), rows, left=2)}"
+
+    def __getitem__(self, document: int) -> StoredDocument:
+        document = self._position(document)
+        found, (id_,) = self.read(document, document + 1), self.ids_of(document, document + 1)
+        words = self._words
+        if isinstance(found, DenseDocuments):
+            entries = list(enumerate(found.values[0].tolist()))
+        else:
+            entries = sorted(zip(found.indices.tolist(), found.data.tolist(), strict=True), key=lambda e: (-e[1], e[0]))
+        label = None if found.labels is None or found.labels[0] < 0 else self.header.classes[int(found.labels[0])]
+        targets = getattr(found, "targets", None)
+        return StoredDocument(
+            {i if words is None else words[i]: count for i, count in entries},
+            cast("int | str", id_),
+            label,
+            () if targets is None else tuple(targets[0].tolist()),
+        )
+
+    @cached_property
+    def _words(self) -> list[str] | None:
+        return self.vocabulary()
+
+    def _position(self, document: int) -> int:
+        """Return a document's position, counted from the end if it is negative."""
+        try:
+            return range(self.n_documents)[document]
+        except IndexError:
+            raise IndexError(f"document {document} is not among the {self.n_documents} of {self.path}") from None
 
     def _stored(self, shard: int) -> int:
         """Return the number of a shard on disk."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,11 +16,22 @@ if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
 
 
+TextsAt = Callable[[np.ndarray | list[str]], tuple[np.ndarray, np.ndarray]]
+
+
 def write_shard(
-    parent: Group, shard: int, rows: KeyedRows, n_features: int, *, dense: bool, labelled: bool
+    parent: Group,
+    shard: int,
+    rows: KeyedRows,
+    n_features: int,
+    *,
+    dense: bool,
+    labelled: bool,
+    texts: TextsAt | None = None,
 ) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
 
+    `texts` gives the joined bytes and the offsets of the texts of documents with these ids.
     The dtype of its entries is chosen from the shard's own: those they arrived with must not matter.
     """
     data, attributes = rows.data, None
@@ -33,6 +45,8 @@ def write_shard(
         contents = {"data": data, "indices": indices, "indptr": rows.indptr}
         attributes = shard_attributes(rows.n_documents, n_features)
     contents |= columns_of(rows, labelled)
+    if texts is not None:
+        contents["texts_bytes"], contents["texts_offsets"] = texts(ids_of_rows(rows))
     from sdem_dist.storage import arrays
     from sdem_dist.storage.checksum import crc32c
 
@@ -64,6 +78,13 @@ def columns_of(rows: KeyedRows, labelled: bool) -> dict[str, np.ndarray]:
     else:
         contents["ids_bytes"], contents["ids_offsets"] = rows.id_bytes, rows.ids
     return contents
+
+
+def ids_of_rows(rows: KeyedRows) -> np.ndarray | list[str]:
+    """Return the ids of rows: int64, or strings."""
+    from sdem_dist.storage.strings import decode_strings
+
+    return rows.ids if rows.id_bytes is None else decode_strings(rows.id_bytes, rows.ids)
 
 
 def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool) -> Documents | DenseDocuments:
@@ -123,28 +144,40 @@ def read_arrays(
 
 def read_ids(root: Group, header: Header, shard: int, where: str) -> np.ndarray | list[str]:
     """Read the ids of a shard's documents: int64, or strings."""
-    from sdem_dist.storage import arrays
+    info = header.shards[shard]
+    if "ids" in info.checksums:
+        return _read_array(root, header, shard, "ids", info.n_documents, where)
+    return _read_strings(root, header, shard, "ids", where)
+
+
+def read_texts(root: Group, header: Header, shard: int, where: str) -> list[str]:
+    """Read the texts of a shard's documents; CorpusError where none were kept."""
+    if "texts_bytes" not in header.shards[shard].checksums:
+        raise CorpusError(f"{where} holds no texts: they are kept by sdem ingest --keep-text")
+    return _read_strings(root, header, shard, "texts", where)
+
+
+def _read_strings(root: Group, header: Header, shard: int, name: str, where: str) -> list[str]:
     from sdem_dist.storage.strings import decode_strings
 
-    info = header.shards[shard]
-    place = f"{where}: shard {shard}"
-
-    def read(name: str, length: int) -> np.ndarray:
-        try:
-            array = arrays.read_array(root, shard_path(shard, name), shape=(length,))
-        except CorpusError as error:
-            raise type(error)(f"{place}: {error}") from error
-        check_sum(info, name, array, place)
-        return array
-
-    if "ids" in info.checksums:
-        return read("ids", info.n_documents)
-    offsets = read("ids_offsets", info.n_documents + 1)
-    joined = read("ids_bytes", int(offsets[-1]))
+    offsets = _read_array(root, header, shard, f"{name}_offsets", header.shards[shard].n_documents + 1, where)
+    joined = _read_array(root, header, shard, f"{name}_bytes", int(offsets[-1]), where)
     try:
         return decode_strings(joined, offsets)
     except ValueError as error:
-        raise CorpusError(f"{place}: array 'ids_offsets': {error}") from error
+        raise CorpusError(f"{where}: shard {shard}: array '{name}_offsets': {error}") from error
+
+
+def _read_array(root: Group, header: Header, shard: int, name: str, length: int, where: str) -> np.ndarray:
+    from sdem_dist.storage import arrays
+
+    place = f"{where}: shard {shard}"
+    try:
+        array = arrays.read_array(root, shard_path(shard, name), shape=(length,))
+    except CorpusError as error:
+        raise type(error)(f"{place}: {error}") from error
+    check_sum(header.shards[shard], name, array, place)
+    return array
 
 
 def check_sum(info: ShardInfo, name: str, array: np.ndarray, place: str) -> None:

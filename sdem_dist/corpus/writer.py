@@ -35,6 +35,7 @@ from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.collect import Collected
+    from sdem_dist.corpus.shards import TextsAt
     from sdem_dist.storage.arrays import Group
 
 SHARD_DOCUMENTS = 32_768
@@ -62,6 +63,7 @@ def write_corpus(
     shard_documents: int | None = None,
     overwrite: bool = False,
     before_publishing: Callable[[], object] | None = None,
+    texts: TextsAt | None = None,
 ) -> Corpus:
     """Write documents as a corpus.
 
@@ -104,6 +106,8 @@ def write_corpus(
         Replace the corpus at `path`.
     before_publishing : callable, optional
         Called when all is written, just before the directory appears; if it raises, the corpus does not appear.
+    texts : callable, optional
+        From the ids of documents to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
 
     Returns
     -------
@@ -151,7 +155,7 @@ def write_corpus(
             arrays.write_array(parent, "offsets", words[1])
             del words  # of many n-grams, as much as the documents
         sizes = shard_sizes(collected.n_documents, collected.n_nonzeros, shard_documents)
-        shards, frequency = _write_shards(arrays.add_group(group, SHARDS), collected, sizes)
+        shards, frequency = _write_shards(arrays.add_group(group, SHARDS), collected, sizes, texts)
         header = Header(
             n_documents=collected.n_documents,
             n_features=n_features,
@@ -201,7 +205,7 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 
 
 def _write_shards(
-    parent: Group, collected: Collected, sizes: list[int]
+    parent: Group, collected: Collected, sizes: list[int], texts: TextsAt | None
 ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
     """Write all documents; return what the manifest says of the shards, and the document frequencies of counts."""
     from sdem_dist.corpus.rows import cut
@@ -211,7 +215,7 @@ def _write_shards(
     frequency = None if collected.dense else np.zeros(collected.n_features, np.int64)
     shards = []
     for shard, rows in enumerate(cut(collected.rows(), sizes)):
-        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind))
+        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts))
         if frequency is not None:
             np.add.at(frequency, rows.indices[rows.data != 0], 1)  # a sum of its own would be as long
     return tuple(shards), frequency

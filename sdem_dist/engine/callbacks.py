@@ -1,4 +1,4 @@
-"""Progress for people: a bar where somebody watches, plain lines where nobody does."""
+"""Progress for people: a bar where somebody watches, in a cell or a terminal, plain lines where nobody does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sdem_dist.counted import counted
+from sdem_dist.engine.cell_bar import CellBar, in_notebook
 from sdem_dist.engine.events import (
     Callback,
     CheckpointWritten,
@@ -129,7 +130,9 @@ class ProgressBar:
 
 
 def for_terminal(prefix: str = "") -> Callback:
-    """Return a progress bar if standard error is a terminal, else plain lines."""
+    """Return a progress bar if there is a notebook's cell or standard error is a terminal, else plain lines."""
+    if in_notebook():
+        return CellBar(prefix)
     return ProgressBar(prefix) if sys.stderr.isatty() else LogLines(prefix)
 
 

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
     import scipy.sparse as sp
     from distributed import Client
+    from sklearn.pipeline import Pipeline
 
     from sdem_dist.engine.events import Callback
     from sdem_dist.engine.plan import Plan
+    from sdem_dist.estimators.reporting import Report
     from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
 
 _limiting = Lock()
@@ -48,9 +50,13 @@ class EngineEstimator(Estimator):
 
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus is not such as the model was trained on."""
-        check_words(self, source)
+        self._check_columns(source)
         if self.spec.target == "labels":
             check_classes(self.classes_, source)
+
+    def _check_columns(self, source: Source) -> None:
+        """Raise CorpusError where the columns of a corpus are not those that the model was trained on."""
+        check_words(self, source)
 
     def fit(
         self,
@@ -94,7 +100,8 @@ class EngineEstimator(Estimator):
             error. All of it is read once more for that, before training. A warning and `damaged_shards_` name them.
             A `validation` corpus must be sound.
         callbacks : sequence of callables
-            Called with every event of the run, see `sdem_dist.engine.events`.
+            Called with every event of the run, see `sdem_dist.engine.events`; a method `fitted` of it, if there is
+            one, with this estimator in the end. `sdem_dist.tracking.MLflowLogger` is one.
 
         Returns
         -------
@@ -128,6 +135,9 @@ class EngineEstimator(Estimator):
         self._take(learner, state)
         for doubt in self._doubts():
             warnings.warn(doubt, stacklevel=2)
+        for callback in callbacks:
+            if (fitted := getattr(callback, "fitted", None)) is not None:
+                fitted(self)
         return self
 
     def _doubts(self) -> list[str]:
@@ -175,12 +185,48 @@ class EngineEstimator(Estimator):
         check_is_fitted(self)
         return evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
 
+    def report(self, X: object, y: object = None) -> Report:
+        """Return how well the model does on documents, as arrays that show themselves at a terminal and in a notebook.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : array-like of shape (n_samples,), default=None
+            None with a corpus, which has its own. Mixtures and topic models do without.
+
+        Returns
+        -------
+        ClassificationReport, RegressionReport, ClusterReport or TopicReport
+            See `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
+        """
+        from sdem_dist.estimators.reporting import report_of
+
+        return report_of(self, X, y)
+
     def save(self, path: str | Path) -> None:
         """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
         from sdem_dist.estimators.saving import save_model
 
         check_is_fitted(self)
         save_model(self, path)
+
+    def to_sklearn(self, *, from_counts: bool = False) -> Pipeline:
+        """Return a plain fitted scikit-learn pipeline with equal predictions, which needs nothing of this package.
+
+        Parameters
+        ----------
+        from_counts : bool, default=False
+            Leave out the step from text to counts, where the model was trained on text.
+
+        Raises
+        ------
+        ModelError
+            scikit-learn cannot express the model.
+        """
+        from sdem_dist.export.sklearn import to_sklearn
+
+        check_is_fitted(self)
+        return to_sklearn(self, from_counts=from_counts)
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that this model was trained on, a CSR matrix.

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.scoring import over_blocks, ranges_of
+from sdem_dist.estimators.source import source_of
 from sdem_dist.estimators.validation import checked_labels
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
+    from sdem_dist.reports.explanation import DocumentParts, Explanations
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
     """Base of the classifiers; they say how documents are scored."""
+
+    def _take(self, learner: Any, state: Any) -> None:
+        super()._take(learner, state)
+        self.__dict__.pop("set_scores_", None)  # of another training
 
     @abstractmethod
     def _class_scores(self, X: object) -> np.ndarray:
@@ -35,8 +42,9 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            For a dask array the result is one too, computed block by block. A corpus is read piece by piece, in this
+            process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
         """
         from scipy.special import log_softmax
 
@@ -44,16 +52,121 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         return over_blocks(self, X, lambda b: log_softmax(self._class_scores(b), axis=1), len(self.classes_))
 
     def predict_proba(self, X: object) -> Any:
-        """Return p(y | d), shape (n_samples, n_classes)."""
+        """Return p(y | d), shape (n_samples, n_classes); `X` as for `predict_log_proba`."""
         from scipy.special import softmax
 
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: softmax(self._class_scores(b), axis=1), len(self.classes_))
 
     def predict(self, X: object) -> Any:
-        """Return the most probable class of each document, shape (n_samples,)."""
+        """Return the most probable class of each document, shape (n_samples,); `X` as for `predict_log_proba`."""
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self.classes_[self._class_scores(b).argmax(axis=1)], None)
+
+    def calibrate_sets(self, X: object, y: object = None) -> Self:
+        """Take note of documents that chose nothing of this model, for `predict_sets`.
+
+        Neither training nor, as `validation` with `patience`, training time or a temperature may have seen them. Saved with the
+        model; another fit forgets them.
+
+        Parameters
+        ----------
+        X : documents in memory, or Corpus
+            Held-out documents, as new ones will be.
+        y : array-like of shape (n_samples,), default=None
+            Their classes; None with a corpus, which brings them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, CorpusError
+            A label is not among the classes, or the documents have none.
+        """
+        from sdem_dist.conformal import scores_by_class
+
+        check_is_fitted(self)
+        source = source_of(self, X, y, use="score")
+        labels = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
+        self.set_scores_ = scores_by_class(self.predict_proba(source.corpus), np.concatenate(cast(Any, labels)))
+        return self
+
+    def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
+        """Return which classes may be that of each document, bool of shape (n_samples, n_classes).
+
+        Of new documents of any class, a share of at least `coverage` has that class in the set, if they are exchangeable
+        with those of `calibrate_sets`. Sets may be empty, and have all classes where documents are few; see
+        `sdem_dist.conformal`.
+
+        Raises
+        ------
+        ModelError
+            `calibrate_sets` was not called.
+        """
+        from sdem_dist.conformal import sets
+
+        most = self.set_thresholds(coverage)
+        return sets(self.predict_proba(X), most)
+
+    def set_thresholds(self, coverage: float) -> np.ndarray:
+        """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""
+        from sdem_dist.conformal import thresholds
+
+        check_is_fitted(self)
+        if not hasattr(self, "set_scores_"):
+            raise ModelError(
+                "sets of classes need labelled documents that had no part in the training: show them to calibrate_sets(X, y), "
+                "or to sdem calibrate MODEL CORPUS"
+            )
+        return thresholds(self.set_scores_, coverage)
+
+    def decision_function(self, X: object) -> Any:
+        """Return what decides between classes; `X` as for `predict_log_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), or (n_samples,) with two classes
+            ln p(y | d) up to a constant of each document; with two classes the log-odds of the second one.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            scores = over_blocks(self, X, self._class_scores, 2)
+            return scores[:, 1] - scores[:, 0]
+        return over_blocks(self, X, self._class_scores, len(self.classes_))
+
+    def explain(self, X: object, against: object = None) -> Explanations:
+        """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
+
+        Parameters
+        ----------
+        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts get their words marked.
+        against : class label, or list of one for each document, default=None
+            The other class. None, or the class that is predicted itself: the runner-up.
+
+        Returns
+        -------
+        Explanations
+            A list of `Explanation`, see `sdem_dist.reports.explanation`.
+
+        Raises
+        ------
+        ValueError
+            `against` is no class of the model, or the documents do not fit it.
+        ModelError
+            The model's scores are no sum over words.
+        """
+        from sdem_dist.estimators.explaining import explanations
+
+        return explanations(self, X, against)
+
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
+        from sdem_dist.estimators.explaining import refused
+
+        raise refused(self)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels."""
@@ -87,10 +200,7 @@ class JointClassifier(EngineClassifier):
     def predict_joint_log_proba(self, X: object) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
+        `X` as for `predict_log_proba`.
         """
         check_is_fitted(self)
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_))

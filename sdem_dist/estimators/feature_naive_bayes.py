@@ -19,6 +19,7 @@ from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
 from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.scoring import over_corpus
 from sdem_dist.estimators.source import table_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.columns import Columns, ColumnSummary
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.scoring import over_corpus
+    from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.estimators.source import Source
 
 SUM_LANE_DOCUMENTS = 2_000
 """Rows that make a lane of ``merge="sum"`` worth its overhead."""
@@ -174,12 +177,22 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         model: FeatureModel = self.learner_.model.variables
         return model.scores(self._parameters, model.features(table_of(self, X)))
 
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        from sdem_dist.estimators.parts import of_columns
+
+        model: FeatureModel = self.learner_.model.variables
+
+        def scores(rows: np.ndarray) -> np.ndarray:
+            return model.scores(self._parameters, model.features(rows))
+
+        return of_columns(scores, table_of(self, documents), pairs)
+
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing."""
         from sdem_dist.losses import marginal_log_likelihood
 
         check_is_fitted(self)
-        return marginal_log_likelihood(self._joint_log_proba(X))
+        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their classes from p(x, y).

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import Running
@@ -18,6 +19,7 @@ from sdem_dist.estimators.feature_naive_bayes import SUM_LANE_DOCUMENTS
 from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
 from sdem_dist.estimators.matching import check_words
 from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.scoring import over_corpus
 from sdem_dist.estimators.source import table_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.families import GaussianFull
@@ -101,6 +103,18 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
             )
         check_words(self, source)
 
+    def _check_columns(self, source: Source) -> None:
+        """Take a corpus with a column for the target, as in training, or without one."""
+        if source.n_features == self._n_columns:
+            check_words(self, source)
+        elif source.n_features != self.n_features_in_ or (
+            None not in (source.vocabulary, self.vocabulary_) and source.vocabulary != (self.vocabulary_ or [])[:-1]
+        ):
+            raise CorpusError(
+                f"{source.name} has {source.n_features} columns that are not the model's {self.n_features_in_}, with or "
+                "without a target after them"
+            )
+
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield EM for the joint loss and, from where it ends, steps down the conditional one."""
         n = source.n_documents
@@ -171,17 +185,21 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN where a feature is not known.
+        X : array-like of shape (n_samples, n_features), or Corpus
+            NaN where a feature is not known. A corpus may have the target as its last column, which is passed over.
         return_std : bool, default=False
             Return the standard deviations too, which grow with what is not known.
         """
         check_is_fitted(self)
         location, scale = self._units()
-        rows = (table_of(self, X) - location[:-1]) / scale[:-1]
-        mean, variance = target_given_features(self.learner_.model.family, self.state_.best[1][0], rows)
-        means = location[-1] + scale[-1] * mean
-        return (means, scale[-1] * np.sqrt(variance)) if return_std else means
+
+        def predicted(rows: object) -> np.ndarray:
+            standardised = (table_of(self, rows) - location[:-1]) / scale[:-1]
+            mean, variance = target_given_features(self.learner_.model.family, self.state_.best[1][0], standardised)
+            return np.stack([location[-1] + scale[-1] * mean, scale[-1] * np.sqrt(variance)], axis=1)
+
+        means, deviations = over_corpus(self, X, predicted).T
+        return (means, deviations) if return_std else means
 
 
 def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> Any:

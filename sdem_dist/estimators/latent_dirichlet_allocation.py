@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
-from sdem_dist.estimators.scoring import pieces
+from sdem_dist.estimators.scoring import over_corpus, pieces
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.topic_model import Output, TopicModel
@@ -82,13 +82,13 @@ class LatentDirichletAllocation(TopicModel):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
             Counts, whole numbers.
         n_particles : int, default=10
         """
         check_is_fitted(self)
-        documents = documents_of(self, X)
-        return log_probability(self._parameters.topics, documents, self.learner_.inference.alpha, n_particles)
+        topics, alpha = self._parameters.topics, self.learner_.inference.alpha
+        return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, n_particles))
 
     def score(self, X: object, y: object = None, *, n_particles: int = 10) -> float:
         """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`."""

@@ -18,7 +18,7 @@ from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, we
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.naive_bayes import check_merge, plan_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
-from sdem_dist.estimators.scoring import over_documents
+from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.weighting import sample
@@ -37,7 +37,8 @@ from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
-    from sdem_dist.inspection.topics import Topic
+    from sdem_dist.inspection.topics import Topics
+    from sdem_dist.reports.explanation import DocumentParts
 
 BURN_IN = 3
 
@@ -192,6 +193,13 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scored(X)[0]
 
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        from sdem_dist.estimators.parts import of_lda
+        from sdem_dist.inspection.topics import named
+
+        proportions = self._scored(documents)[1]
+        return of_lda(self._parameters, documents_of(self, documents), pairs, proportions, named(self.topics(3)))
+
     def _joint_log_proba(self, X: object) -> np.ndarray:
         inference = self.learner_.model.inference
         return log_joint(self._parameters, documents_of(self, X), inference, *self._scored(X))
@@ -227,9 +235,9 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             return joint.reshape(len(scores), -1)
 
         check_is_fitted(self)
-        return over_documents(self, X, shares, self._n_features_out)
+        return over_blocks(self, X, shares, self._n_features_out)
 
-    def topics(self, n_words: int = 10) -> list[Topic]:
+    def topics(self, n_words: int = 10) -> Topics:
         """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`."""
         from sdem_dist.inspection.topics import topics_of_classes
 

@@ -71,8 +71,8 @@ class MixedNB(FeatureNB):
     def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
         self.categories_ = categories
 
-    def _check_compatible(self, source: Source) -> None:
-        super()._check_compatible(source)
+    def _check_columns(self, source: Source) -> None:
+        super()._check_columns(source)
         if isinstance(source.corpus, Corpus):
             theirs, ours = (
                 {i: c.tolist() for i, c in found.items()}

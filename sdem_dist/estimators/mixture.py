@@ -18,6 +18,7 @@ from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, OfText, Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.gaussian_nb import gaussian_block
 from sdem_dist.estimators.parameters import checked_later, estimator, integer, one_of, param, real
+from sdem_dist.estimators.scoring import over_corpus
 from sdem_dist.estimators.source import documents_of, table_of
 from sdem_dist.estimators.spec import Layout, Spec
 from sdem_dist.families import Exponential
@@ -36,6 +37,7 @@ from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
+    from sdem_dist.reports.explanation import DocumentParts
 
 
 EM = TypeVar("EM", FeatureEm[Features], WordEm)
@@ -138,13 +140,20 @@ class JointMixture(OfText, Components, JointClassifier):
             scores = model.scores(self._parameters, model.features(table_of(self, X)))
         return by_class(scores, self.learner_.model.owners)[0]
 
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        if self.components != "multinomial":
+            return super()._document_parts(documents, pairs)
+        from sdem_dist.estimators.parts import of_components
+
+        return of_components(self._parameters, documents_of(self, documents), pairs, self.learner_.model.owners)
+
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,).
 
         Of the values that are not missing; of counts without the multinomial coefficient.
         """
         check_is_fitted(self)
-        return marginal_log_likelihood(self._joint_log_proba(X))
+        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: Any = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes from p(x, y).

@@ -21,7 +21,7 @@ from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.mixture import positions_of, sample_counts, surveyed
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, real
-from sdem_dist.estimators.scoring import over_blocks, over_documents
+from sdem_dist.estimators.scoring import over_blocks, over_corpus
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.em import WordEm
@@ -193,7 +193,7 @@ class MultinomialMixture(OfText, Seeded, ClusterMixin, EngineEstimator):
     def predict(self, X: object) -> Any:
         """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
         check_is_fitted(self)
-        return over_documents(self, X, lambda b: self._scores(b).argmax(axis=1), None)
+        return over_blocks(self, X, lambda b: self._scores(b).argmax(axis=1), None)
 
     def predict_proba(self, X: object) -> Any:
         """Return p(cluster | d), shape (n_samples, n_components)."""
@@ -205,7 +205,7 @@ class MultinomialMixture(OfText, Seeded, ClusterMixin, EngineEstimator):
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(d) of each document, without the multinomial coefficient, shape (n_samples,)."""
         check_is_fitted(self)
-        return marginal_log_likelihood(self._scores(X))
+        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._scores(b)))
 
     def score(self, X: object, y: object = None) -> float:
         """Return the mean of ln p(d) of documents in memory or of a corpus."""

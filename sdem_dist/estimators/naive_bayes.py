@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.reports.explanation import DocumentParts
 
 SUM_BATCH = 128
 """Default documents of a round for ``merge="sum"``."""
@@ -352,6 +353,11 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X) / float(self.learner_.temperature)
+
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        from sdem_dist.estimators.parts import of_naive_bayes
+
+        return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
 
     @property
     def temperature_(self) -> float:

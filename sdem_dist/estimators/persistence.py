@@ -86,8 +86,17 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
     estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
     estimator.damaged_shards_ = metadata["damaged_shards"]
     estimator._take(learner, state)
+    if "set_counts" in arrays:
+        estimator.set_scores_ = _set_scores(arrays["set_scores"], arrays["set_counts"], learner.n_labels)
     estimator.take_extra(cast("Mapping[str, Any]", restored(metadata["extra"], own)))
     return estimator
+
+
+def _set_scores(scores: np.ndarray, counts: np.ndarray, n_classes: int) -> list[np.ndarray]:
+    """Return the scores that sets of classes are made by, class by class."""
+    if counts.shape != (n_classes,) or scores.dtype != np.float64 or (counts < 0).any() or counts.sum() != len(scores):
+        raise ValueError("array 'set_scores' does not match the classes")
+    return np.split(scores, np.cumsum(counts)[:-1])
 
 
 def _weighting(value: object) -> Weighting:

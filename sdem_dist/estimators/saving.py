@@ -48,6 +48,9 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
         arrays["vocabulary_bytes"], arrays["vocabulary_offsets"] = encode_strings(estimator.vocabulary_)
     if estimator.document_frequency_ is not None:
         arrays["document_frequency"] = estimator.document_frequency_
+    if (scores := getattr(estimator, "set_scores_", None)) is not None:
+        arrays["set_scores"] = np.concatenate(scores)
+        arrays["set_counts"] = np.array([len(of_class) for of_class in scores], np.int64)
     labels = {}
     if estimator.spec.target == "labels":
         labels = {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}

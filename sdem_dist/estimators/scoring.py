@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import scipy.sparse as sp
 
-from sdem_dist.corpus import Corpus
-from sdem_dist.documents import Documents
-from sdem_dist.estimators.matching import check_words
+from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.source import check_layout, described
 from sdem_dist.estimators.validation import is_dask
 from sdem_dist.interrupts import heard
@@ -19,21 +19,32 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.spec import Estimator
 
 PIECE = 16_384
-"""Documents of a corpus that are read at a time."""
+"""Most documents of a corpus that are read at a time."""
+PIECE_ENTRIES = 1 << 22
+"""About so many entries are read at a time, where documents are long."""
+
+AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
 
 
 def over_blocks(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
-    """Return ``function(X)``, lazily for a dask array.
+    """Return ``function(X)``, lazily for a dask array, piece by piece for a corpus.
 
     Parameters
     ----------
     estimator : fitted estimator
-    X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
+    X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or corpus
     function : callable
         From rows in memory to an array with as many rows.
     n_columns : int or None
         Columns of the result; None for one value a row.
+
+    Raises
+    ------
+    CorpusError
+        As `over_corpus`.
     """
+    if isinstance(X, AnyCorpus):
+        return over_corpus(estimator, X, function)
     if not is_dask(X):
         with heard():
             return function(X)
@@ -45,27 +56,62 @@ def over_blocks(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarr
     return rows.map_blocks(function, dtype=np.float64, chunks=(rows.chunks[0], (n_columns,)), meta=meta)
 
 
-def over_documents(
-    estimator: Estimator, X: object, function: Callable[[Any], np.ndarray], n_columns: int | None
-) -> Any:
-    """Return ``function(X)`` as `over_blocks` does, or of all documents of a corpus, in its order.
+def over_corpus(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray]) -> np.ndarray:
+    """Return ``function(X)``; the documents of a corpus are read a bounded number at a time, in its order.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    X : corpus, or anything that `function` takes
+    function : callable
+        From rows in memory, also `Documents` or `DenseDocuments`, to an array with as many rows.
 
     Raises
     ------
     CorpusError
-        The words of the corpus are not the model's; its labels and targets play no part.
+        The columns of the corpus are not the model's, or it holds values that the model has no place for; its labels
+        and targets play no part.
     """
-    if not isinstance(X, Corpus):
-        return over_blocks(estimator, X, function, n_columns)
-    check_layout(estimator, X)
-    check_words(estimator, described(X))  # pieces do not say which words their columns are
-    return np.concatenate([function(rows) for rows in pieces(X)])
+    if not isinstance(X, AnyCorpus):
+        return function(X)
+    found: np.ndarray | None = None
+    for start, documents in checked_pieces(estimator, X):
+        stop = start + documents.n_documents
+        try:
+            piece = function(documents)
+        except ValueError as error:
+            raise CorpusError(f"documents {start} to {stop} (counted from 0) of {X!r}: {error}") from error
+        if found is None:
+            found = np.empty((X.n_documents, *piece.shape[1:]), piece.dtype)
+        found[start:stop] = piece
+    assert found is not None  # a corpus has documents
+    return found
+
+
+def checked_pieces(estimator: Estimator, corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
+    """Yield as `documents_in_pieces` does; CorpusError if the columns of the corpus are not the model's."""
+    check_layout(estimator, corpus)
+    estimator._check_columns(described(corpus))  # pieces do not say which words their columns are
+    yield from documents_in_pieces(corpus)
+
+
+def documents_in_pieces(corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
+    """Yield the documents of a corpus, a bounded number at a time, each time with the position of the first."""
+    for start, stop in ranges_of(corpus):
+        yield start, corpus.read(start, stop)
+
+
+def ranges_of(corpus: AnyCorpus) -> list[tuple[int, int]]:
+    """Return the first document of each piece of a corpus, and the one after its last."""
+    n, entries = corpus.n_documents, corpus.header.n_nonzeros
+    step = max(1, min(PIECE, PIECE_ENTRIES * n // max(1, entries)))
+    return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 def pieces(X: object) -> Iterator[sp.csr_matrix]:
     """Yield the documents of a sparse corpus as CSR matrices, or `X` if it is no corpus."""
-    if not isinstance(X, Corpus):
+    if not isinstance(X, AnyCorpus):
         yield X
         return
-    for start in range(0, X.n_documents, PIECE):
-        yield cast(Documents, X.read(start, min(start + PIECE, X.n_documents))).to_csr()
+    for _, documents in documents_in_pieces(X):
+        yield cast(Documents, documents).to_csr()

@@ -13,6 +13,7 @@ from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.labels import plain_label
 from sdem_dist.corpus.layout import DENSE
 from sdem_dist.corpus.tables import numbering
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import validation as checks
 from sdem_dist.estimators.plans import seed_of
@@ -23,7 +24,6 @@ from sdem_dist.estimators.validation import some
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sdem_dist.documents import Documents
 
 Use = Literal["train", "continue", "score"]
 """Train from the beginning; go on with a fitted estimator; or measure one."""
@@ -70,7 +70,12 @@ def source_of(
         source = replace(source, vocabulary=words, vectorizer=made)
     if use == "train" or estimator.weighting_ is None:
         return source
-    return replace(source, weighting=estimator.weighting_, trained_on=estimator.document_frequency_)
+    return replace(
+        source,
+        vocabulary=estimator.vocabulary_,
+        weighting=estimator.weighting_,
+        trained_on=estimator.document_frequency_,
+    )
 
 
 def _source_of(
@@ -113,7 +118,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     return _enough(source, use) if target == "labels" else source
 
 
-def described(corpus: Corpus, *, labelled: bool = False) -> Source:
+def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bool = False) -> Source:
     """Return a corpus as a source, with its labels or without."""
     header = corpus.header
     return Source(
@@ -127,11 +132,11 @@ def described(corpus: Corpus, *, labelled: bool = False) -> Source:
     )
 
 
-def check_layout(estimator: Estimator, corpus: Corpus) -> None:
+def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> None:
     """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
     if corpus.header.layout != estimator._layout:
         raise CorpusError(
-            f"{corpus.path} holds {corpus.header.layout} documents, and {type(estimator).__name__} takes "
+            f"{getattr(corpus, 'path', corpus)} holds {corpus.header.layout} documents, and {type(estimator).__name__} takes "
             f"{estimator._layout} ones: write the corpus with dense=True for models of dense features, and without for "
             "models of counts"
         )
@@ -227,15 +232,24 @@ def _enough(source: Source, use: Use) -> Source:
 def documents_of(estimator: Estimator, X: object) -> Documents:
     """Return unlabelled documents in memory, checked against a fitted estimator of counts.
 
+    Parameters
+    ----------
+    estimator : fitted Estimator
+    X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Documents
+        What a corpus returned is not checked again.
+
     Raises
     ------
     ValueError
-        They are a corpus, a path or raw text, or unfit numbers.
+        They are a path or raw text, or unfit numbers.
     """
-    _refuse_corpus(X, "to_csr()")
-    if are_texts(X):
-        X = estimator.vectorize(cast("Sequence[str]", X))
-    documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
+    if isinstance(X, Documents):
+        documents = checks.as_documents(X)
+    else:
+        checks.refuse_path(X)
+        if are_texts(X):
+            X = estimator.vectorize(cast("Sequence[str]", X))
+        documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
     if estimator.weighting_ is None or estimator.document_frequency_ is None:
         return documents
     factors = estimator.weighting_.factors(estimator.document_frequency_, estimator.vocabulary_)
@@ -244,14 +258,7 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:
     """Return rows in memory, checked against a fitted estimator of dense features; raises as `documents_of`."""
-    _refuse_corpus(X, "values")
-    return estimator._checked(checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0])
-
-
-def _refuse_corpus(X: object, rows: str) -> None:
+    if isinstance(X, DenseDocuments):  # a regressor's target, which may be there, is the last column
+        return estimator._checked(np.asarray(X.values[:, : estimator.n_features_in_], np.float64))
     checks.refuse_path(X)
-    if isinstance(X, Corpus):
-        raise ValueError(
-            f"{X!r} is predicted piece by piece: pass X.read(start, stop).{rows} for documents start to stop; "
-            "evaluate(X) and score(X) take it whole"
-        )
+    return estimator._checked(checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0])

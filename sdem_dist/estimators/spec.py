@@ -94,7 +94,8 @@ class Source:
         """Return documents of the same columns as the model sees them."""
         if self.weighting is None or self.trained_on is None:
             return corpus
-        return WeightedCorpus(corpus, self.weighting, self.trained_on)
+        elsewhere = self.weighting.orders is None or isinstance(self.trained_on, Corpus)
+        return WeightedCorpus(corpus, self.weighting, self.trained_on, None if elsewhere else self.vocabulary)
 
     @property
     def n_features(self) -> int:
@@ -148,6 +149,7 @@ class Estimator(BaseEstimator):
     state_: Any
     history_: list[dict[str, float]]
     damaged_shards_: list[str]
+    set_scores_: list[np.ndarray]
     classes_: np.ndarray
     n_iter_: int
     n_features_in_: int
@@ -204,6 +206,10 @@ class Estimator(BaseEstimator):
     @abstractmethod
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus is not such as the model was trained on."""
+
+    @abstractmethod
+    def _check_columns(self, source: Source) -> None:
+        """Raise CorpusError where the columns of a corpus are not those that the model was trained on."""
 
     @abstractmethod
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:

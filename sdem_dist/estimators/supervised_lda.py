@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.reports.explanation import DocumentParts
 
 _LOG_COUNTS = "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
 _RATE = "mu_u of Algorithm 2, for U; it falls linearly to 0."
@@ -82,6 +83,14 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self.learner_.gamma * outputs(self._parameters.output, self._proportions(X))
+
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        from sdem_dist.estimators.parts import of_supervised_topics
+        from sdem_dist.inspection.topics import named
+
+        theta, gamma = self._proportions(documents), float(self.learner_.gamma)
+        seen = self._documents(documents)
+        return of_supervised_topics(self._parameters, seen, pairs, theta, gamma, named(self.topics(3)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

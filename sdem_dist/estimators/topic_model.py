@@ -17,7 +17,7 @@ from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
-from sdem_dist.estimators.scoring import over_documents
+from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.inspection.topics import Topic
+    from sdem_dist.inspection.topics import Topics
     from sdem_dist.learners.protocol import Learner
 
 LANES = 8
@@ -204,13 +204,13 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
             process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
         """
         check_is_fitted(self)
-        return over_documents(self, X, self._proportions, self._n_features_out)
+        return over_blocks(self, X, self._proportions, self._n_features_out)
 
     def _topic_labels(self) -> list[Any]:
         """Return what each topic says of what is to be predicted."""
         return [None] * self._n_features_out
 
-    def topics(self, n_words: int = 10) -> list[Topic]:
+    def topics(self, n_words: int = 10) -> Topics:
         """Return all topics with their words, in the order of `components_`, see `sdem_dist.inspection.topics.Topic`."""
         from sdem_dist.inspection.topics import topics_of_documents
 

@@ -92,10 +92,11 @@ def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
     return rows
 
 
-def as_documents(rows: sp.csr_matrix) -> Documents:
-    """Return a checked CSR matrix as unlabelled documents."""
-    data = rows.data if rows.dtype in (np.float32, np.float64) else rows.data.astype(np.float64)
-    return Documents(data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64), rows.shape[1])
+def as_documents(rows: sp.csr_matrix | Documents) -> Documents:
+    """Return a checked CSR matrix, or what a corpus returned, as unlabelled documents of floats."""
+    data = rows.data if rows.data.dtype in (np.float32, np.float64) else rows.data.astype(np.float64)
+    n_features = rows.n_features if isinstance(rows, Documents) else rows.shape[1]
+    return Documents(data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64), n_features)
 
 
 def checked_labels(estimator: Estimator, y: object) -> object:

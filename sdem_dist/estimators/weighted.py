@@ -28,15 +28,18 @@ class WeightedCorpus:
     weighting : Weighting
     trained_on : Corpus, MemoryCorpus or ndarray of shape (n_features,)
         Where document frequencies come from: workers read those of a corpus on disk for themselves.
+    words : list of str or None
+        The words, where the weighting chooses among n-grams and no corpus on disk has them.
     """
 
     corpus: CorpusLike
     weighting: Weighting
     trained_on: Corpus | MemoryCorpus | np.ndarray
+    words: list[str] | None = None
 
     def __getstate__(self) -> dict[str, object]:
         # What is cached stays behind.
-        return {"corpus": self.corpus, "weighting": self.weighting, "trained_on": self.trained_on}
+        return {"corpus": self.corpus, "weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}
 
     @property
     def cache_key(self) -> str:
@@ -55,9 +58,10 @@ class WeightedCorpus:
     @cached_property
     def factors(self) -> np.ndarray:
         """What multiplies each column."""
-        source = self.trained_on
+        source, words = self.trained_on, self.words
         frequency = source if isinstance(source, np.ndarray) else source.document_frequency
-        words = None if self.weighting.orders is None or isinstance(source, np.ndarray) else source.vocabulary()
+        if words is None and self.weighting.orders is not None and not isinstance(source, np.ndarray):
+            words = source.vocabulary()
         return self.weighting.factors(frequency, words)
 
     def read(self, start: int, stop: int) -> Documents:

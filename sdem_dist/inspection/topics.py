@@ -1,9 +1,8 @@
-"""Topics for people: their words, how well these go together, a picture."""
+"""Topics for people: their words, and how well these go together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,19 @@ class Topic(NamedTuple):
     topics where topics are of documents of all kinds."""
 
 
-def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
+class Topics(list[Topic]):
+    """Topics that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from sdem_dist.reports.html import html_table
+
+        rows = [
+            (topic_title(t).rpartition(": ")[0], " ".join(t.words), " ".join(t.telling), f"{t.share:.1%}") for t in self
+        ]
+        return html_table(("topic", "most probable", "most telling", "share"), rows, left=3)
+
+
+def topics_of_classes(estimator: Any, n_words: int) -> Topics:
     """Return the topics of a fitted `LDAClassifier`, class by class; a model without vocabulary numbers its words."""
     from scipy.special import rel_entr
 
@@ -39,7 +50,7 @@ def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
     totals = totals.reshape(n_topics, n_classes).T
     shares = totals / totals.sum(axis=1, keepdims=True)
     of_class = np.einsum("kz,kzw->kw", shares, p)
-    found = []
+    found = Topics()
     for k, label in enumerate(estimator.classes_.tolist()):
         others = np.delete(of_class, k, axis=0).mean(axis=0)
         for z in range(n_topics):
@@ -48,14 +59,14 @@ def topics_of_classes(estimator: Any, n_words: int) -> list[Topic]:
     return found
 
 
-def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> list[Topic]:
+def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
     """Return the topics of a fitted model whose topics no class owns; a model without vocabulary numbers its words."""
     from scipy.special import rel_entr
 
     p = estimator.components_
     others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
     says = rel_entr(p, others)
-    return [
+    return Topics(
         Topic(
             label,
             k,
@@ -64,7 +75,7 @@ def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> 
             _loudest(estimator, says[k], n_words),
         )
         for k, label in enumerate(labels)
-    ]
+    )
 
 
 def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
@@ -78,6 +89,11 @@ def topic_title(topic: Topic) -> str:
     said = topic.label if isinstance(topic.label, tuple) else (topic.label,)
     shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
     return f"topic {topic.number}{'' if topic.label is None else f' ({shown})'}: {topic.share:.0%}"
+
+
+def named(topics: Sequence[Topic]) -> list[str]:
+    """Return what topics are called where their words are to stand beside their numbers."""
+    return [f"{topic_title(t).rpartition(': ')[0]}: {' '.join(t.telling)}" for t in topics]
 
 
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
@@ -129,35 +145,3 @@ def _npmi(p: np.ndarray) -> float:
     npmi[both == 0] = -1.0
     npmi[both == 1] = 1.0
     return float(npmi.mean())
-
-
-def plot_topics(topics: Sequence[Topic], path: str | Path, n_words: int = 8) -> None:
-    """Draw the most probable and the most telling words of each topic into a picture file, a panel a topic.
-
-    Parameters
-    ----------
-    topics : sequence of Topic
-        Of classes: a row each. Others fill rows of four.
-    path : path
-        PNG, SVG or PDF, by its suffix.
-    n_words : int, default=8
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    labels, of_classes = list(dict.fromkeys(t.label for t in topics)), len({t.number for t in topics}) < len(topics)
-    places = [(labels.index(t.label), t.number) if of_classes else divmod(i, 4) for i, t in enumerate(topics)]
-    rows, columns = (max(place) + 1 for place in zip(*places, strict=True))
-    figure = Figure(figsize=(4.2 * columns, 0.6 + (0.25 * n_words + 0.5) * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for axes in panels.flat:
-        axes.set_axis_off()
-    for topic, place in zip(topics, places, strict=True):
-        axes = panels[place]
-        axes.set_title(topic_title(topic), loc="left", fontsize=10)
-        for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most telling", topic.telling)):
-            axes.text(x, 1.0, heading, va="top", fontsize=8, color="0.5")
-            for i, word in enumerate(words[:n_words]):
-                axes.text(x, 1.0 - (i + 1) / (n_words + 1), word, va="top", fontsize=9)
-    figure.savefig(path, dpi=110)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -104,33 +106,49 @@ def _copy_lower(data, start, stop, lower, out, n):
             target[i] = source[i]
 
 
+class Pieces(NamedTuple):
+    """Texts within joined bytes."""
+
+    data: np.ndarray
+    """UTF-8, uint8; `PADDING` bytes behind the last text may be read."""
+    starts: np.ndarray
+    """Text ``d`` is ``data[starts[d]:stops[d]]``, int64."""
+    stops: np.ndarray
+
+
+class Rules(NamedTuple):
+    """What becomes of code points."""
+
+    lower: bool
+    """ASCII is turned to lower case."""
+    entry_of: np.ndarray
+    """Of every code point below its length: the number of its entry, 0 if it stays as it is, uint16. Others stay."""
+    entry_offsets: np.ndarray
+    """Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``."""
+    entries: np.ndarray
+    stop_at: int
+    """A code point at which to give up."""
+
+
 @jit
-def rewrite(data, starts, stops, lower, entry_of, entry_offsets, entries, stop_at, out, out_starts, out_stops):
+def rewrite(texts, rules, rewritten):
     """Copy texts one after another, with every code point replaced as a table says.
 
     Parameters
     ----------
-    data : ndarray of uint8
-        UTF-8; text ``d`` is ``data[starts[d]:stops[d]]``.
-    starts, stops : ndarray of shape (n_texts,), int64
-    lower : bool
-        ASCII is turned to lower case.
-    entry_of : ndarray of uint16
-        Of every code point below its length: the number of its entry, 0 if it stays as it is. Others stay.
-    entry_offsets : ndarray of int64
-        Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``.
-    entries : ndarray of uint8
-    stop_at : int
-        A code point at which to give up.
-    out : ndarray of uint8, overwritten
-        Large enough.
-    out_starts, out_stops : ndarray of shape (n_texts,), int64, overwritten
+    texts : Pieces
+    rules : Rules
+    rewritten : Pieces
+        Overwritten; its data are large enough.
 
     Returns
     -------
     bool
-        There was no code point `stop_at`.
+        There was no code point ``rules.stop_at``.
     """
+    data, starts, stops = texts
+    lower, entry_of, entry_offsets, entries, stop_at = rules
+    out, out_starts, out_stops = rewritten
     n = 0
     for d in range(starts.size):
         start, stop = starts[d], stops[d]

@@ -6,6 +6,8 @@ number of the last word) as one number plus 1, 0 if the slot is free, and the no
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sdem_dist.kernels.code_points import prefetch
@@ -18,6 +20,53 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
 AHEAD = 12  # words
+
+
+class Segments(NamedTuple):
+    """Documents as numbers."""
+
+    ids: np.ndarray
+    """Words, or code points, int32; an n-gram over a negative one does not count."""
+    bounds: np.ndarray
+    """Segment ``s`` is ``ids[bounds[s]:bounds[s + 1]]``, int64; n-grams do not cross its borders."""
+    documents: np.ndarray
+    """Document ``d`` is the segments ``documents[d]`` up to ``documents[d + 1]``, int64."""
+
+
+class Form(NamedTuple):
+    """Which n-grams count, and how."""
+
+    shortest: int
+    longest: int
+    whole_if_short: bool
+    """A segment shorter than the shortest n-gram counts as one n-gram."""
+    grow: bool
+    """New n-grams are added to the tree."""
+    base: int
+    """Entries counted with the tree's tally before."""
+
+
+class Tree(NamedTuple):
+    """The nodes."""
+
+    node_of_word: np.ndarray
+    """Node of every word, -1 for none, int32."""
+    slots: np.ndarray
+    """Shape (n_slots, 2), int64."""
+    parents: np.ndarray
+    """Parent of every node, -1 for none, int32."""
+    lasts: np.ndarray
+    """Last word of every node, int32."""
+    tally: np.ndarray
+    """Shape (n, 3), int64. Of every node: its latest entry, how many documents have it, and how often it occurs in them."""
+
+
+class Entries(NamedTuple):
+    """Counts in CSR, overwritten; columns are nodes in the order in which the document has them."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    counts: np.ndarray
 
 
 @jit_inline
@@ -39,20 +88,22 @@ def rehash(slots, larger):
 
 
 @jit_inline
-def _has_room(n, slots, parents):
+def _has_room(n, tree):
     """Say whether the tree may have `n` nodes."""
-    return n <= parents.size and 4 * n <= 3 * slots.shape[0]
+    return n <= tree.parents.size and 4 * n <= 3 * tree.slots.shape[0]
 
 
 @jit_inline
-def _new_node(n_nodes, parent, last, parents, lasts, tally):
-    parents[n_nodes], lasts[n_nodes] = parent, last
+def _new_node(n_nodes, parent, last, tree):
+    tree.parents[n_nodes], tree.lasts[n_nodes] = parent, last
+    tally = tree.tally
     tally[n_nodes, 0], tally[n_nodes, 1], tally[n_nodes, 2] = -1, 0, 0
 
 
 @jit_inline
-def _first_level(words, level, grow, node_of_word, parents, lasts, tally, n_nodes):
+def _first_level(words, level, grow, tree, n_nodes):
     """Write the node of each word to `level`; return the number of nodes."""
+    node_of_word = tree.node_of_word
     for t in range(words.size):
         word, node = words[t], NONE
         if word >= 0:
@@ -60,16 +111,17 @@ def _first_level(words, level, grow, node_of_word, parents, lasts, tally, n_node
             if node < 0 and grow:
                 node = n_nodes
                 node_of_word[word] = node
-                _new_node(node, NONE, word, parents, lasts, tally)
+                _new_node(node, NONE, word, tree)
                 n_nodes += 1
         level[t] = node
     return n_nodes
 
 
 @jit_inline
-def _next_level(words, level, first, stop, grow, slots, parents, lasts, tally, n_nodes):
+def _next_level(words, level, first, grow, tree, n_nodes):
     """Lengthen the n-gram that ends before each word by that word, from the last word on; return the number of nodes."""
-    for t in range(stop - 1, first - 1, -1):
+    slots = tree.slots
+    for t in range(words.size - 1, first - 1, -1):
         if t - AHEAD >= 1:
             ahead = ((np.int64(level[t - AHEAD - 1]) << 32) | np.int64(words[t - AHEAD])) + 1
             prefetch(slots, _first_slot(ahead, slots.shape[0]))
@@ -84,16 +136,17 @@ def _next_level(words, level, first, stop, grow, slots, parents, lasts, tally, n
             elif grow:
                 node = n_nodes
                 slots[j, 0], slots[j, 1] = key, node
-                _new_node(node, parent, word, parents, lasts, tally)
+                _new_node(node, parent, word, tree)
                 n_nodes += 1
         level[t] = node
     return n_nodes
 
 
 @jit_inline
-def _counted(level, first, base, first_entry, n_entries, tally, indices, counts):
-    """Add the nodes of a level, from `first` on, to the entries of their document; return the number of entries."""
-    for t in range(first, level.size):
+def _counted(level, base, first_entry, n_entries, tally, entries):
+    """Add the nodes of a level to the entries of their document; return the number of entries."""
+    indices, counts = entries.indices, entries.counts
+    for t in range(level.size):
         if t + AHEAD < level.size and level[t + AHEAD] >= 0:
             prefetch(tally, level[t + AHEAD])
         node = level[t]
@@ -109,81 +162,61 @@ def _counted(level, first, base, first_entry, n_entries, tally, indices, counts)
 
 
 @jit
-def count(
-    ids, segments, text_segments, tallied, lengths, whole_if_short, grow, base,
-    node_of_word, slots, parents, lasts, tally, done, level, indptr, indices, counts,
-):  # fmt: skip
+def count(segments, tallied, form, tree, done, level, entries):
     """Count the n-grams of documents.
 
     Parameters
     ----------
-    ids : ndarray of int32
-        Words, or code points; an n-gram over a negative one does not count.
-    segments, text_segments : ndarray of int64
-        Segment ``s`` is ``ids[segments[s]:segments[s + 1]]``; n-grams do not cross its borders. Document ``d`` consists of
-        the segments ``text_segments[d]`` up to ``text_segments[d + 1]``.
+    segments : Segments
     tallied : ndarray of shape (n_documents,), bool
-        The document is counted in `tally`.
-    lengths : pair of int
-        Shortest and longest n-gram.
-    whole_if_short : bool
-        A segment shorter than the shortest n-gram counts as one n-gram.
-    grow : bool
-        New n-grams are added to the tree.
-    base : int
-        Entries counted with this `tally` before.
-    node_of_word : ndarray of int32
-        Node of every word, -1 for none.
-    slots : ndarray of shape (n_slots, 2), int64
-    parents, lasts : ndarray of int32
-        Parent, -1 for none, and last word of every node.
-    tally : ndarray of shape (n, 3), int64
-        Of every node: its latest entry, how many documents have it, and how often it occurs in them.
+        The document is counted in the tree's tally.
+    form : Form
+    tree : Tree
     done : ndarray of shape (4,), int64, changed in place
         Nodes of the tree, entries, the document to go on with, and its segment.
     level : ndarray of int32, overwritten
         As long as the longest segment.
-    indptr, indices, counts : ndarray of int64, int32, int32, overwritten
-        The counts in CSR; columns are nodes in the order in which the document has them.
+    entries : Entries
 
     Returns
     -------
     int
         Nodes for which there has to be room to go on, 0 if all is done.
     """
+    ids, bounds, documents = segments
+    indptr, indices, counts = entries
+    tally, grow = tree.tally, form.grow
     n_nodes, n = done[0], done[1]
-    for d in range(done[2], text_segments.size - 1):
+    for d in range(done[2], documents.size - 1):
         first_entry = indptr[d]
-        for s in range(max(text_segments[d], done[3]), text_segments[d + 1]):
-            words = ids[segments[s] : segments[s + 1]]
+        for s in range(max(documents[d], done[3]), documents[d + 1]):
+            words = ids[bounds[s] : bounds[s + 1]]
             here = level[: words.size]
-            low, high = lengths[0], min(lengths[1], words.size)
-            if whole_if_short and words.size < low:
+            low, high = form.shortest, min(form.longest, words.size)
+            if form.whole_if_short and words.size < low:
                 low = words.size
             if low > high:
                 continue
-            if grow and not _has_room(n_nodes + high * words.size, slots, parents):
+            if grow and not _has_room(n_nodes + high * words.size, tree):
                 done[0], done[1], done[2], done[3] = n_nodes, n, d, s
                 return n_nodes + high * words.size
-            n_nodes = _first_level(words, here, grow, node_of_word, parents, lasts, tally, n_nodes)
+            n_nodes = _first_level(words, here, grow, tree, n_nodes)
             for length in range(1, high + 1):
                 if length > 1:
-                    n_nodes = _next_level(
-                        words, here, length - 1, words.size, grow, slots, parents, lasts, tally, n_nodes
-                    )
+                    n_nodes = _next_level(words, here, length - 1, grow, tree, n_nodes)
                 if length >= low:
-                    n = _counted(here, length - 1, base, first_entry, n, tally, indices, counts)
+                    n = _counted(here[length - 1 :], form.base, first_entry, n, tally, entries)
         if tallied[d]:
             for entry in range(first_entry, n):
                 tally[indices[entry], 1] += 1
                 tally[indices[entry], 2] += counts[entry]
         indptr[d + 1] = n
-    done[0], done[1], done[2] = n_nodes, n, text_segments.size - 1
+    done[0], done[1], done[2] = n_nodes, n, documents.size - 1
     return 0
 
 
 @jit
-def insert(ids, offsets, node_of_word, slots, parents, lasts, tally, done, nodes):
+def insert(ids, offsets, tree, done, nodes):
     """Add n-grams that are given, and those that they begin with, to a tree.
 
     Parameters
@@ -200,17 +233,17 @@ def insert(ids, offsets, node_of_word, slots, parents, lasts, tally, done, nodes
     n_nodes = done[0]
     for g in range(done[2], offsets.size - 1):
         length = offsets[g + 1] - offsets[g]
-        if not _has_room(n_nodes + length, slots, parents):
+        if not _has_room(n_nodes + length, tree):
             done[0], done[2] = n_nodes, g
             return n_nodes + length
         node = NONE
         for t in range(offsets[g], offsets[g + 1]):
             if t == offsets[g]:
-                n_nodes = _first_level(ids[t : t + 1], level, True, node_of_word, parents, lasts, tally, n_nodes)
+                n_nodes = _first_level(ids[t : t + 1], level, True, tree, n_nodes)
                 node = level[0]
             else:
                 level[0], pair[1] = node, ids[t]
-                n_nodes = _next_level(pair, level, 1, 2, True, slots, parents, lasts, tally, n_nodes)
+                n_nodes = _next_level(pair, level, 1, True, tree, n_nodes)
                 node = level[1]
             if node < 0:
                 break

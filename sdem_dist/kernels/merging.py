@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
@@ -30,35 +32,54 @@ def _order(texts, offsets, a, i, b, j):
     return 0 if size_a == size_b else -1 if size_a < size_b else 1
 
 
+class Windows(NamedTuple):
+    """The part of each run that is in memory."""
+
+    texts: np.ndarray
+    """Text ``i`` of run ``r`` is ``texts[r, offsets[r, i]:offsets[r, i + 1]]``, shape (n_runs, n_bytes), uint8."""
+    offsets: np.ndarray
+    """Shape (n_runs, n + 1), int64."""
+    tallies: np.ndarray
+    """In how many documents a text is, and how often, shape (n_runs, n, 2), int64."""
+    sizes: np.ndarray
+    """Texts of each window, int64."""
+    positions: np.ndarray
+    """Which text of each window comes next, int64; changed in place."""
+    ended: np.ndarray
+    """The run has no further window, bool."""
+
+
+class Kept(NamedTuple):
+    """Texts that are kept, overwritten."""
+
+    texts: np.ndarray
+    offsets: np.ndarray
+    totals: np.ndarray
+    """How often each occurs."""
+
+
 @jit
-def merge(texts, offsets, tallies, sizes, positions, ended, limits, state, numbers, out, out_offsets, out_totals):
+def merge(windows, limits, state, numbers, kept_texts):
     """Merge runs until a window is used up or there is no room for what comes out.
 
     Parameters
     ----------
-    texts : ndarray of shape (n_runs, n_bytes), uint8
-        The windows: text ``i`` of run ``r`` is ``texts[r, offsets[r, i]:offsets[r, i + 1]]``.
-    offsets : ndarray of shape (n_runs, n + 1), int64
-    tallies : ndarray of shape (n_runs, n, 2), int64
-        In how many documents a text is, and how often.
-    sizes, positions : ndarray of shape (n_runs,), int64
-        Texts of a window, and which comes next; `positions` is changed in place.
-    ended : ndarray of shape (n_runs,), bool
-        The run has no further window.
+    windows : Windows
     limits : pair of int
         Fewest and most documents of a text that is kept.
     state : ndarray of shape (3,), int64, changed in place
         Texts kept in all, texts and bytes in `out`.
     numbers : ndarray of shape (n_runs, n), int32, overwritten
         The number of each text among those kept, -1 for others.
-    out, out_offsets, out_totals : ndarray of uint8, int64, int64, overwritten
-        Texts that are kept.
+    kept_texts : Kept
 
     Returns
     -------
     int
         The run whose window is used up, `FULL`, or `FINISHED`.
     """
+    texts, offsets, tallies, sizes, positions, ended = windows
+    out, out_offsets, out_totals = kept_texts
     n_runs = sizes.size
     keys, alike = np.zeros(n_runs, np.uint64), np.zeros(n_runs, np.int64)
     for run in range(n_runs):

@@ -108,9 +108,8 @@ def run_documents(documents, table, schedule, t, objective):
         reach = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
         reach /= 1.0 + schedule.decay * t
         for first in range(0, n_active, 2):
-            k = active[first]
-            other = active[min(first + 1, n_active - 1)]
-            _move(values, words, rows, schedule.start * reach, step, k, other, schedule.floor, totals)
+            columns = active[first], active[min(first + 1, n_active - 1)]
+            _move(values, words, rows, schedule.start * reach, step, columns, schedule.floor, totals)
         for i in range(n_active):
             k = active[i]
             log_totals[k] = log(totals[k])
@@ -148,8 +147,9 @@ def _add_scores(values, words, rows, sums):
 
 
 @jit_inline
-def _move(values, words, rows, rho, step, k, other, least, totals):
+def _move(values, words, rows, rho, step, columns, least, totals):
     """Add a document's weighted entries to two columns, or to one where both are the same."""
+    k, other = columns
     n_columns, floor = step.size, np.float32(least)
     rho_k, rho_other = np.float32(rho * step[k]), np.float32(rho * step[other])
     gain_k, gain_other = 0.0, 0.0

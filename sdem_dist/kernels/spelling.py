@@ -67,14 +67,16 @@ def text_sizes(parents, lasts, offsets, separator, sizes):
 
 
 @jit
-def spell(nodes, parents, lasts, spelled, offsets, separator, end, bounds, out):
+def spell(nodes, tree, words, separator, end, bounds, out):
     """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``, one after another.
 
     Parameters
     ----------
     nodes : ndarray of integers
-    parents, lasts, spelled, offsets
-        Of the tree and its words.
+    tree : pair of ndarray
+        Parent, -1 for none, and last word of every node.
+    words : pair of ndarray
+        The bytes of all words, and where each begins and the last ends.
     separator, end : int
         Byte between words, and at the end of every n-gram; -1 for none.
     bounds : ndarray of int64
@@ -82,6 +84,8 @@ def spell(nodes, parents, lasts, spelled, offsets, separator, end, bounds, out):
     out : ndarray of uint8, overwritten
         Longer than the last bound by `PADDING`.
     """
+    parents, lasts = tree
+    spelled, offsets = words
     chain = np.empty(64, np.int32)
     latest, head, head_size = -2, 0, 0  # what the latest n-gram begins with is copied, if this one begins so, too
     for i in range(nodes.size):

@@ -7,6 +7,8 @@ words longer than 16 bytes are compared with the joined bytes of all words.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sdem_dist.kernels.code_points import PADDING, decoded, load64, low_zeros
@@ -22,6 +24,28 @@ _ONE = np.uint64(1)
 _EIGHT = np.uint64(8)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ALL_INSIDE = np.uint64(0x0101010101010101)
+
+
+class Splitting(NamedTuple):
+    """Which runs of code points are words."""
+
+    kinds: np.ndarray
+    """Of every byte: 0 it separates words, 1 it belongs to one, 2 it begins a code point that is not ASCII; uint8."""
+    inside: np.ndarray
+    """Of every code point: it belongs to a word, bool."""
+    shortest: int
+    """Code points of the shortest word that counts."""
+
+
+class Table(NamedTuple):
+    """The words that are known."""
+
+    slots: np.ndarray
+    """Shape (n_slots, 4), uint64; `n_slots` is a power of 2."""
+    spelled: np.ndarray
+    """The bytes of all words, one after another, and `PADDING` more; uint8."""
+    offsets: np.ndarray
+    """Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``, int64."""
 
 
 @jit_inline
@@ -70,8 +94,9 @@ def _same(data, start, length, spelled, spelled_start):
 
 
 @jit_inline
-def _find(data, start, length, slots, spelled, offsets):
+def _find(data, start, length, table):
     """Return the number of a word and its slot; the number is `UNKNOWN`, and the slot free, if it is not there."""
+    slots, spelled, offsets = table
     first, second = _keys(data, start, length)
     j = _first_slot(first, second, length, slots.shape[0])
     while True:
@@ -86,15 +111,17 @@ def _find(data, start, length, slots, spelled, offsets):
 
 
 @jit_inline
-def _has_room(length, slots, spelled, offsets, n_words):
+def _has_room(length, table, n_words):
     """Say whether one more word fits into the table."""
+    slots, spelled, offsets = table
     fits = 4 * (n_words + 1) < 3 * slots.shape[0] and n_words + 1 < offsets.size
     return fits and offsets[n_words] + length + PADDING <= spelled.size
 
 
 @jit_inline
-def _add(data, start, length, slot, slots, spelled, offsets, n_words):
+def _add(data, start, length, slot, table, n_words):
     """Add a word that `_find` did not find."""
+    slots, spelled, offsets = table
     first, second = _keys(data, start, length)
     slots[slot, 0], slots[slot, 1], slots[slot, 2], slots[slot, 3] = first, second, length + 1, n_words
     end = offsets[n_words]
@@ -104,42 +131,32 @@ def _add(data, start, length, slot, slots, spelled, offsets, n_words):
 
 
 @jit
-def words(data, starts, stops, kinds, inside, shortest, grow, slots, spelled, offsets, done, marks, ids, text_ids):
+def words(texts, splitting, grow, table, done, marks, found):
     """Find the words of texts: runs of code points of one kind.
 
     Parameters
     ----------
-    data : ndarray of uint8
-        UTF-8; text ``d`` is ``data[starts[d]:stops[d]]``, and `PADDING` more bytes may be read.
-    starts, stops : ndarray of shape (n_texts,), int64
-    kinds : ndarray of shape (256,), uint8
-        Of every byte: 0 it separates words, 1 it belongs to one, 2 it begins a code point that is not ASCII.
-    inside : ndarray of shape (1114112,), bool
-        Of every code point: it belongs to a word.
-    shortest : int
-        Code points of the shortest word that counts.
+    texts : Pieces
+    splitting : Splitting
     grow : bool
         New words are added to the table; otherwise they are `UNKNOWN`.
-    slots : ndarray of shape (n_slots, 4), uint64
-        The table; `n_slots` is a power of 2.
-    spelled : ndarray of uint8
-        The bytes of all words, one after another, and `PADDING` more.
-    offsets : ndarray of int64
-        Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``.
+    table : Table
     done : ndarray of shape (4,), int64, changed in place
         Words in the table, words found, the text to go on with, and the byte to go on with.
     marks : ndarray of uint8, overwritten
         Longer than the longest text by `PADDING`.
-    ids : ndarray of int32, overwritten
-        The number of every word of the texts.
-    text_ids : ndarray of shape (n_texts + 1,), int64, overwritten
-        Text ``d`` has ``ids[text_ids[d]:text_ids[d + 1]]``.
+    found : pair of ndarray, overwritten
+        The number of every word of the texts, int32; and where those of each text begin and the last end, shape
+        (n_texts + 1,), int64.
 
     Returns
     -------
     int
         Bytes for which there has to be room in the table to go on, 0 if all is done.
     """
+    data, starts, stops = texts
+    kinds, inside, shortest = splitting
+    ids, text_ids = found
     n_words, n = done[0], done[1]
     for d in range(done[2], starts.size):
         base, size = starts[d], stops[d] - starts[d]
@@ -170,12 +187,12 @@ def words(data, starts, stops, kinds, inside, shortest, grow, slots, spelled, of
                 beyond_ascii += width - 1
             length = i - start
             if length - beyond_ascii >= shortest:
-                number, slot = _find(data, base + start, length, slots, spelled, offsets)
+                number, slot = _find(data, base + start, length, table)
                 if number < 0 and grow:
-                    if not _has_room(length, slots, spelled, offsets, n_words):
+                    if not _has_room(length, table, n_words):
                         done[0], done[1], done[2], done[3] = n_words, n, d, base + start
                         return length + 1
-                    _add(data, base + start, length, slot, slots, spelled, offsets, n_words)
+                    _add(data, base + start, length, slot, table, n_words)
                     number = n_words
                     n_words += 1
                 ids[n] = number
@@ -189,20 +206,21 @@ def words(data, starts, stops, kinds, inside, shortest, grow, slots, spelled, of
 
 
 @jit
-def intern(data, starts, stops, grow, slots, spelled, offsets, done, ids):
+def intern(texts, grow, table, done, ids):
     """Look up whole texts as words, adding new ones if the table may grow.
 
     Parameters and what is returned are as for `words`.
     """
+    data, starts, stops = texts
     n_words = done[0]
     for d in range(done[2], starts.size):
         length = stops[d] - starts[d]
-        number, slot = _find(data, starts[d], length, slots, spelled, offsets)
+        number, slot = _find(data, starts[d], length, table)
         if number < 0 and grow:
-            if not _has_room(length, slots, spelled, offsets, n_words):
+            if not _has_room(length, table, n_words):
                 done[0], done[2] = n_words, d
                 return length + 1
-            _add(data, starts[d], length, slot, slots, spelled, offsets, n_words)
+            _add(data, starts[d], length, slot, table, n_words)
             number = n_words
             n_words += 1
         ids[d] = number

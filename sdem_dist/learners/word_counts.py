@@ -10,7 +10,7 @@ import numpy as np
 
 from sdem_dist import calibration
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import SUMS, Scored, evaluation_sums, finish, joined, scored
+from sdem_dist.evaluation import SUMS, Scored, class_sums, evaluation_sums, finish, joined, macro_f1, scored
 from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import localised
@@ -123,14 +123,16 @@ class WordLearner(Generic[Model]):
         return self.model.parameters(state, words)
 
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
-        """Return the sums of `evaluation` and `calibration` over all batches; documents without a label count nowhere."""
+        """Return the sums of `evaluation` and `calibration`, and by class, over all batches.
+
+        Documents without a label count nowhere.
+        """
         documents = joined(self._scored(state, local) for local in batches)
         sums = evaluation_sums(documents)
         if self.model.clusters:
             return sums
-        return np.concatenate(
-            [sums, calibration.calibration_sums(documents.scores, documents.labels, documents.weights)]
-        )
+        scores, labels, weights = documents.scores, documents.labels, documents.weights
+        return np.concatenate([sums, calibration.calibration_sums(scores, labels, weights), class_sums(documents)])
 
     def _scored(self, state: SdemState, local: LocalDocuments) -> Scored:
         scores, log_joint = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
@@ -144,8 +146,10 @@ class WordLearner(Generic[Model]):
         if self.model.clusters:
             return {name: found[name] for name in ("nll", "perplexity")}
         if weight == 0.0:
-            return found | dict.fromkeys(("brier", "ece", "temperature", "tempered_log_loss"), float("nan"))
-        return found | calibration.finish(sums[len(SUMS) :], weight)
+            return found | dict.fromkeys(("brier", "ece", "temperature", "tempered_log_loss", "macro_f1"), float("nan"))
+        of_classes = len(SUMS) + len(calibration.SUMS)
+        calibrated = calibration.finish(sums[len(SUMS) : of_classes], weight)
+        return found | calibrated | {"macro_f1": macro_f1(sums[of_classes:])}
 
     def initial_block(self, block: int, n_blocks: int) -> SdemState:
         """Return one block of ``init()``."""

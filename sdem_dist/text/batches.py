@@ -13,6 +13,7 @@ import numpy as np
 from sdem_dist.text.analysis import in_threads
 from sdem_dist.text.counters import arranged, csr
 from sdem_dist.text.gram_tree import NodeCounts
+from sdem_dist.text.kept_texts import KeptTexts
 from sdem_dist.text.runs import MergedTerms
 from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, load_block
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 MOST_RUNS = 2  # whose columns are held at a time
-Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray, np.ndarray | None]
+Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray | list[str], np.ndarray | None]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class SecondPass:
         The counts are whole numbers.
     n_jobs : int, or None
         Threads that read blocks.
+    ids : KeptTexts, or None
+        The ids of the documents; None: their positions in the source.
     """
 
     folder: Path
@@ -64,10 +67,11 @@ class SecondPass:
     classes: np.ndarray
     whole: bool
     n_jobs: int | None = None
+    ids: KeptTexts | None = None
     _latest: dict[int, np.ndarray] = field(default_factory=dict)
 
     def batches(self, held_out: bool, wrote: Callable[[Batch], None]) -> Iterator[Batch]:
-        """Yield (matrix, class names, positions in the source, targets) of the documents held out, or of the others."""
+        """Yield (matrix, class names, ids, targets) of the documents held out, or of the others."""
 
         def arranged_rows() -> Callable[[int], tuple[int, np.ndarray, np.ndarray, sp.csr_matrix]]:
             return lambda number: self._block(number, held_out)
@@ -78,8 +82,8 @@ class SecondPass:
                 ids, first = first + rows, first + n_documents
                 if len(rows) == 0:
                     continue
-                given = self.classes[codes]
-                batch = (counts, None, ids, given) if given.dtype.kind == "f" else (counts, given, ids, None)
+                given, named = self.classes[codes], ids if self.ids is None else self.ids.strings(ids)
+                batch = (counts, None, named, given) if given.dtype.kind == "f" else (counts, given, named, None)
                 wrote(batch)
                 yield batch
         self._latest.clear()

@@ -96,9 +96,16 @@ class Vocabulary:
 
 
 class FixedCounter:
-    """Counts the terms of a vocabulary, and passes over others."""
+    """Counts the terms of a vocabulary, and passes over others.
+
+    Attributes
+    ----------
+    n_words, n_unknown : int
+        Words, or characters, met so far, and those of them that no term has; stop words are not counted.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
+        self.n_words = self.n_unknown = 0
         self._vocabulary = vocabulary
         self._tokenizer, self._tree = vocabulary.tokenizer.fixed(), vocabulary.tree.view()
 
@@ -107,6 +114,8 @@ class FixedCounter:
         parts = []
         for first, stop in pieces(texts, PIECE):
             tokens = self._tokenizer.tokens(texts.part(first, stop))
+            self.n_words += len(tokens.ids)
+            self.n_unknown += int(np.count_nonzero(tokens.ids < 0))
             found = self._tree.count(tokens, 0, np.zeros(stop - first, bool))
             parts.append(arranged(found, self._vocabulary.columns))
         return as_matrix(_joined(parts), self._vocabulary.n_features)

@@ -14,11 +14,12 @@ from sdem_dist.text.analysis import in_threads
 from sdem_dist.text.counters import FixedCounter, HashingCounter, Vocabulary, pieces
 from sdem_dist.text.gram_tree import NodeCounts
 from sdem_dist.text.held_out import held_out_mask
+from sdem_dist.text.kept_texts import KeptTexts
 from sdem_dist.text.line_blocks import BLOCK_BYTES
 from sdem_dist.text.runs import Runs
 from sdem_dist.text.sources import MatrixBlock
 from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, save_block
-from sdem_dist.text.texts import TextBlock, Texts
+from sdem_dist.text.texts import TextBlock, Texts, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -88,11 +89,15 @@ def count_text(
     random_state: int,
     n_jobs: int | None,
     progress: Callable[[str, int, int | None], None],
+    kept: KeptTexts | None = None,
+    kept_ids: KeptTexts | None = None,
 ) -> Tally:
     """Count the terms of text into files in `folder`.
 
     Parameters
     ----------
+    kept, kept_ids : KeptTexts, optional
+        Where texts, and ids, are kept.
     terms : Runs, Vocabulary or None
         What learns the terms, or those that are given; None for hashing.
     """
@@ -105,6 +110,10 @@ def count_text(
         parts = ((block, *part) for block in blocks for part in pieces(block.texts, size))
         for number, (block, first, stop) in enumerate(parts):
             codes, mask = tally.take(block.labels[first:stop], held_out, random_state)
+            if kept is not None:
+                kept.add(block.texts.part(first, stop))
+            if kept_ids is not None:
+                kept_ids.add(texts_of_strings((block.ids or [])[first:stop]))
             yield TextJob(block_path(folder, number), block.texts.part(first, stop), codes, mask)
 
     def worker() -> Callable[[TextJob], int]:

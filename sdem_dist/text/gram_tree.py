@@ -7,27 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdem_dist.kernels import grams as kernels
+from sdem_dist.kernels.grams import Segments
 from sdem_dist.text.growing import Scratch, lengthened
 
 _SLOTS = 1 << 12
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """Documents as numbers of words, or as code points.
-
-    Attributes
-    ----------
-    ids : ndarray of int32
-    segments : ndarray of int64
-        Segment ``s`` is ``ids[segments[s]:segments[s + 1]]``; n-grams do not cross its borders.
-    documents : ndarray of shape (n_documents + 1,), int64
-        The segments of document ``d`` are ``documents[d]`` up to ``documents[d + 1]``.
-    """
-
-    ids: np.ndarray
-    segments: np.ndarray
-    documents: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -79,12 +62,12 @@ class GramTree:
         other._grows = False
         return other
 
-    def count(self, tokens: Tokens, n_words: int, tallied: np.ndarray) -> NodeCounts:
+    def count(self, tokens: Segments, n_words: int, tallied: np.ndarray) -> NodeCounts:
         """Count documents.
 
         Parameters
         ----------
-        tokens : Tokens
+        tokens : Segments
         n_words : int
             Words are below it.
         tallied : ndarray of shape (n_documents,), bool
@@ -96,17 +79,15 @@ class GramTree:
             Views of memory that the next call overwrites.
         """
         n_documents = len(tokens.documents) - 1
-        sizes = np.diff(tokens.segments)
-        most = int(tokens.segments[-1]) * (self.lengths[1] - self.lengths[0] + 1) + len(sizes)
+        sizes = np.diff(tokens.bounds)
+        most = int(tokens.bounds[-1]) * (self.lengths[1] - self.lengths[0] + 1) + len(sizes)
         indptr, done = np.zeros(n_documents + 1, np.int64), np.array([self.n_nodes, 0, 0, 0])
         nodes, counts = self._scratch.array("nodes", most, np.int32), self._scratch.array("counts", most, np.int32)
         level = self._scratch.array("level", int(sizes.max(initial=0)), np.int32)
         self._know_words(n_words)
-        given = (
-            tokens.ids, tokens.segments, tokens.documents, tallied, self.lengths, self._whole_if_short,
-            self._grows, self._n_entries, self._node_of_word,
-        )  # fmt: skip
-        while needed := kernels.count(*given, *self._tree(), done, level, indptr, nodes, counts):
+        entries = kernels.Entries(indptr, nodes, counts)
+        form = kernels.Form(*self.lengths, self._whole_if_short, self._grows, self._n_entries)
+        while needed := kernels.count(tokens, tallied, form, self._tree(), done, level, entries):
             self._make_room(needed)
         self.n_nodes, self._n_entries = int(done[0]), self._n_entries + int(done[1])
         return NodeCounts(indptr, nodes[: done[1]], counts[: done[1]])
@@ -115,13 +96,13 @@ class GramTree:
         """Add the n-grams ``ids[offsets[g]:offsets[g + 1]]`` and return their nodes, int32, -1 for those without any."""
         nodes, done = np.empty(len(offsets) - 1, np.int32), np.array([self.n_nodes, 0, 0, 0])
         self._know_words(n_words)
-        while needed := kernels.insert(ids, offsets, self._node_of_word, *self._tree(), done, nodes):
+        while needed := kernels.insert(ids, offsets, self._tree(), done, nodes):
             self._make_room(needed)
         self.n_nodes = int(done[0])
         return nodes
 
-    def _tree(self) -> tuple[np.ndarray, ...]:
-        return self._slots, self.parents, self.lasts, self.tally
+    def _tree(self) -> kernels.Tree:
+        return kernels.Tree(self._node_of_word, self._slots, self.parents, self.lasts, self.tally)
 
     def _know_words(self, n_words: int) -> None:
         known = len(self._node_of_word)

@@ -22,6 +22,7 @@ from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
+from sdem_dist.text.kept_texts import KeptTexts
 from sdem_dist.text.plan import new_plan, plan_from_corpus
 from sdem_dist.text.runs import Runs
 from sdem_dist.text.sources import (
@@ -35,6 +36,7 @@ from sdem_dist.text.sources import (
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
+    from sdem_dist.corpus.shards import TextsAt
     from sdem_dist.text.counting import Tally
 
 Progress = Callable[[str, int, int | None], None]
@@ -98,6 +100,7 @@ def ingest(
     random_state: int = 0,
     shard_documents: int | None = None,
     overwrite: bool = False,
+    keep_text: bool = False,
     progress: Progress | None = None,
 ) -> IngestReport:
     """Read sources and write them as a corpus.
@@ -140,6 +143,8 @@ def ingest(
         Documents in a shard of the corpus.
     overwrite : bool, default False
         Replace what is at `path` and `held_out_path`.
+    keep_text : bool, default False
+        Store the texts too, compressed, for `sdem_dist.corpus.Corpus.text`; of sources of text.
     progress : callable, optional
         Called with (stage, documents done, documents in all or None).
 
@@ -169,6 +174,8 @@ def ingest(
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     _check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
+    if (keep_text or reading.id is not None) and form is not None:
+        raise ValueError(f"{'keep_text' if keep_text else 'id'} is for sources of text, and these are {form}")
     if vocabulary_from is None:
         plan = new_plan(settings or VectorizerSettings(), form, reading)
     else:
@@ -178,7 +185,8 @@ def ingest(
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
 
     with _temporary_folder(path) as folder:
-        runs = None
+        runs, kept = None, KeptTexts(folder / "texts") if keep_text else None
+        kept_ids = None if reading.id is None else KeptTexts(folder / "ids")
         if form is not None:
             matrices = matrix_blocks(files, reading, gate, min(block_documents, MATRIX_DOCUMENTS))
             tally = count_matrices(matrices, folder, held_out, random_state, progress)
@@ -189,7 +197,9 @@ def ingest(
                 terms = Vocabulary(plan.settings, plan.vocabulary)
             elif plan.settings.kind == "count":
                 terms = runs = Runs(folder, plan.settings, n_jobs or n_cores())
-            tally = count_text(texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress)
+            tally = count_text(
+                texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress, kept, kept_ids
+            )
         _check_tally(tally, held_out, gate)
         corpus_plan = plan.settled(tally, runs)
         second = SecondPass(
@@ -199,6 +209,7 @@ def ingest(
             np.array(list(tally.classes), np.float64) if targets else corpus_plan.classes_of_codes(tally.classes),
             tally.whole,
             n_jobs,
+            kept_ids,
         )
         made_by = {
             "command": "ingest",
@@ -217,6 +228,7 @@ def ingest(
             "random_state": random_state,
             "shard_documents": shard_documents,
             "overwrite": overwrite,
+            "texts": None if kept is None else _texts_at(kept, kept_ids),
         }
         _write_all(destinations, second, report, made_by, common, plan.shuffle, tally, progress)
     report.n_features, report.classes = corpus_plan.columns.n_features, [] if targets else list(corpus_plan.classes)
@@ -226,6 +238,14 @@ def ingest(
     report.n_skipped, report.skipped_examples = gate.skipped, gate.examples
     report.seconds = time.monotonic() - started
     return report
+
+
+def _texts_at(kept: KeptTexts, kept_ids: KeptTexts | None) -> TextsAt:
+    """Return what finds the texts of documents by their ids."""
+    if kept_ids is None:
+        return lambda ids: kept.at(np.asarray(ids))
+    places = kept_ids.places()
+    return lambda ids: kept.at(np.array([places[str(name)] for name in ids], np.int64))
 
 
 def _write_all(

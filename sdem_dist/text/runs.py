@@ -95,25 +95,14 @@ class Runs:
         numbers, state = np.zeros(shape, np.int32), np.zeros(3, np.int64)
         out, out_offsets = np.empty(n_bytes, np.uint8), np.zeros(WINDOW_TERMS, np.int64)
         out_totals = np.empty(WINDOW_TERMS, np.int64)
+        now = merging.Windows(texts, offsets, tallies, sizes, positions, ended)
+        kept = merging.Kept(out, out_offsets, out_totals)
         found: list[list[np.ndarray]] = [[] for _ in windows]
         term_sizes, totals = [], []
         with (self._folder / "vocabulary").open("wb") as file:
             done = 0
             while done != merging.FINISHED:
-                done = merging.merge(
-                    texts,
-                    offsets,
-                    tallies,
-                    sizes,
-                    positions,
-                    ended,
-                    limits,
-                    state,
-                    numbers,
-                    out,
-                    out_offsets,
-                    out_totals,
-                )
+                done = merging.merge(now, limits, state, numbers, kept)
                 if done >= 0:
                     found[done].append(numbers[done, : sizes[done]].copy())
                     sizes[done] = windows[done].fill(texts[done], offsets[done], tallies[done])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
-from sdem_dist.text.texts import TextBlock, in_blocks
+from sdem_dist.text.texts import TextBlock, Texts, in_blocks
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sdem_dist.text.bad_lines import LineGate
 
+LINES = "lines"
+"""The format of plain lines, one document each, without labels: for prediction only."""
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz")
 NUMERIC_FORMATS = ("svmlight", "npz")
 SUFFIXES = {
@@ -50,6 +52,8 @@ class Reading:
         Encoding of the text; bytes that it forbids are bad lines.
     labels_file : path, or None
         Labels of the rows of an "npz" source: one a line, or an .npy array.
+    id : str, int or None
+        The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
     zero_based : bool or "auto"
         Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
     """
@@ -60,9 +64,10 @@ class Reading:
     encoding: str = "utf-8"
     labels_file: str | Path | None = None
     zero_based: bool | Literal["auto"] = "auto"
+    id: str | int | None = None
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMATS:
+        if self.format not in (None, LINES, *FORMATS):
             raise ValueError(f"format is one of {', '.join(FORMATS)}, not {self.format!r}")
         if self.zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
@@ -150,6 +155,8 @@ def matrix_blocks(
 
 def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:
     form, encoding = source_format(source, reading), reading.encoding
+    if reading.id is not None:
+        return _blocks_with_ids(source, replace(reading, format=form), gate, block_documents)
     if form == "folder":
         from sdem_dist.text.formats.folder import read_folder
 
@@ -157,7 +164,7 @@ def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int
     if form == "tsv":
         from sdem_dist.text.formats.tab_lines import read_tab_lines
 
-        label, text = (_column_number(source, wanted) for wanted in (reading.label, reading.text))
+        label, text = (column_number(source, wanted) for wanted in (reading.label, reading.text))
         return read_tab_lines(source, encoding, gate, label, text, block_documents)
     columns = (
         str("label" if reading.label is None else reading.label),
@@ -176,7 +183,31 @@ def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int
     return read_parquet(source, gate, *columns, block_documents)
 
 
-def _column_number(source: Path, wanted: str | int | None) -> int | None:
+def _blocks_with_ids(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:
+    """Yield the documents of a table, with their ids: a slower road than that of labels and texts alone."""
+    from sdem_dist.text.records import read_records
+
+    if reading.format == "folder":
+        raise IngestError(f"{source} is a folder, which has no column of ids")
+    before = 0
+    for records in read_records(source, reading, gate, block_documents, keep=True):
+        columns, texts = records.columns, records.texts
+        wanted = reading.label
+        if reading.format == "tsv":
+            wanted = f"column_{column_number(source, wanted) or 0}"
+        name = "label" if wanted is None else str(wanted)
+        if name not in columns:
+            raise IngestError(f"{source}: there is no column {name!r}; the columns are {', '.join(map(repr, columns))}")
+        found = [gate.label(source, before + i, raw, "record") for i, raw in enumerate(columns[name], 1)]
+        kept = [i for i, label in enumerate(found) if label is not None]
+        ids = [str((records.ids or [])[i]) for i in kept]
+        before += len(found)
+        labels = [label for label in found if label is not None]
+        yield TextBlock(labels, Texts(texts.data, texts.starts[kept], texts.stops[kept]), ids)
+
+
+def column_number(source: Path, wanted: str | int | None) -> int | None:
+    """Return the number of a column of a source without a header; IngestError for a name."""
     try:
         return None if wanted is None else int(wanted)
     except ValueError:

@@ -54,8 +54,8 @@ class Spelling:
         bounds = np.zeros(len(nodes) + 1, np.int64)
         np.cumsum(sizes[nodes] + int(end >= 0), out=bounds[1:])
         out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
-        words = (tree.parents, tree.lasts, self.spelled, self.offsets, 0x20 if self.separator else -1)
-        spelling.spell(nodes, *words, end, bounds, out)
+        words, separator = (self.spelled, self.offsets), 0x20 if self.separator else -1
+        spelling.spell(nodes, (tree.parents, tree.lasts), words, separator, end, bounds, out)
         return out, bounds
 
     def sorted_nodes(self, tree: GramTree) -> np.ndarray:

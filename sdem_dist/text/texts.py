@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.kernels.code_points import PADDING, Pieces
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,6 +40,11 @@ class Texts:
         return (self.bytes_of(i).decode("utf-8", "surrogatepass") for i in range(len(self)))
 
     @property
+    def pieces(self) -> Pieces:
+        """The same as kernels take it."""
+        return Pieces(self.data, self.starts, self.stops)
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of all texts."""
         return int((self.stops - self.starts).sum())
@@ -55,10 +60,11 @@ class Texts:
 
 @dataclass(frozen=True)
 class TextBlock:
-    """Consecutive documents of a source: ``labels[i]`` is the class name of text `i`."""
+    """Consecutive documents of a source: ``labels[i]`` is the class name of text `i`, ``ids[i]`` its id, if ids are read."""
 
     labels: list[str]
     texts: Texts
+    ids: list[str] | None = None
 
 
 def in_blocks(documents: Iterable[tuple[str, str]], block_documents: int) -> Iterator[TextBlock]:

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from sdem_dist.kernels import code_points as kernels
+from sdem_dist.kernels.grams import Segments
 from sdem_dist.text.code_points import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
-from sdem_dist.text.gram_tree import Tokens
 from sdem_dist.text.growing import Scratch
 from sdem_dist.text.terms import Spelling
 from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
@@ -36,7 +36,7 @@ class Tokenizer(Protocol):
         """How the words met so far are written."""
         ...
 
-    def tokens(self, texts: Texts) -> Tokens:
+    def tokens(self, texts: Texts) -> Segments:
         """Return the tokens of texts, in memory that the next call overwrites; unknown words are -1."""
         ...
 
@@ -74,9 +74,9 @@ class Rewriter:
         size = int(texts.n_bytes * table.growth) + len(texts) + kernels.PADDING
         out = self._scratch.array("texts", size, np.uint8)
         starts, stops = np.empty(len(texts), np.int64), np.empty(len(texts), np.int64)
-        entries, places = (table.entry_of, table.entry_offsets, table.entries), (out, starts, stops)
         sigma = ord(FINAL_SIGMA) if table.lower else -1
-        if not kernels.rewrite(texts.data, texts.starts, texts.stops, table.lower, *entries, sigma, *places):
+        rules = kernels.Rules(table.lower, table.entry_of, table.entry_offsets, table.entries, sigma)
+        if not kernels.rewrite(texts.pieces, rules, kernels.Pieces(out, starts, stops)):
             return self(_without_final_sigma(texts))
         return Texts(out, starts, stops)
 
@@ -125,7 +125,7 @@ class Words:
         """See `Tokenizer`."""
         return Spelling(self._stems.spelled, self._stems.offsets, self._stems.n_words, separator=True)
 
-    def tokens(self, texts: Texts) -> Tokens:
+    def tokens(self, texts: Texts) -> Segments:
         """See `Tokenizer`."""
         texts = self._rewritten(texts)
         ids = self._scratch.array("ids", texts.n_bytes // (self._shortest + 1) + len(texts) + 1, np.int32)
@@ -140,7 +140,7 @@ class Words:
             kept = (ids < 0) | (ids >= self._n_stopped)
         if self._n_stopped:
             ids, offsets = ids[kept], np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[offsets]
-        return Tokens(ids, offsets, np.arange(len(texts) + 1))
+        return Segments(ids, offsets, np.arange(len(texts) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """See `Tokenizer`."""
@@ -161,7 +161,7 @@ class Words:
         other._grows = False
         other._stems = self._stems
         if self._stem is None:
-            other._found = self._stems
+            other._found = self._stems.view()
         return other
 
     def _stemmed(self, ids: np.ndarray) -> np.ndarray:
@@ -197,7 +197,7 @@ class Characters:
         """See `Tokenizer`."""
         return Spelling(*spelled_code_points(), N_CODE_POINTS, separator=False, in_order=True)
 
-    def tokens(self, texts: Texts) -> Tokens:
+    def tokens(self, texts: Texts) -> Segments:
         """See `Tokenizer`."""
         texts = self._rewritten(texts)
         most = 2 * (texts.n_bytes + len(texts)) if self.whole_if_short else texts.n_bytes
@@ -207,7 +207,7 @@ class Characters:
         documents = np.zeros(len(texts) + 1, np.int64)
         given = (texts.data, texts.starts, texts.stops, matching(r"\s"), self.whole_if_short)
         n_ids, n_segments = kernels.characters(*given, ids, segments, documents)
-        return Tokens(ids[:n_ids], segments[: n_segments + 1], documents)
+        return Segments(ids[:n_ids], segments[: n_segments + 1], documents)
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """See `Tokenizer`."""
@@ -237,13 +237,13 @@ class Analyzed:
         """See `Tokenizer`."""
         return Spelling(self._table.spelled, self._table.offsets, self._table.n_words, separator=False)
 
-    def tokens(self, texts: Texts) -> Tokens:
+    def tokens(self, texts: Texts) -> Segments:
         """See `Tokenizer`."""
         found = [self._analyze(text) for text in texts]
         offsets = np.zeros(len(found) + 1, np.int64)
         np.cumsum([len(terms) for terms in found], out=offsets[1:])
         ids = self._table.numbers(texts_of_strings([term for terms in found for term in terms]), grow=self._grows)
-        return Tokens(ids, offsets, np.arange(len(found) + 1))
+        return Segments(ids, offsets, np.arange(len(found) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """See `Tokenizer`."""

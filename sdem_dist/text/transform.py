@@ -88,6 +88,7 @@ class TextTransformer:
         if settings.kind == "count" and vocabulary is None:
             raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
         self._settings = settings
+        self._counters: list[FixedCounter] = []
         self._vocabulary: Vocabulary | None = None
         if settings.kind == "count" and vocabulary is not None:
             self._vocabulary = Vocabulary(settings, vocabulary)
@@ -96,7 +97,16 @@ class TextTransformer:
         """Return a function from texts to int64 counts, indices sorted; every thread needs its own."""
         if self._vocabulary is None:
             return HashingCounter(self._settings).count
-        return FixedCounter(self._vocabulary).count
+        counter = FixedCounter(self._vocabulary)
+        self._counters.append(counter)
+        return counter.count
+
+    @property
+    def unknown_share(self) -> float | None:
+        """Share of the words, in the texts counted so far, that no term has; None if words are hashed, or there were none."""
+        of_words = self._settings.analyzer == "word"
+        n_words = sum(counter.n_words for counter in self._counters) if of_words else 0
+        return sum(counter.n_unknown for counter in self._counters) / n_words if n_words else None
 
 
 def transform_texts(

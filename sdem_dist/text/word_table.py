@@ -33,6 +33,12 @@ class WordTable:
         self.offsets = np.zeros(_SLOTS, np.int64)
         self._scratch = Scratch()
 
+    def view(self) -> WordTable:
+        """Return a table of the same words for another thread, which must not let it grow: what calls overwrite is its own."""
+        other = WordTable()
+        other.n_words, other.slots, other.spelled, other.offsets = self.n_words, self.slots, self.spelled, self.offsets
+        return other
+
     def split(
         self, texts: Texts, kinds: np.ndarray, inside: np.ndarray, shortest: int, *, grow: bool, ids: np.ndarray
     ) -> tuple[int, np.ndarray]:
@@ -47,8 +53,8 @@ class WordTable:
         offsets, done = np.zeros(len(texts) + 1, np.int64), np.array([self.n_words, 0, 0, 0])
         longest = int((texts.stops - texts.starts).max(initial=0))
         marks = self._scratch.array("marks", longest + 2 * PADDING, np.uint8)
-        split = (texts.data, texts.starts, texts.stops, kinds, inside, shortest, grow)
-        while needed := kernels.words(*split, self.slots, self.spelled, self.offsets, done, marks, ids, offsets):
+        splitting, found = kernels.Splitting(kinds, inside, shortest), (ids, offsets)
+        while needed := kernels.words(texts.pieces, splitting, grow, self._table(), done, marks, found):
             self._make_room(done, needed)
         self.n_words = int(done[0])
         return int(done[1]), offsets
@@ -56,8 +62,7 @@ class WordTable:
     def numbers(self, texts: Texts, *, grow: bool) -> np.ndarray:
         """Return the number of each text, taken as one word, int32; -1 for unknown ones if not to grow."""
         ids, done = np.empty(len(texts), np.int32), np.array([self.n_words, 0, 0, 0])
-        given = (texts.data, texts.starts, texts.stops, grow)
-        while needed := kernels.intern(*given, self.slots, self.spelled, self.offsets, done, ids):
+        while needed := kernels.intern(texts.pieces, grow, self._table(), done, ids):
             self._make_room(done, needed)
         self.n_words = int(done[0])
         return ids
@@ -66,6 +71,9 @@ class WordTable:
         """Return the words from the number `first` on."""
         spelled, bounds = self.spelled.tobytes(), self.offsets[first : self.n_words + 1].tolist()
         return [spelled[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(bounds)]
+
+    def _table(self) -> kernels.Table:
+        return kernels.Table(self.slots, self.spelled, self.offsets)
 
     def _make_room(self, done: np.ndarray, needed: int) -> None:
         n_words = int(done[0])

@@ -155,14 +155,18 @@ def fasttext(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Score
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "train.txt")
-        path.write_text("".join(f"__label__{k} {line}\n" for k, line in zip(y, lines(X), strict=True)))
+        order = np.random.default_rng(0).permutation(
+            len(y)
+        )  # it takes documents as they stand, and corpora stand by class
+        path.write_text("".join(f"__label__{k} {line}\n" for k, line in zip(y[order], lines(X[order]), strict=True)))
         model = train_supervised(str(path), epoch=25, lr=0.5, thread=1, verbose=0)
 
     def predict(T: sp.csr_matrix) -> Scores:
         p = np.zeros((T.shape[0], int(y.max()) + 1))
-        # Its predict fails on one string with NumPy 2, and takes lists.
-        for d, (labels, shares) in enumerate(zip(*model.predict(lines(T), k=-1), strict=True)):
-            p[d, [int(label.removeprefix("__label__")) for label in labels]] = shares
+        # Its own predict fails on one string with NumPy 2, and gives all labels of one in a list the first one's share.
+        for d, line in enumerate(lines(T)):
+            for share, label in model.f.predict(f"{line}\n", p.shape[1], 0.0, "strict"):
+                p[d, int(label.removeprefix("__label__"))] = share
         return p.argmax(axis=1), p
 
     return predict

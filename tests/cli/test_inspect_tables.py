@@ -84,5 +84,5 @@ def test_models_of_tables(model, said, corpus, tmp_path):
     assert said.items() <= shown.items()
     assert not {"raw", "The", "clusters"} & set(shown)
     scored = runner.invoke(main, ["evaluate", str(tmp_path / "m"), trained.path])
-    assert "ncll" in scored.output
+    assert "(NCLL)" in scored.output
     assert "(weighted)" not in scored.output

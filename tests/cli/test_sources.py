@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from sdem_dist import load_model
 from sdem_dist.cli import main
 
 LINES = [
@@ -40,7 +41,7 @@ def test_columns_by_name(tmp_path):
     table.write_text("topic,body\n" + "\n".join(line.replace("\t", ",") for line in LINES))
     assert run("train", table, tmp_path / "m", "--quiet", "--label", "topic", "--text", "body").exit_code == 0
     shown = run("evaluate", tmp_path / "m", table, "--label", "topic", "--text", "body").output
-    assert "log-loss (ncll)" in shown
+    assert "log-loss (NCLL)" in shown
     assert "calibration error" in shown
 
 
@@ -57,3 +58,42 @@ def test_workers_elsewhere_need_a_corpus(source, tmp_path):
     found = run("train", source, tmp_path / "m", "--scheduler", "tcp://127.0.0.1:1")
     assert found.exit_code == 2
     assert "make it with sdem ingest" in found.output
+
+
+def test_text_is_counted_as_ingest_counts_it(source, tmp_path):
+    options = ("--ngrams", "1,2", "--min-df", "2", "--stop-words", "english", "--encoding", "utf-8")
+    assert run("ingest", source, tmp_path / "c", *options).exit_code == 0
+    assert run("train", tmp_path / "c", tmp_path / "a", "--quiet").exit_code == 0
+    assert run("train", source, tmp_path / "b", "--quiet", *options).exit_code == 0
+    a, b = load_model(tmp_path / "a"), load_model(tmp_path / "b")
+    assert a.vocabulary_ == b.vocabulary_ and "goal match" in a.vocabulary_
+    texts = ["goal match 3xx", "bank"]
+    assert a.predict_proba(texts).tolist() == b.predict_proba(texts).tolist()
+    assert (
+        run("train", source, tmp_path / "d", "--quiet", "--hashing", "64", "--label", "0", "--text", "1").exit_code == 0
+    )
+    assert load_model(tmp_path / "d").n_features_in_ == 64
+
+
+def test_options_of_a_source_are_refused_beside_a_corpus(source, tmp_path):
+    assert run("ingest", source, tmp_path / "c").exit_code == 0
+    found = run("train", tmp_path / "c", tmp_path / "m", "--stem", "english", "--label", "0")
+    assert found.exit_code == 2 and "--label, --stem: of a source" in found.output
+    assert run("train", source, tmp_path / "m", "--quiet").exit_code == 0
+    found = run("evaluate", tmp_path / "m", tmp_path / "c", "--format", "tsv")
+    assert found.exit_code == 2 and "--format: of a source" in found.output
+    found = run("train", source, tmp_path / "n", "--analyzer", "char", "--stem", "english")
+    assert found.exit_code == 2 and "--stem" in found.output
+
+
+def test_bad_lines_are_left_out_and_unknown_words_are_told(source, tmp_path):
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("sport\tgoal strange\nno tab\nmoney\tbank loan\n")
+    assert run("train", source, tmp_path / "m", "--quiet").exit_code == 0
+    assert run("evaluate", tmp_path / "m", bad).exit_code != 0
+    found = run("evaluate", tmp_path / "m", bad, "--on-error", "skip")
+    assert found.exit_code == 0 and "2 documents" in found.output and "1 line left out" in found.output
+    assert "25.0% of the words are unknown to the model" in found.output
+    matrix = tmp_path / "x.svm"
+    matrix.write_text("1 1:2\n")
+    assert "holds numbers" in run("evaluate", tmp_path / "m", matrix).output

@@ -59,9 +59,9 @@ def test_help_of_all_and_version():
 def test_help_speaks_of_what_is_predicted():
     shown = " ".join(ok("--help").split())
     assert "Measure a model on a corpus, by labels, targets or likelihood." in shown
-    assert "Predict labels, numbers or clusters of raw texts." in shown
+    assert "Predict labels, numbers or clusters of documents." in shown
     shown = " ".join(ok("predict", "--help").split())
-    assert "TEXTS is raw text and MODEL one that was trained on text" in shown
+    assert "for a MODEL that was trained on text; or a corpus" in shown
 
 
 def test_train_and_evaluate(made, tmp_path):
@@ -322,7 +322,7 @@ def test_wrong_kinds_of_path_are_named(made, tmp_path):
         assert message in refused("evaluate", path, corpus) and message in refused(
             "predict", path, source, "--text-column", "1"
         )
-    assert "is a folder" in refused("predict", model, corpus) and "is a source, neither" in refused("inspect", source)
+    assert "is a source, neither" in refused("inspect", source)
     content = Path(source).read_bytes()
     for path, message in {source: "is not a model", corpus: "is a folder"}.items():
         assert message in refused("train", corpus, path)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sdem_dist.cli import main
-from sdem_dist.cli.ingest import SECTIONS, ingest
+from sdem_dist.cli.ingest import IngestCommand, ingest
 from sdem_dist.cli.inspect import inspect_command
 from sdem_dist.corpus import open_corpus
 from sdem_dist.text import VectorizerSettings
@@ -147,7 +147,7 @@ def test_names_from_data_are_not_markup(folder):
 
 def test_help_shows_every_option_in_a_section(folder):
     shown = run(ingest, "--help").stdout
-    sectioned = [name for names in SECTIONS.values() for name in names]
+    sectioned = [name for names in IngestCommand.sections.values() for name in names]
     options = [p for p in ingest.params if p.param_type_name == "option"]
     assert {p.name for p in options} <= set(sectioned)
     for option in options:

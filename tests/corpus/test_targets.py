@@ -135,4 +135,4 @@ def test_inspected(corpus, tmp_path):
     assert "for each topic" in shown.output
     shown = CliRunner().invoke(main, ["evaluate", str(tmp_path / "m.model"), corpus.path])
     assert shown.exit_code == 0, shown.output
-    assert "mse" in shown.output
+    assert "mean squared error" in shown.output

@@ -27,6 +27,7 @@ from sdem_dist.estimators.source import documents_of
 X, Y = random_counts(200, 30, 3, seed=2)
 HELD_OUT = random_counts(150, 30, 3, seed=12)
 METRICS = {"accuracy", "nll", "ncll", "hinge", "perplexity", "brier", "ece", "temperature", "tempered_log_loss"}
+METRICS |= {"macro_f1"}
 ONE_STAGE = {"validation_fraction": 0.0, "evaluate_every": 1}
 
 

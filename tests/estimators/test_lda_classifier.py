@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from reference.random_documents import random_counts, topic_counts
 
-from sdem_dist import LDAClassifier, ModelError, load_model, write_corpus
-from sdem_dist.inspection.topics import coherence, plot_topics
+from sdem_dist import LDAClassifier, ModelError, load_model, plots, write_corpus
+from sdem_dist.inspection.topics import coherence
 
 
 @pytest.mark.parametrize("inference", ["map", "gibbs"])
@@ -101,7 +101,7 @@ def test_topics_are_named_and_drawn(tmp_path):
     assert [(t.label, t.number) for t in topics] == [(c, z) for c in "abc" for z in range(3)]
     assert all(w.startswith("word") for t in topics for w in (*t.words, *t.telling))
     np.testing.assert_allclose(sum(t.share for t in topics), 3.0)
-    plot_topics(topics, tmp_path / "topics.png")
+    plots.topics(topics).savefig(tmp_path / "topics.png")
     assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
     assert list(model.get_feature_names_out())[:2] == ["ldaclassifier0", "ldaclassifier1"]
     assert coherence(model.components_, corpus, 4).shape == (9,)

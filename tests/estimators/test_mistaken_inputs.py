@@ -41,14 +41,6 @@ def test_a_path_is_to_be_opened_first(tmp_path, model):
             method(str(tmp_path))
 
 
-def test_a_corpus_is_not_predicted_whole(tmp_path, model):
-    corpus = write_corpus(tmp_path / "c.zarr", X, Y)
-    for method in (model.predict, model.predict_proba):
-        with pytest.raises(ValueError, match=r"read\(start, stop\)\.to_csr\(\) .* evaluate\(X\)"):
-            method(corpus)
-    assert model.predict(corpus.read(0, 4).to_csr()).shape == (4,)
-
-
 def test_labels_or_weights_beside_a_corpus_are_not_ignored(tmp_path, model):
     corpus = write_corpus(tmp_path / "c.zarr", X, Y)
     for call in (

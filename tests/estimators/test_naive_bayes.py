@@ -15,10 +15,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from sdem_dist import MultinomialNB, write_corpus
+from sdem_dist import MultinomialNB, plots, write_corpus
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.estimators import plans
-from sdem_dist.inspection.words import plot_histories, speaking_words
+from sdem_dist.inspection.words import speaking_words
 
 X, Y = random_counts(240, 30, 3, seed=2)
 X_NEW, Y_NEW = random_counts(150, 30, 3, seed=12)
@@ -355,5 +355,5 @@ def test_words_that_speak(tmp_path):
     corpus = write_corpus(tmp_path / "c", counts, list("aabb"), vocabulary=["x", "y", "z"])
     named = MultinomialNB(n_epochs=2, evaluate_every=1).fit(corpus)
     assert speaking_words(named, 1) == {"a": ["x"], "b": ["y"]}
-    plot_histories({"one": named.history_}, tmp_path / "curves.png")
+    plots.histories({"one": named.history_}).savefig(tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

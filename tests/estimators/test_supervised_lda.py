@@ -25,12 +25,13 @@ from sdem_dist import (
     SupervisedLDARegressor,
     TrainingError,
     load_model,
+    plots,
     write_corpus,
 )
 from sdem_dist.errors import OtherRunError
 from sdem_dist.estimators import scoring
 from sdem_dist.estimators.source import source_of
-from sdem_dist.inspection.topics import plot_topics, topic_title
+from sdem_dist.inspection.topics import topic_title
 from sdem_dist.models.held_out import log_probability
 
 N, V, K = 900, 60, 4
@@ -220,7 +221,7 @@ def test_topics_for_people(tmp_path):
         for topic, p in zip(topics, model.components_, strict=True):
             assert topic.words == [f"#{w}" for w in np.argsort(-p)[:4]]
             assert len(topic.telling) == 4
-        plot_topics(topics, tmp_path / "topics.png", 4)
+        plots.topics(topics, n_words=4).savefig(tmp_path / "topics.png")
         assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
     assert {t.label for t in words.topics()} == {None}
     topic = single.topics()[2]

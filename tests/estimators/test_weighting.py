@@ -127,3 +127,12 @@ def test_the_default_has_the_same_bits_in_memory_on_disk_and_on_dask(tmp_path):
     with place("cluster-2") as (client, _):
         there = MultinomialNB(n_lanes=4).fit(corpus, client=client)
     assert bits(there) == bits(expected) and there.temperature_ == expected.temperature_
+
+
+def test_n_grams_are_chosen_from_texts_in_memory_too():
+    texts, y = ["aa bb cc", "dd ee ff", "aa bb", "dd ee"] * 15, [0, 1, 0, 1] * 15
+    settings = VectorizerSettings(ngram_range=(1, 2))
+    model = MultinomialNB(ngram_range=(2, 2), vectorizer=settings).fit(texts, y)
+    assert model.predict(["aa bb", "dd ee"]).tolist() == [0, 1]
+    np.testing.assert_allclose(model.predict_proba(["aa", "dd"])[0], model.predict_proba(["dd", "aa"])[0])
+    assert model.evaluate(texts, y)["accuracy"] == 1.0

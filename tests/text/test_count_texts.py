@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from sdem_dist.text import VectorizerSettings, count_texts
+from sdem_dist.text.analysis import in_threads
 from sdem_dist.text.code_points import CHANGING, every_code_point
 from sdem_dist.text.counters import FixedCounter, Vocabulary
 from sdem_dist.text.texts import texts_of_strings
+from sdem_dist.text.transform import TextTransformer
 
 # Letters that change their number when they turn small, final sigmas, accents alone and composed, ligatures, digits of
 # other scripts, spaces that are none in ASCII, surrogates, a private code point, an unassigned one, the last one.
@@ -251,3 +253,27 @@ def test_real_corpora(corpora, name, analyzer, ngrams):
     counts, terms = reference(texts, chosen)
     found, words = count_texts(texts, VectorizerSettings(**chosen))
     assert words == terms and same(found, counts)
+
+
+def test_threads_that_share_a_vocabulary_do_not_disturb_each_other():
+    # Words with accents are marked in memory that each counter needs for itself.
+    texts = texts_of_strings([" ".join(f"{'ö' * (i % 5)}wörd{j % 70} naïve" for j in range(3000)) for i in range(40)])
+    transformer = TextTransformer(VectorizerSettings(), count_texts(texts, VectorizerSettings())[1])
+    blocks = [texts.part(i, i + 4) for i in range(0, 40, 4)] * 20
+    alone = list(map(transformer.counter(), blocks))
+    together = list(in_threads(blocks, transformer.counter, 2))
+    assert all((a != b).nnz == 0 for a, b in zip(alone, together, strict=True))
+
+
+def test_the_share_of_unknown_words():
+    transformer = TextTransformer(VectorizerSettings(stop_words="english"), ["apple", "pear"])
+    assert transformer.unknown_share is None
+    count = transformer.counter()
+    count(texts_of_strings(["apple the plum", "PEAR pear"]))
+    transformer.counter()(texts_of_strings(["quince apple apple"]))  # another thread's
+    assert transformer.unknown_share == pytest.approx(2 / 7)
+    hashing = TextTransformer(VectorizerSettings(kind="hashing", n_features=8))
+    hashing.counter()(texts_of_strings(["apple"]))
+    characters = TextTransformer(VectorizerSettings(analyzer="char"), ["a"])
+    characters.counter()(texts_of_strings(["apple"]))
+    assert hashing.unknown_share is None and characters.unknown_share is None

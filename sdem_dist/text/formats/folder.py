@@ -24,13 +24,14 @@ def read_folder(path: Path, encoding: str, gate: LineGate) -> Iterator[tuple[str
         label = gate.label(path / entry, 1, entry, "folder")
         if label is None:
             continue
-        for file in _files_below(path / entry):
-            text = _decoded(file, encoding, gate)
+        for file in files_below(path / entry):
+            text = decoded_file(file, encoding, gate)
             if text is not None:
                 yield label, text
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and of its sub-folders, in the order of their sorted names, without hidden ones."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         for name in sorted(names):
@@ -38,7 +39,8 @@ def _files_below(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def _decoded(file: Path, encoding: str, gate: LineGate) -> str | None:
+def decoded_file(file: Path, encoding: str, gate: LineGate) -> str | None:
+    """Return the text of a file, or None if it is refused."""
     with open_text(file, encoding, newline="") as stream:
         text = stream.read()
     if not_unicode(text) is None:

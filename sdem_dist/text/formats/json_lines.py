@@ -19,6 +19,25 @@ def read_json_lines(path: Path, encoding: str, gate: LineGate, label: str, text:
 
     The text must be a string; a label may be a string, a number, true or false.
     """
+    for number, found in json_objects(path, encoding, gate):
+        if missing := [name for name in (label, text) if name not in found]:
+            present = ", ".join(repr(k) for k in found) or "none"
+            gate.refuse(path, number, f"there is no field {missing[0]!r}; the fields are {present}")
+            continue
+        words = found[text]
+        if not isinstance(words, str):
+            gate.refuse(path, number, f"the text in field {text!r} is {words!r:.60}, not a string")
+            continue
+        if (problem := not_unicode(words)) is not None:
+            gate.refuse(path, number, f"the text has {problem}")
+            continue
+        name = gate.label(path, number, found[label])
+        if name is not None:
+            yield name, words
+
+
+def json_objects(path: Path, encoding: str, gate: LineGate) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield the number, from 1, of each line that is not blank, and its object."""
     number = 0
     for block in line_blocks(path, encoding):
         start = 0
@@ -28,25 +47,10 @@ def read_json_lines(path: Path, encoding: str, gate: LineGate, label: str, text:
             number += 1
             found = _record(path, number, block, start, stop, gate)
             start = stop + 1
-            if found is None:
-                continue
-            if not isinstance(found, dict):
+            if isinstance(found, dict):
+                yield number, found
+            elif found is not None:
                 gate.refuse(path, number, f"a JSON object is expected, not {type(found).__name__}")
-                continue
-            if missing := [name for name in (label, text) if name not in found]:
-                present = ", ".join(repr(k) for k in found) or "none"
-                gate.refuse(path, number, f"there is no field {missing[0]!r}; the fields are {present}")
-                continue
-            words = found[text]
-            if not isinstance(words, str):
-                gate.refuse(path, number, f"the text in field {text!r} is {words!r:.60}, not a string")
-                continue
-            if (problem := not_unicode(words)) is not None:
-                gate.refuse(path, number, f"the text has {problem}")
-                continue
-            name = gate.label(path, number, found[label])
-            if name is not None:
-                yield name, words
 
 
 def _record(path: Path, number: int, block: LineBlock, start: int, stop: int, gate: LineGate) -> object:

@@ -13,11 +13,18 @@ from sdem_dist.text.bad_lines import not_unicode
 from sdem_dist.text.line_blocks import line_blocks
 from sdem_dist.text.texts import Texts
 
-_GOOD, _COLUMN = 3, 4
+_N_COLUMNS, _GOOD, _COLUMN = 2, 3, 4
 
 
-def read_plain_lines(path: Path, encoding: str, column: int | None, block_documents: int) -> Iterator[Texts]:
+def read_plain_lines(
+    path: Path, encoding: str, column: int | None, block_documents: int, *, n_columns: int | None = None
+) -> Iterator[Texts]:
     """Yield the lines of a file, or column `column` (from 0) of lines that TABs separate; an empty line is an empty text.
+
+    Parameters
+    ----------
+    n_columns : int, optional
+        All lines must have so many columns.
 
     Raises
     ------
@@ -31,13 +38,18 @@ def read_plain_lines(path: Path, encoding: str, column: int | None, block_docume
         while start < len(data):
             n, start = lines(data, start, column or 0, column or 0, bounds)
             wrong = (bounds[:n, _GOOD] == 0) | (bounds[:n, _COLUMN] < 0)
+            if n_columns is not None:
+                wrong |= bounds[:n, _N_COLUMNS] != n_columns
             if wrong.any():
                 row = int(wrong.argmax())
                 line = block.text(int(bounds[row, 0]), int(bounds[row, 1]))
                 problem = not_unicode(line)
                 found = f"the line has {problem}"
                 if problem is None:
-                    found = f"there is no column {column}: the line has {len(line.split(chr(9)))}"
+                    there = len(line.split(chr(9)))
+                    found = f"there is no column {column}: the line has {there}"
+                    if n_columns is not None:
+                        found = f"{there} columns instead of {n_columns}; choose with --text NUMBER, from 0"
                 raise IngestError(f"{path}, line {n_lines + row + 1}: {found}")
             n_lines += n
             first = 0 if column is None else _COLUMN

@@ -1,0 +1,199 @@
+"""What models say of documents, as columns of a table or as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdem_dist.cli.shown import visible
+from sdem_dist.errors import ModelError
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+
+UNSURE = "unsure"
+"""The label of documents whose best class is less probable than the threshold."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How a model's rows of numbers are shown.
+
+    Attributes
+    ----------
+    rows : callable
+        From documents to an array with a row for each: shares of `names`, or numbers that stand for themselves.
+    names : sequence, or None
+        Classes, clusters or topics, in the order of the columns; None: the rows are numbers.
+    what, share : str
+        What the best name and its share are called.
+    top : int or None
+        So many of the best names, with their shares. None: all, in the model's order.
+    alone : bool
+        The best name only.
+    threshold : float
+        A smaller best share makes the name `UNSURE`.
+    sets : callable or None
+        From rows of shares to booleans: which names are in the set of each document.
+    """
+
+    rows: Callable[[Any], np.ndarray]
+    names: Sequence[Any] | None
+    what: str = "prediction"
+    share: str = "probability"
+    top: int | None = None
+    alone: bool = False
+    threshold: float = 0.0
+    sets: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def columns(self, documents: Any) -> dict[str, list[Any]]:
+        """Return the columns of a table, in their order."""
+        rows = self.rows(documents)
+        if self.names is None:
+            rows = rows.reshape(len(rows), -1)
+            names = [self.what] if rows.shape[1] == 1 else [f"{self.what}_{k}" for k in range(rows.shape[1])]
+            return dict(zip(names, rows.T.tolist(), strict=True))
+        best, ordered = self._ranked(rows)
+        found: dict[str, list[Any]] = {self.what: best}
+        if self.sets is not None:
+            found["set"] = [[self.names[k] for k in np.flatnonzero(row).tolist()] for row in self.sets(rows)]
+        if self.alone:
+            return found
+        found[self.share] = np.take_along_axis(rows, ordered[:, :1], axis=1)[:, 0].tolist()
+        for rank in range(1, ordered.shape[1] if self.top is not None else 0):
+            kth = ordered[:, rank]
+            found[f"{self.what}_{rank + 1}"] = [self.names[k] for k in kth.tolist()]
+            found[f"{self.share}_{rank + 1}"] = rows[np.arange(len(rows)), kth].tolist()
+        if self.top is None:
+            found |= {f"{self.share} {name}": column for name, column in zip(self.names, rows.T.tolist(), strict=True)}
+        return found
+
+    def lines(self, documents: Any, ids: Sequence[object] | None = None) -> str:
+        """Return a line for each document: its id, where there is one, its label, and NAME=SHARE pairs."""
+        rows = self.rows(documents)
+        if self.names is None:
+            numbers = rows.astype(np.float64).reshape(len(rows), -1).tolist()
+            written = ["\t".join(f"{value:.6g}" for value in row) + "\n" for row in numbers]
+            return _with_ids(written, ids)
+        names = [on_a_line(name) for name in self.names]
+        best, ordered = self._ranked(rows)
+        labels = [on_a_line(label) for label in best] if self.threshold else [names[k] for k in ordered[:, 0].tolist()]
+        if self.sets is not None:
+            sets = ["|".join(names[k] for k in np.flatnonzero(row)) for row in self.sets(rows)]
+            labels = [f"{label}\tset={members}" for label, members in zip(labels, sets, strict=True)]
+        if self.alone:
+            return _with_ids([f"{label}\n" for label in labels], ids)
+        if self.top is None:
+            numbers_of = "".join(f"\t{name.replace('%', '%%')}=%.6g" for name in names) + "\n"
+            return _with_ids([a + numbers_of % tuple(row) for a, row in zip(labels, rows.tolist(), strict=True)], ids)
+        shares = np.take_along_axis(rows, ordered, axis=1).tolist()
+        pairs = zip(labels, ordered.tolist(), shares, strict=True)
+        return _with_ids(
+            [a + "".join(f"\t{names[k]}={p:.6g}" for k, p in zip(ks, ps, strict=True)) + "\n" for a, ks, ps in pairs],
+            ids,
+        )
+
+    def _ranked(self, rows: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """Return the label of each row, and its best columns, the best first."""
+        assert self.names is not None
+        if self.top in (None, 1):
+            ordered = rows.argmax(axis=1)[:, None]
+        else:
+            ordered = np.argsort(-rows, axis=1, kind="stable")[:, : self.top]
+        names = [str(name) for name in self.names] if self.threshold else self.names
+        labels = [names[k] for k in ordered[:, 0].tolist()]
+        if self.threshold:
+            sure = (rows.max(axis=1, initial=0.0) >= self.threshold).tolist()
+            labels = [label if fine else UNSURE for label, fine in zip(labels, sure, strict=True)]
+        return labels, ordered
+
+
+def on_a_line(value: object) -> str:
+    """Return a value as one field of a line: without TABs and line ends, and with control characters written out."""
+    return visible(str(value).replace("\t", " ").replace("\n", " "))
+
+
+def _with_ids(lines: list[str], ids: Sequence[object] | None) -> str:
+    if ids is None:
+        return "".join(lines)
+    return "".join([f"{on_a_line(id_)}\t{line}" for id_, line in zip(ids, lines, strict=True)])
+
+
+def predictions_of(estimator: EngineEstimator, name: object) -> Answers:
+    """Return what a model predicts.
+
+    Raises
+    ------
+    ModelError
+        It predicts nothing.
+    """
+    predicts = estimator.spec.predicts
+    made: Any = estimator
+    if predicts is None:
+        raise ModelError(
+            f"{name} is a {type(estimator).__name__}, which predicts nothing: sdem transform gives the topics of documents"
+        )
+    if predicts == "number":
+        return Answers(made.predict, None)
+    if predicts == "class":
+        return Answers(made.predict_proba, estimator.classes_.tolist())
+    return Answers(made.predict_proba, range(len(made.component_log_prior_)), what="cluster")
+
+
+def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> Answers:
+    """Return answers with the set of classes that has the right one as often as `coverage` says.
+
+    Raises
+    ------
+    ModelError
+        The model is no classifier, or `sdem calibrate` has not shown it documents.
+    """
+    from sdem_dist.conformal import sets
+    from sdem_dist.estimators.classifier import EngineClassifier
+
+    if not isinstance(estimator, EngineClassifier):
+        raise ModelError(f"--coverage is for classifiers, and this is a {type(estimator).__name__}")
+    most = estimator.set_thresholds(coverage)
+    return replace(answers, sets=lambda rows: sets(rows, most))
+
+
+def topics_of(estimator: EngineEstimator, name: object) -> Answers:
+    """Return a model's topics of documents.
+
+    Raises
+    ------
+    ModelError
+        It has none.
+    """
+    made: Any = estimator
+    kind = estimator.spec.topics
+    if kind is None:
+        raise ModelError(f"{name} is a {type(estimator).__name__}, which has no topics: sdem predict is for it")
+    n_topics = int(made._n_features_out)
+    names: Sequence[Any] = range(n_topics)
+    if kind == "classes":
+        each = n_topics // len(estimator.classes_)
+        names = [f"{label} {number}" for label in estimator.classes_.tolist() for number in range(each)]
+    return Answers(made.transform, names, what="topic", share="share")
+
+
+def chosen(answers: Answers, top: int | None, alone: bool, threshold: float | None) -> Answers:
+    """Return answers as options want them.
+
+    Raises
+    ------
+    ValueError
+        The options mean nothing for numbers, or a class has the name of what is unsure.
+    """
+    if answers.names is None:
+        if top is not None or threshold is not None:
+            raise ValueError(
+                "--top and --threshold are for classes, clusters and topics, and this model predicts numbers"
+            )
+        return answers
+    if threshold and UNSURE in map(str, answers.names):
+        raise ValueError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
+    return replace(answers, top=top, alone=alone, threshold=threshold or 0.0)

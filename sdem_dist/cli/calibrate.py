@@ -1,0 +1,39 @@
+"""``sdem calibrate``: documents by which a model gives sets of classes that hold the right one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
+from sdem_dist.counted import counted
+
+
+@click.command(no_args_is_help=True)
+@click.argument("model", type=LocalPath())
+@click.argument("corpus")
+@click.option("-o", "--output", type=LocalPath(), metavar="FILE", help="Where the model goes.  [default: MODEL]")
+@source_options
+def calibrate(model: Path, corpus: str, output: Path | None, source: SourceOptions) -> None:
+    """Show MODEL labelled documents that had no part in its training, for sdem predict --coverage.
+
+    CORPUS, or a source as for sdem evaluate, may be what sdem ingest --held-out put aside. Its documents must have chosen
+    nothing of the model: neither its parameters nor, as a validation corpus with --patience, its training time. Those
+    that a naive Bayes holds out by itself have chosen both, so that they cannot serve here.
+    """
+    from sdem_dist import load_model
+    from sdem_dist.estimators.classifier import EngineClassifier
+
+    estimator = load_model(model)
+    if not isinstance(estimator, EngineClassifier):
+        raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
+    held_out = examined_documents(estimator, corpus, source)
+    estimator.calibrate_sets(held_out.documents, held_out.labels)
+    estimator.save(output or model)
+    sizes = [len(scores) for scores in estimator.set_scores_]
+    click.echo(
+        f"{output or model}: {counted(sum(sizes), 'document')}, at least {min(sizes):,} a class: enough for --coverage up to "
+        f"{min(sizes) / (min(sizes) + 1):.4g} without taking a class into every set"
+    )

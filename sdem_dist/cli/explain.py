@@ -1,0 +1,89 @@
+"""``sdem explain``: which words of a text spoke for its class."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.shown import say
+
+if TYPE_CHECKING:
+    from sdem_dist.reports.explanation import Explanation
+
+
+@click.command(no_args_is_help=True)
+@click.argument("model", type=LocalPath())
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@click.option("--against", metavar="CLASS", help="Compare the prediction with this class.  [default: the runner-up]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a text: all words, and where they stand.")
+@click.option("--html", type=LocalPath(), metavar="FILE", help="Write a page with the words marked instead.")
+def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: bool, html: Path | None) -> None:
+    """Say why MODEL takes each TEXT for its class; - or nothing reads texts from standard input, one a line.
+
+    Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the model
+    weighs it, times ln p(word | class) / p(word | other class)) and of the classes' prior probabilities. Of topic models the
+    topics of the text come first. Words that speak for the prediction are blue, those against it orange; without
+    colours they stand in brackets with their parts.
+    """
+    from sdem_dist import load_model
+    from sdem_dist.errors import ModelError
+
+    if html is not None and as_json:
+        raise click.UsageError("--html and --json are two forms of the same: choose one")
+    if texts in ((), ("-",)):
+        if sys.stdin.isatty():
+            raise click.UsageError("name a text in quotes, or pipe texts into standard input, one a line")
+        texts = tuple(line.rstrip("\r\n") for line in sys.stdin)
+    if not texts:
+        raise click.ClickException("there is no text to explain")
+    estimator = load_model(model)
+    if estimator.spec.predicts != "class":
+        raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is of classifiers")
+    label = None if against is None else _class(estimator.classes_.tolist(), against)
+    found = estimator.explain(list(texts), label)  # type: ignore[attr-defined]
+    if html is not None:
+        _write(html, found)
+        return
+    for i, explanation in enumerate(found):
+        if as_json:
+            click.echo(json.dumps(explanation.to_dict()))
+            continue
+        if i:
+            click.echo("")
+        _show(explanation)
+
+
+def _class(classes: list[object], name: str) -> object:
+    """Return the class that a text names."""
+    from sdem_dist.counted import nearest
+
+    known = {str(c): c for c in classes}
+    if name not in known:
+        raise click.ClickException(f"{name!r} is not among the model's classes. {nearest(name, known)}".rstrip())
+    return known[name]
+
+
+def _show(explanation: Explanation) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal or console.no_color:
+        say(str(explanation))
+        return
+    say(explanation.without_text())
+    console.print()
+    console.print(Text.assemble(*explanation.styled()))
+
+
+def _write(path: Path, found: list[Explanation]) -> None:
+    from sdem_dist.reports.page import write_page
+
+    body = "".join(f"<section>{explanation._repr_html_()}</section>" for explanation in found)
+    write_page(path, "Explanations", body)
+    say(f"wrote {path}")

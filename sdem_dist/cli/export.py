@@ -1,0 +1,39 @@
+"""``sdem export``: a model for places where this package is not installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sdem_dist.cli.parameters import LocalPath
+
+
+@click.command(no_args_is_help=True)
+@click.argument("model", type=LocalPath())
+@click.argument("file", type=LocalPath())
+@click.option("--onnx", "form", flag_value=".onnx", help="An ONNX file, for onnxruntime and others: from counts.")
+@click.option("--sklearn", "form", flag_value=".skops", help="A scikit-learn pipeline as a skops file: from text.")
+@click.option("--from-counts", is_flag=True, help="Leave the step from text to counts out of the pipeline.")
+def export(model: Path, file: Path, form: str | None, from_counts: bool) -> None:
+    """Write MODEL to FILE for other programs; without an option the suffix says the format, .onnx or .skops.
+
+    A scikit-learn pipeline predicts from text, like MODEL, and is read by skops.io.load(FILE, trusted=...). An ONNX file
+    takes counts of words, in double precision; the words and how texts are counted are in its metadata.
+    """
+    from sdem_dist.estimators.persistence import load_model
+    from sdem_dist.export.files import save_onnx, save_skops
+
+    form = form or file.suffix.lower()
+    if form not in (".onnx", ".skops"):
+        raise click.UsageError(f"say --onnx or --sklearn: the suffix of {file} does not")
+    estimator = load_model(model)
+    if form == ".onnx":
+        save_onnx(estimator, file)
+        click.echo(
+            f"{file}: ONNX; takes counts of {estimator.n_features_in_:,} words, double, and gives label and probabilities"
+        )
+        return
+    save_skops(estimator, file, from_counts=from_counts)
+    of_text = not from_counts and (estimator.vectorizer_ or {"kind": "matrix"})["kind"] != "matrix"
+    click.echo(f"{file}: scikit-learn pipeline (skops); takes {'texts' if of_text else 'numbers'}")

@@ -1,0 +1,39 @@
+"""``sdem report``: a page about a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.shown import say
+from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
+
+
+@click.command(no_args_is_help=True)
+@click.argument("model", type=LocalPath())
+@click.argument("corpus")
+@click.option(
+    "-o", "--output", type=LocalPath(), metavar="FILE", default="report.html", show_default=True, help="The page."
+)
+@source_options
+def report(model: Path, corpus: str, output: Path, source: SourceOptions) -> None:
+    """Write one page of HTML about MODEL and how it does on CORPUS, which may be a source, too.
+
+    What the model is, curves of its training, figures by class, the confusion matrix, how far its probabilities can be
+    trusted, words by class, and examples of errors with their telling words marked, where the texts are there; topics with
+    their words, shares by class and example documents. The page needs no network, and prints.
+    """
+    from sdem_dist import load_model
+    from sdem_dist.inspection.report_page import report_page
+    from sdem_dist.reports.page import write_page
+    from sdem_dist.storage.publish import check_writable
+
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise click.UsageError(f"{output}: a report is a page of HTML, so its name ends in .html")
+    check_writable(output)
+    estimator = load_model(model)
+    examined = examined_documents(estimator, corpus, source)
+    write_page(output, f"{model.name}: report", report_page(estimator, examined, model.name, corpus))
+    say(f"{output}: {output.stat().st_size / 1e6:.2f} MB")

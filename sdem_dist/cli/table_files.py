@@ -1,0 +1,142 @@
+"""Tables that are written a block at a time: TAB-separated, CSV, JSON Lines or Parquet by suffix."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from sdem_dist.cli.answers import on_a_line
+from sdem_dist.cli.shown import visible
+
+Columns = dict[str, list[Any]]
+"""Names and values of consecutive rows."""
+
+
+def write_table(path: Path, blocks: Iterator[Columns]) -> None:
+    """Write a table; it appears under its name whole, or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Its suffix, see `FORMS`, says the format.
+    blocks : iterator of dict
+        All of the same columns.
+    """
+    from sdem_dist.storage.publish import publish_file
+
+    write = FORMS[path.suffix.lower()]
+    publish_file(path, lambda partial: write(partial, blocks))
+
+
+def check_table(path: Path) -> None:
+    """Raise UsageError where no table can be written to a path of this name: better before the work than after it."""
+    from sdem_dist.storage.publish import check_writable
+
+    if path.suffix.lower() not in FORMS:
+        raise click.UsageError(f"{path}: the suffix says the format, one of {', '.join(FORMS)}")
+    if path.is_dir():
+        raise click.UsageError(f"{path} is a folder; name a file")
+    check_writable(path)
+
+
+def _same(names: list[str], block: Columns) -> list[list[Any]]:
+    """Return the values of a block, or raise UsageError where another source has other columns."""
+    if list(block) != names:
+        raise click.UsageError(
+            f"a source has the columns {', '.join(map(repr, block))}, and one before {', '.join(map(repr, names))}: write "
+            "a table of each"
+        )
+    return list(block.values())
+
+
+def _rows(blocks: Iterator[Columns]) -> Iterator[tuple[Any, ...]]:
+    """Yield the names of the columns, then the rows."""
+    names: list[str] | None = None
+    for block in blocks:
+        if names is None:
+            names = list(block)
+            yield tuple(names)
+        yield from zip(*_same(names, block), strict=True)
+
+
+def as_text(value: object) -> str:
+    """Return a value as a field of a table of text; control characters are written out."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list) and all(isinstance(member, str | int | float) for member in value):
+        return visible("|".join(map(str, value)))
+    return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
+
+
+def _csv(path: Path, blocks: Iterator[Columns]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(map(as_text, row) for row in _rows(blocks))
+
+
+def _tsv(path: Path, blocks: Iterator[Columns]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for row in _rows(blocks):
+            file.write("\t".join([on_a_line(as_text(value)).replace("\r", " ") for value in row]) + "\n")
+
+
+def _json_lines(path: Path, blocks: Iterator[Columns]) -> None:
+    with path.open("wb") as file:
+        rows = _rows(blocks)
+        names = next(rows, ())
+        for row in rows:
+            _write_object(file, dict(zip(names, row, strict=True)))
+
+
+def _write_object(file: IO[bytes], row: dict[str, Any]) -> None:
+    import orjson
+
+    try:
+        file.write(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
+    except TypeError:  # numbers beyond 64 bits
+        file.write(json.dumps(row, default=str, ensure_ascii=False).encode() + b"\n")
+
+
+def _parquet(path: Path, blocks: Iterator[Columns]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    first = next(blocks, {})
+    columns = {name: _column(values) for name, values in first.items()}
+    schema = pa.schema([(name, pa.string() if pa.types.is_null(c.type) else c.type) for name, c in columns.items()])
+    with pq.ParquetWriter(path, schema) as writer:
+        while first:
+            values = _same(schema.names, first)
+            try:
+                table = [_column(v).cast(kind) for v, kind in zip(values, schema.types, strict=True)]
+            except pa.ArrowException as error:
+                raise click.ClickException(
+                    f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
+                ) from error
+            writer.write_table(pa.table(table, schema=schema))
+            first = next(blocks, {})
+
+
+def _column(values: list[Any]) -> Any:
+    """Return values as an Arrow column; of mixed kinds it is text."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except pa.ArrowException:
+        return pa.array([None if value is None else as_text(value) for value in values], pa.string())
+
+
+FORMS: dict[str, Callable[[Path, Iterator[Columns]], None]] = {
+    ".tsv": _tsv,
+    ".csv": _csv,
+    ".jsonl": _json_lines,
+    ".parquet": _parquet,
+}
+"""What writes a file of each suffix."""

@@ -1,0 +1,47 @@
+"""One document of a corpus, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sdem_dist.corpus.layout import ClassLabel
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, repr=False)
+class StoredDocument:
+    """What a corpus holds of a document.
+
+    Attributes
+    ----------
+    counts : dict of str or int to number
+        Count or weight of each word, the largest first; of columns by number where they have no names. Of a table all values.
+    id : int or str
+    label : class label, or None
+    targets : tuple of float
+        Numbers to be predicted.
+    """
+
+    counts: Mapping[str | int, float]
+    id: int | str
+    label: ClassLabel | None = None
+    targets: tuple[float, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = [f"id {_shown(self.id)}"]
+        if self.label is not None:
+            parts.append(f"label {_shown(self.label)}")
+        if self.targets:
+            parts.append(f"targets {', '.join(f'{t:g}' for t in self.targets)}")
+        first = [f"{_shown(word)} {count:g}" for word, count in list(self.counts.items())[:_SHOWN]]
+        rest = len(self.counts) - len(first)
+        words = ", ".join(first) + (f", and {rest:,} more" if rest else "")
+        return f"<document: {'; '.join(parts)}; {words or 'no words'}>"
+
+
+def _shown(value: object) -> str:
+    """Return a value as text in which nothing steers a terminal."""
+    text = str(value)
+    return text if text.isprintable() else repr(text)[1:-1]

@@ -1,0 +1,169 @@
+"""Documents that a model is examined on, with what is known of each: its id, its text, and which words told."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sdem_dist.corpus import Corpus
+from sdem_dist.documents import DenseDocuments
+from sdem_dist.errors import ModelError
+from sdem_dist.estimators.explaining import explanations
+from sdem_dist.estimators.scoring import AnyCorpus, documents_in_pieces
+from sdem_dist.reports.classification import ClassificationReport
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.reports.explanation import Explanation
+    from sdem_dist.text.texts import Texts
+
+BLOCK = 1000
+"""Errors that are explained at a time."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Documents in their order.
+
+    Attributes
+    ----------
+    documents : Corpus, or CSR matrix
+    labels : list or None
+        Of a matrix; a corpus has its own.
+    texts : sequence of Texts
+        Blocks of what the documents of a source were.
+    unknown_share : float or None
+        Share of the words of a source that the model does not know.
+    """
+
+    documents: Any
+    labels: list[object] | None = None
+    texts: Sequence[Texts] = ()
+    unknown_share: float | None = None
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether somebody kept the texts: the reader of a source, or the corpus."""
+        return bool(self.texts) or (isinstance(self.documents, Corpus) and self.documents.has_texts)
+
+    def texts_of(self, positions: Iterable[int]) -> list[str]:
+        """Return what some documents were; every shard of a corpus is read once."""
+        wanted, found = [int(p) for p in positions], {}
+        if self.texts:
+            starts = [0, *accumulate(map(len, self.texts))]
+            for p in wanted:
+                block = bisect_right(starts, p) - 1
+                found[p] = self.texts[block].bytes_of(p - starts[block]).decode("utf-8", "replace")
+            return [found[p] for p in wanted]
+        starts = self.documents.header.shard_starts.tolist()
+        shard, texts = -1, []
+        for p in sorted(set(wanted)):
+            if shard != bisect_right(starts, p) - 1:
+                shard = bisect_right(starts, p) - 1
+                texts = self.documents.texts(shard)
+            found[p] = texts[p - starts[shard]]
+        return [found[p] for p in wanted]
+
+    def ids_of(self, positions: Iterable[int]) -> list[object]:
+        """Return the ids of some documents: those of the corpus, or their places in the source, from 0."""
+        wanted = [int(p) for p in positions]
+        if not isinstance(self.documents, Corpus):
+            return list(wanted)
+        starts = self.documents.header.shard_starts.tolist()
+        found: dict[int, object] = {}
+        shard, ids = -1, None
+        for p in sorted(set(wanted)):
+            if ids is None or shard != bisect_right(starts, p) - 1:
+                shard = bisect_right(starts, p) - 1
+                ids = self.documents.ids(shard)
+            one = ids[p - starts[shard]]
+            found[p] = int(one) if isinstance(one, np.integer) else one
+        return [found[p] for p in wanted]
+
+    def rows(self, positions: np.ndarray) -> Any:
+        """Return some documents, in the order asked for: a CSR matrix, or rows of a table."""
+        if not isinstance(self.documents, AnyCorpus):
+            return self.documents[positions]
+        order = np.argsort(positions, kind="stable")
+        wanted, parts = positions[order], []
+        for start, documents in documents_in_pieces(self.documents):
+            inside = wanted[(wanted >= start) & (wanted < start + documents.n_documents)] - start
+            if len(inside):
+                parts.append(
+                    documents.values[inside] if isinstance(documents, DenseDocuments) else documents.to_csr()[inside]
+                )
+        back = np.argsort(order, kind="stable")
+        if parts and isinstance(parts[0], np.ndarray):
+            return np.concatenate(parts)[back]
+        return sp.vstack(parts, format="csr")[back]
+
+    def explained(self, estimator: Any, positions: np.ndarray, against: list[object]) -> list[Explanation] | None:
+        """Return explanations of some documents against a class for each; None for a model that has none."""
+        texts = self.texts_of(positions) if self.has_texts else None
+        rows = self.rows(positions)
+        if isinstance(rows, np.ndarray):
+            rows = DenseDocuments(rows)
+        try:
+            return explanations(estimator, rows, against, texts)
+        except ModelError:
+            return None
+
+
+def mistakes(estimator: EngineEstimator, report: Any, examined: Examined) -> Iterator[dict[str, list[Any]]]:
+    """Yield the documents that a report calls errors, as columns of some rows each, the worst first.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    report : ClassificationReport or RegressionReport
+    examined : Examined
+        The documents of the report.
+    """
+    for start in range(0, max(len(report.errors), 1), BLOCK):
+        rows = report.errors[start : start + BLOCK]
+        if isinstance(report, ClassificationReport):
+            yield _of_classes(estimator, report, examined, rows)
+        else:
+            yield _of_numbers(report, examined, rows)
+
+
+def _beside(examined: Examined, positions: np.ndarray) -> dict[str, list[Any]]:
+    """Return ids and texts."""
+    found: dict[str, list[Any]] = {"id": examined.ids_of(positions)}
+    if examined.has_texts:
+        found["text"] = examined.texts_of(positions)
+    return found
+
+
+def _of_classes(
+    estimator: EngineEstimator, report: ClassificationReport, examined: Examined, rows: np.ndarray
+) -> dict[str, list[Any]]:
+    positions, classes = report.positions[rows], report.classes
+    labels = classes[report.labels[rows]].tolist()
+    found = _beside(examined, positions) | {
+        "label": labels,
+        "prediction": classes[report.predictions[rows]].tolist(),
+        "probability": report.confidence[rows].tolist(),
+        "probability_of_label": report.probabilities[rows, report.labels[rows]].tolist(),
+    }
+    told = examined.explained(estimator, positions, labels) if len(rows) else []
+    if told is not None:
+        found["words_for_prediction"] = [" ".join(e.telling()) for e in told]
+        found["words_for_label"] = [" ".join(e.telling(of_the_prediction=False)) for e in told]
+    return found
+
+
+def _of_numbers(report: Any, examined: Examined, rows: np.ndarray) -> dict[str, list[Any]]:
+    found, n = _beside(examined, rows), report.targets.shape[1]
+    for k in range(n):
+        number = f"_{k}" if n > 1 else ""
+        found[f"target{number}"] = report.targets[rows, k].tolist()
+        found[f"prediction{number}"] = report.predictions[rows, k].tolist()
+        found[f"error{number}"] = (report.predictions - report.targets)[rows, k].tolist()
+    return found

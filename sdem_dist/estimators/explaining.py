@@ -1,0 +1,163 @@
+"""Explanations of fitted classifiers: which words of a document spoke for its class, and which against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from scipy.special import log_softmax
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.errors import ModelError
+from sdem_dist.estimators.raw_text import are_texts
+from sdem_dist.estimators.validation import some
+from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, word_parts
+from sdem_dist.text.marking import marked, terms
+from sdem_dist.text.vectorizer import VectorizerSettings
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.classifier import EngineClassifier
+
+HASHED = 1 << 31
+
+
+def explanations(
+    estimator: EngineClassifier, X: object, against: object = None, texts: Sequence[str] | None = None
+) -> Explanations:
+    """Return why each document was taken for its class; see `EngineClassifier.explain`.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+    X : texts, {array-like, sparse matrix} of shape (n_samples, n_features), Documents or DenseDocuments
+    against : class label or list of them, optional
+    texts : sequence of str, optional
+        What the documents of a matrix were.
+    """
+    check_is_fitted(estimator)
+    if are_texts(X):
+        texts = [str(text) for text in cast("Iterable[str]", X)]
+        X = estimator.vectorize(texts)
+    documents = _rows(estimator, X)
+    if documents.n_documents == 0:
+        return Explanations()
+    names = _names(estimator)
+    log_p = log_softmax(estimator._class_scores(documents), axis=1)
+    pairs = _pairs(estimator, log_p, against)
+    found = estimator._document_parts(documents, pairs)
+    return Explanations(
+        _explained(estimator, parts, log_p[i], pairs[i], names, None if texts is None else texts[i])
+        for i, parts in enumerate(found)
+    )
+
+
+def _rows(estimator: EngineClassifier, X: object) -> Documents | DenseDocuments:
+    """Return documents with the values that the estimator was trained on, before they are weighed."""
+    if isinstance(X, Documents | DenseDocuments):
+        return X
+    from sdem_dist.estimators import validation as checks
+
+    checks.refuse_path(X)
+    if estimator._layout == "dense":
+        rows = checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0]
+        return DenseDocuments(estimator._checked(rows))
+    return checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
+
+
+def _names(estimator: EngineClassifier) -> Sequence[str]:
+    """Return how words, or columns, are called."""
+    names = estimator.vocabulary_
+    if names is None:
+        names = getattr(estimator, "feature_names_in_", None)
+    return [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
+
+
+def _pairs(estimator: EngineClassifier, log_p: np.ndarray, against: object) -> np.ndarray:
+    """Return the positions of each document's prediction, and of the class that it is compared with."""
+    n, classes = len(log_p), estimator.classes_.tolist()
+    order = np.argsort(-log_p, axis=1, kind="stable")
+    if len(classes) < 2:
+        raise ValueError("the model has one class only, and there is nothing to compare it with")
+    rivals = order[:, 1].copy()
+    if against is not None:
+        wanted = list(against) if isinstance(against, list | np.ndarray) else [against] * n
+        if unknown := [label for label in wanted if label not in classes]:
+            raise ValueError(f"{unknown[0]!r} is not among the model's classes: {some(estimator.classes_)}")
+        given = np.array([classes.index(label) for label in wanted])
+        rivals = np.where(given == order[:, 0], rivals, given)
+    return np.stack([order[:, 0], rivals], axis=1)
+
+
+def _explained(
+    estimator: EngineClassifier,
+    parts: DocumentParts,
+    log_p: np.ndarray,
+    pair: np.ndarray,
+    names: Sequence[str],
+    text: str | None,
+) -> Explanation:
+    a, b = int(pair[0]), int(pair[1])
+    log_odds = float(log_p[a] - log_p[b])
+    words = [str(names[w]) for w in parts.columns.tolist()]
+    marks: list[tuple[int, int, float]] = []
+    if text is not None and estimator.vectorizer_ is not None:
+        words, marks = _spelled(estimator, text, parts, words)
+    left = log_odds - parts.prior - float(parts.parts.sum())
+    return Explanation(
+        label=estimator.classes_[a].item() if hasattr(estimator.classes_[a], "item") else estimator.classes_[a],
+        against=estimator.classes_[b].item() if hasattr(estimator.classes_[b], "item") else estimator.classes_[b],
+        probability=float(np.exp(log_p[a])),
+        probability_against=float(np.exp(log_p[b])),
+        log_odds=log_odds,
+        # Without a part of its own, what is left is rounding.
+        prior=parts.prior if parts.offset_name else parts.prior + left,
+        offset=left if parts.offset_name else 0.0,
+        offset_name=parts.offset_name,
+        words=word_parts(words, parts),
+        topics=parts.topics,
+        text=text,
+        marks=tuple(marks),
+        temperature=float(getattr(estimator.learner_, "temperature", 1.0)),
+    )
+
+
+def _spelled(
+    estimator: EngineClassifier, text: str, parts: DocumentParts, words: list[str]
+) -> tuple[list[str], list[tuple[int, int, float]]]:
+    """Return the words of a text, by name where they are hashed, and the stretches of the text that they are."""
+    settings = VectorizerSettings.from_json(estimator.vectorizer_ or {})
+    if estimator.vocabulary_ is not None:
+        values = dict(zip(words, parts.parts.tolist(), strict=True))
+        return words, [tuple(mark) for mark in marked(text, values, settings)]  # type: ignore[misc]
+    place = {column: i for i, column in enumerate(parts.columns.tolist())}
+    met: dict[int, dict[str, int]] = {}
+    for term, _ in terms(text, settings):
+        column = hashed(term, int(estimator.n_features_in_))
+        if column in place:
+            of_column = met.setdefault(column, {})
+            of_column[term] = of_column.get(term, 0) + 1
+    values = {}
+    for column, found in met.items():
+        total, part = sum(found.values()), float(parts.parts[place[column]])
+        values |= {term: part * times / total for term, times in found.items()}
+        words[place[column]] = " | ".join(found)
+    return words, [tuple(mark) for mark in marked(text, values, settings)]  # type: ignore[misc]
+
+
+def hashed(term: str, n_features: int) -> int:
+    """Return the column of a hashed term, as scikit-learn's ``FeatureHasher`` gives it."""
+    from sklearn.utils import murmurhash3_32
+
+    found = int(murmurhash3_32(term.encode("utf-8", "surrogatepass"), 0))
+    # The one number without a positive counterpart, as FeatureHasher takes it.
+    return (HASHED - 1 - (n_features - 1)) % n_features if found == -HASHED else abs(found) % n_features
+
+
+def refused(estimator: Any) -> ModelError:
+    """Return what is raised for models whose scores are no sum over words."""
+    return ModelError(
+        f"{type(estimator).__name__} does not score documents by a sum over their words, and explain has nothing to show; "
+        "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, mixtures of multinomials and naive Bayes of tables do"
+    )

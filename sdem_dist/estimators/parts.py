@@ -1,0 +1,151 @@
+"""Log-odds of documents as sums over their words, for each kind of classifier; pure functions over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.models.components import by_class
+from sdem_dist.models.lda import LdaParameters, log_word_probabilities
+from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores
+from sdem_dist.models.supervised_lda import TopicParameters
+from sdem_dist.reports.explanation import DocumentParts, TopicPart
+
+Table = Callable[[np.ndarray], np.ndarray]
+
+
+def each(documents: Documents) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yield each document's number, its words, and their weights."""
+    bounds = documents.indptr.tolist()
+    for i, (start, stop) in enumerate(pairwise(bounds)):
+        yield i, documents.indices[start:stop].astype(np.int64), documents.data[start:stop].astype(np.float64)
+
+
+def of_naive_bayes(
+    parameters: NaturalParameters, documents: Documents, pairs: np.ndarray, temperature: float
+) -> list[DocumentParts]:
+    """Return the parts of naive Bayes, which are exact: ``x_w ln(p(w | a) / p(w | b)) / temperature``.
+
+    The length of a document has no part of its own: p(w | class) sum to 1 over the vocabulary.
+
+    Parameters
+    ----------
+    parameters : NaturalParameters
+    documents : Documents
+        As the model weighs them.
+    pairs : ndarray of shape (n_documents, 2), integers
+        Classes a and b of each document.
+    temperature : float
+    """
+    found = []
+    for i, words, x in each(documents):
+        a, b = pairs[i]
+        p, q = (parameters.log_words[words, k] - parameters.log_totals[k] for k in (a, b))
+        prior = float(parameters.log_prior[a] - parameters.log_prior[b]) / temperature
+        found.append(DocumentParts(words, x, p, q, x * (p - q) / temperature, prior))
+    return found
+
+
+def of_components(
+    parameters: NaturalParameters, documents: Documents, pairs: np.ndarray, owners: tuple[int, ...]
+) -> list[DocumentParts]:
+    """Return the parts of classes that are mixtures of multinomials.
+
+    With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are q's
+    means over components, and what the entropies add is left over.
+    """
+    posteriors = by_class(joint_scores(parameters, documents), owners)[1]
+    owner, found = np.asarray(owners), []
+    for i, words, x in each(documents):
+        log_p = parameters.log_words[words] - parameters.log_totals
+        q = [np.where(owner == k, posteriors[i], 0.0) for k in pairs[i]]
+        p_a, p_b = (np.where(mine > 0, log_p, 0.0) @ mine for mine in q)
+        prior_a, prior_b = (float(np.where(mine > 0, parameters.log_prior, 0.0) @ mine) for mine in q)
+        found.append(
+            DocumentParts(words, x, p_a, p_b, x * (p_a - p_b), prior_a - prior_b, (), "mixing of the components")
+        )
+    return found
+
+
+def of_lda(
+    parameters: LdaParameters,
+    documents: Documents,
+    pairs: np.ndarray,
+    proportions: np.ndarray,
+    titles: Sequence[str],
+) -> list[DocumentParts]:
+    """Return the parts of classes that are LDA models: a word's p is that of the document's topics under the class.
+
+    Parameters
+    ----------
+    proportions : ndarray of shape (n_documents, n_topics, n_classes), float64
+    titles : sequence of str
+        Of the topics, class by class.
+    """
+    found, n_topics = [], parameters.n_topics
+    for i, words, x in each(documents):
+        a, b = (int(k) for k in pairs[i])
+        topics = np.exp(log_word_probabilities(parameters._replace(words=parameters.words[words])))
+        p, q = (np.log(proportions[i, :, k] @ topics[k]) for k in (a, b))
+        prior = float(parameters.log_prior[a] - parameters.log_prior[b])
+        shares = proportions[i, :, a]
+        order = np.argsort(-shares, kind="stable").tolist()
+        said = tuple(TopicPart(titles[a * n_topics + z], float(shares[z]), None) for z in order)
+        found.append(DocumentParts(words, x, p, q, x * (p - q), prior, said, "topics of the document"))
+    return found
+
+
+def of_supervised_topics(
+    parameters: TopicParameters,
+    documents: Documents,
+    pairs: np.ndarray,
+    proportions: np.ndarray,
+    gamma: float,
+    titles: Sequence[str],
+) -> list[DocumentParts]:
+    """Return the parts of a softmax of topic proportions: those of topics are exact, and words share them.
+
+    A word has its share of each topic by p(topic | word, document); what the prior of the proportions and steps that have not
+    converged leave is no word's.
+    """
+    found = []
+    for i, words, x in each(documents):
+        a, b = pairs[i]
+        says, theta = gamma * (parameters.output[a] - parameters.output[b]), proportions[i]
+        mixed = parameters.topics[words] * theta
+        of_topics = mixed / np.maximum(mixed.sum(axis=1, keepdims=True), 1e-300)
+        parts = x / max(x.sum(), 1e-300) * (of_topics @ says)
+        p, q = (np.full(len(words), np.nan) for _ in range(2))
+        order = np.argsort(-np.abs(says * theta), kind="stable").tolist()
+        said = tuple(TopicPart(titles[k], float(theta[k]), float(says[k] * theta[k])) for k in order)
+        found.append(DocumentParts(words, x, p, q, parts, 0.0, said, "prior of the topics"))
+    return found
+
+
+def of_columns(
+    scores: Callable[[np.ndarray], np.ndarray], values: np.ndarray, pairs: np.ndarray
+) -> list[DocumentParts]:
+    """Return the parts of naive Bayes of columns: what a row scores with one column alone, the others missing.
+
+    Parameters
+    ----------
+    scores : callable
+        From rows, NaN where a value is missing, to ln p(row, class).
+    values : ndarray of shape (n_documents, n_features), float64
+    pairs : ndarray of shape (n_documents, 2), integers
+    """
+    found, n = [], values.shape[1]
+    nothing = scores(np.full((1, n), np.nan))[0]
+    for i, row in enumerate(values):
+        a, b = pairs[i]
+        known = np.flatnonzero(~np.isnan(row))
+        alone = np.full((len(known), n), np.nan)
+        alone[np.arange(len(known)), known] = row[known]
+        p = (scores(alone) if len(known) else np.empty((0, len(nothing)))) - nothing
+        found.append(
+            DocumentParts(known, row[known], p[:, a], p[:, b], p[:, a] - p[:, b], float(nothing[a] - nothing[b]))
+        )
+    return found

@@ -1,0 +1,125 @@
+"""Reports of fitted estimators: predictions over documents in their order, and what is known of these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from scipy.special import log_softmax
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.errors import ModelError
+from sdem_dist.estimators.raw_text import are_texts
+from sdem_dist.estimators.scoring import AnyCorpus, documents_in_pieces, over_corpus
+from sdem_dist.estimators.source import source_of
+from sdem_dist.reports.classification import ClassificationReport, classification_report
+from sdem_dist.reports.clusters import ClusterReport
+from sdem_dist.reports.regression import RegressionReport
+from sdem_dist.reports.topics import TopicReport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sdem_dist.estimators.base import EngineEstimator
+
+Report = ClassificationReport | RegressionReport | ClusterReport | TopicReport
+
+
+def report_of(estimator: EngineEstimator, X: object, y: object = None) -> Report:
+    """Return the report that suits what an estimator predicts: classes, numbers, clusters, or topics.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+    y : array-like of shape (n_samples,), default=None
+        None with a corpus, which has its own. Of clusters and topics it may be missing.
+
+    Raises
+    ------
+    ValueError, CorpusError
+        Documents that the model does not take, or labels that it does not know.
+    """
+    check_is_fitted(estimator)
+    X = as_counts(estimator, X)
+    if estimator.spec.predicts == "class":
+        return of_classes(estimator, X, y)
+    if estimator.spec.predicts == "number":
+        return of_numbers(estimator, X, y)
+    if estimator.spec.predicts == "cluster":
+        return of_clusters(estimator, X, y)
+    if estimator.spec.topics is not None:
+        return of_topics(estimator, X, y)
+    raise ModelError(f"{type(estimator).__name__} predicts nothing that a report could be made of")
+
+
+def as_counts(estimator: EngineEstimator, X: object) -> object:
+    """Return raw texts as counts, anything else as it is."""
+    if estimator._layout == "sparse" and are_texts(X):
+        return estimator.vectorize(cast("Sequence[str]", X))
+    return X
+
+
+def of_classes(estimator: EngineEstimator, X: object, y: object) -> ClassificationReport:
+    """Return the report of a classifier."""
+    source, labels = source_of(estimator, X, y, use="score"), []
+
+    def scored(documents: Any) -> np.ndarray:
+        n = documents.n_documents
+        labels.append(np.full(n, -1) if documents.labels is None else documents.labels)
+        return np.asarray(log_softmax(estimator._class_scores(documents), axis=1))  # type: ignore[attr-defined]
+
+    log_probabilities = over_corpus(estimator, source.corpus, scored)
+    return classification_report(estimator.classes_, np.concatenate(labels), log_probabilities)
+
+
+def of_numbers(estimator: EngineEstimator, X: object, y: object) -> RegressionReport:
+    """Return the report of a regressor."""
+    predictions = np.asarray(estimator.predict(X), np.float64)  # type: ignore[attr-defined]
+    if isinstance(X, AnyCorpus):
+        source_of(estimator, X, use="score")  # says what is missing
+        targets = np.concatenate([_targets(documents) for _, documents in documents_in_pieces(X)])
+    elif y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    else:
+        targets = np.asarray(y, np.float64)
+    n = len(predictions)
+    return RegressionReport(targets.reshape(n, -1), predictions.reshape(n, -1))
+
+
+def _targets(documents: Documents | DenseDocuments) -> np.ndarray:
+    if isinstance(documents, DenseDocuments):  # a dense corpus has its numbers as the last column
+        return documents.values[:, -1]
+    assert documents.targets is not None
+    return documents.targets
+
+
+def of_clusters(estimator: EngineEstimator, X: object, y: object = None) -> ClusterReport:
+    """Return the report of a mixture."""
+    from sdem_dist.inspection.words import speaking_words
+
+    words = [" ".join(spoken) for spoken in speaking_words(estimator).values()]
+    probabilities = estimator.predict_proba(X)  # type: ignore[attr-defined]
+    labels, classes = known_labels(X, y)
+    return ClusterReport(np.asarray(probabilities), words, labels, classes)
+
+
+def of_topics(estimator: EngineEstimator, X: object, y: object = None) -> TopicReport:
+    """Return the report of a model that describes documents by topics."""
+    labels, classes = known_labels(X, y)
+    proportions = estimator.transform(X)  # type: ignore[attr-defined]
+    return TopicReport(estimator.topics(), np.asarray(proportions), labels, classes)  # type: ignore[attr-defined]
+
+
+def known_labels(X: object, y: object) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return the labels of documents as positions, -1 where there is none, and their classes; (None, nothing) without any."""
+    if isinstance(X, AnyCorpus):
+        if not X.header.classes:
+            return None, np.empty(0)
+        found = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
+        return np.concatenate(found), np.array(X.header.classes)
+    if y is None:
+        return None, np.empty(0)
+    classes, positions = np.unique(np.asarray(y), return_inverse=True)
+    return positions, classes

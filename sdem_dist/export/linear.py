@@ -1,0 +1,67 @@
+"""Naive Bayes of words as what it is to a document: a linear classifier of its weighted counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.errors import ModelError
+from sdem_dist.models.weighting import Weighting
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.naive_bayes import MultinomialNB
+
+
+@dataclass(frozen=True)
+class LinearClassifier:
+    """p(class | d) is the softmax of ``coef @ weights(d) + intercept``.
+
+    Attributes
+    ----------
+    form : {"counts", "log", "binary", "tfidf"}
+        What becomes of a count x: x, ln(1 + x), 1, or 1 + ln x.
+    factors : ndarray of shape (n_features,), float64, or None
+        Multiply the columns; None: all are 1.
+    unit : bool
+        Documents get the Euclidean length 1 then.
+    coef : ndarray of shape (n_classes, n_features), float64
+        The mean over classes is 0 in every column: probabilities do not change, and numbers stay small.
+    intercept : ndarray of shape (n_classes,), float64
+        Likewise.
+    classes : ndarray of shape (n_classes,)
+    """
+
+    form: str
+    factors: np.ndarray | None
+    unit: bool
+    coef: np.ndarray
+    intercept: np.ndarray
+    classes: np.ndarray
+
+
+def linear_classifier(model: MultinomialNB) -> LinearClassifier:
+    """Return a fitted `MultinomialNB` as a linear classifier; its temperature goes into the coefficients.
+
+    Raises
+    ------
+    ModelError
+        A class without documents has no logarithm of its probability.
+    """
+    weighting, factors = model.weighting_ or Weighting(), None
+    if weighting.form == "tfidf" or weighting.chooses:
+        assert model.document_frequency_ is not None
+        factors = weighting.factors(model.document_frequency_, model.vocabulary_).astype(np.float64)
+    scale = (weighting.norm or weighting.scale) / model.temperature_
+    coef, intercept = model.feature_log_prob_ * scale, model.class_log_prior_ / model.temperature_
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ModelError("a class of this model had no training document: it has no finite coefficients to export")
+    return LinearClassifier(
+        weighting.form,
+        factors,
+        weighting.norm > 0,
+        coef - coef.mean(axis=0),
+        intercept - intercept.mean(),
+        model.classes_,
+    )

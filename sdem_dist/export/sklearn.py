@@ -1,0 +1,129 @@
+"""Models as plain fitted scikit-learn pipelines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdem_dist.errors import ModelError
+from sdem_dist.export.linear import linear_classifier
+from sdem_dist.text.vectorizer import VectorizerSettings
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+EXPRESSIBLE = ("MultinomialNB", "GaussianNB", "GaussianRegressor")
+"""Estimators that scikit-learn can express."""
+_OF_TEXT = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_accents")
+
+
+def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
+    """Return a fitted model as a pipeline of scikit-learn's own objects, with equal predictions.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        One of `EXPRESSIBLE`.
+    from_counts : bool, default=False
+        Leave out the step from text to counts.
+
+    Raises
+    ------
+    ModelError
+        scikit-learn cannot express the model, or its way from text to counts.
+    """
+    from sklearn.pipeline import Pipeline
+
+    name = type(model).__name__
+    if name == "MultinomialNB":
+        steps = _steps_of_words(model)
+        if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":
+            steps.insert(0, ("text", vectorizer_of(VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)))
+        return Pipeline(steps)
+    if name == "GaussianNB":
+        return Pipeline([("classes", _gaussian(model))])
+    if name == "GaussianRegressor":
+        return Pipeline([("target", _linear_regression(model))])
+    raise ModelError(
+        f"scikit-learn has no model that can express a {name}; it can express {', '.join(EXPRESSIBLE)}. A {name} is saved "
+        "by save(path), and needs this package"
+    )
+
+
+def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) -> Any:
+    """Return the scikit-learn vectorizer of settings of text.
+
+    Raises
+    ------
+    ModelError
+        Words are stemmed.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+    if settings.stem is not None:
+        raise ModelError(
+            f"the model stems words ({settings.stem}), and scikit-learn has no step for that: export it from counts "
+            "(from_counts=True, or --from-counts)"
+        )
+    given: dict[str, Any] = {name: getattr(settings, name) for name in _OF_TEXT}
+    stopped = settings.stop_words
+    given["stop_words"] = list(stopped) if isinstance(stopped, tuple) else stopped
+    if settings.kind == "hashing":
+        return HashingVectorizer(n_features=settings.n_features, alternate_sign=False, norm=None, **given)
+    assert vocabulary is not None
+    made = CountVectorizer(vocabulary={word: column for column, word in enumerate(vocabulary)}, **given)
+    made.vocabulary_, made.fixed_vocabulary_ = made.vocabulary, True
+    return made
+
+
+def _steps_of_words(model: Any) -> list[tuple[str, Any]]:
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import Binarizer, FunctionTransformer
+
+    found = linear_classifier(model)
+    steps: list[tuple[str, Any]] = []
+    if found.form == "log":
+        steps.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))
+    elif found.form == "binary":
+        steps.append(("ones", Binarizer()))
+        steps[-1][1].n_features_in_ = found.coef.shape[1]
+    if found.form == "tfidf" or found.factors is not None or found.unit:
+        weigh = TfidfTransformer(
+            norm="l2" if found.unit else None,
+            sublinear_tf=found.form == "tfidf",
+            use_idf=found.factors is not None,
+            smooth_idf=True,
+        )
+        if found.factors is not None:
+            weigh.idf_ = found.factors
+        weigh.n_features_in_ = found.coef.shape[1]
+        steps.append(("weights", weigh))
+    linear = LogisticRegression()
+    linear.classes_ = found.classes
+    two = len(found.classes) == 2
+    linear.coef_ = found.coef[1:] - found.coef[:1] if two else found.coef
+    linear.intercept_ = found.intercept[1:] - found.intercept[:1] if two else found.intercept
+    linear.n_features_in_, linear.n_iter_ = found.coef.shape[1], np.array([model.n_iter_], np.int32)
+    return [*steps, ("classes", linear)]
+
+
+def _gaussian(model: Any) -> Any:
+    from sklearn.naive_bayes import GaussianNB
+
+    made = GaussianNB()
+    made.classes_, made.class_count_ = model.classes_, model.class_count_
+    made.class_prior_ = np.exp(model.class_log_prior_)
+    made.theta_, made.var_, made.epsilon_ = model.theta_, model.var_, 0.0
+    made.n_features_in_ = model.n_features_in_
+    return made
+
+
+def _linear_regression(model: Any) -> Any:
+    from sklearn.linear_model import LinearRegression
+
+    made = LinearRegression()
+    made.coef_, made.intercept_ = model.coef_, model.intercept_
+    made.n_features_in_ = model.n_features_in_
+    return made

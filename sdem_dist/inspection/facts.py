@@ -1,0 +1,71 @@
+"""What a model is and how its training went, as lines for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+
+
+def model_facts(model: EngineEstimator) -> dict[str, str]:
+    """Return a fitted model's kind, settings, inputs and training, by name."""
+    defaults = type(model)().get_params()
+    given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
+    kept = model.kept_
+    which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
+    how = f", loss {model.loss}" if "loss" in model.get_params() else ""
+    metrics = {name: value for name, value in kept.items() if name != "epoch" and not name.endswith("seconds")}
+    return {
+        "model": type(model).__name__ + how,
+        "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", "verbose", "n_jobs"))
+        or "defaults",
+        **_trained_on(model),
+        **_parts(model),
+        **_inputs(model),
+        **_weighting(model),
+        "epochs": f"{model.n_iter_}",
+        which: ", ".join(f"{_said(name)} {value:.4g}" for name, value in metrics.items()) or "not evaluated",
+        "left out": "; ".join(model.damaged_shards_) or "nothing",
+    }
+
+
+def _said(metric: str) -> str:
+    """Return what people call a metric."""
+    return metric.replace("held_out_", "held-out ").replace("log_loss", "log-loss")
+
+
+def _trained_on(model: EngineEstimator) -> dict[str, str]:
+    """Return how many documents a model was trained on, by weight, where its learner says."""
+    n = getattr(model.learner_, "n_documents", None)
+    return {} if n is None else {"trained on": f"{n:,.10g} documents"}
+
+
+def _inputs(model: EngineEstimator) -> dict[str, str]:
+    """Return what a model takes."""
+    n, named = f"{model.n_features_in_:,}", model.vocabulary_ is not None
+    if model._layout == "sparse":
+        text = "predicts on raw text" if model.vectorizer_ else "takes counts only"
+        return {"features": f"{n}{', with a vocabulary' if named else ''}", "raw text": text}
+    return {"features": f"{n}, columns of a table{' with names' if named else ''}"}
+
+
+def _weighting(model: EngineEstimator) -> dict[str, str]:
+    """Return what becomes of counts, and what probabilities are divided by, where training chose them."""
+    found, w = {}, model.weighting_
+    if w is not None:
+        length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
+        rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
+        grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
+        found["weighting"] = f"{w.form}, {length}{rare}{grams}"
+    temperature = getattr(model.learner_, "temperature", 1.0)
+    return found if temperature == 1.0 else {**found, "temperature": f"{temperature:.3g}"}
+
+
+def _parts(model: EngineEstimator) -> dict[str, str]:
+    """Return what a model tells apart; nothing, if it predicts numbers from a table."""
+    if model.spec.predicts == "class":
+        return {"classes": f"{len(model.classes_)}"}
+    if model.spec.topics:
+        return {"topics": f"{model.n_components}"}
+    return {"clusters": f"{model.n_components}"} if model.spec.predicts == "cluster" else {}

@@ -1,0 +1,89 @@
+"""One page about a model and how it does on documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sdem_dist.counted import counted
+from sdem_dist.estimators.reporting import of_topics, report_of
+from sdem_dist.inspection.facts import model_facts
+from sdem_dist.inspection.words import word_weights
+from sdem_dist.reports import sections
+from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.html import cell
+from sdem_dist.reports.topics import TopicReport
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.reports.explanation import Explanation
+
+WORDS = 15
+CONFUSIONS = 10
+"""Kinds of errors that examples are shown of."""
+EXAMPLES = 2
+"""Of each kind."""
+
+
+def report_page(estimator: EngineEstimator, examined: Examined, name: str, documents: str) -> str:
+    """Return the body of a page: what the model is, how its training went, what it gets right and wrong, and why.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    examined : Examined
+        The documents that it is measured on.
+    name, documents : str
+        What the model and the documents are called.
+    """
+    report = report_of(estimator, examined.documents, examined.labels)
+    head = f'<header><h1>{cell(name)}</h1><p class="soft">{cell(type(estimator).__name__)}, measured on '
+    head += f"{cell(counted(report.n_documents, 'document'))} of {cell(documents)}</p></header>"
+    parts = [("model", "The model", sections.facts(model_facts(estimator)))]
+    parts.append(("training", "Training", sections.curves(estimator.history_)))
+    if isinstance(report, ClassificationReport):
+        head += sections.figures_of(report)
+        shown = examples_of_errors(estimator, report, examined)
+        parts += [
+            ("classes", "By class", sections.by_class(report)),
+            ("confusion", "Confusion", sections.confusion(report)),
+            ("trust", "How far to trust probabilities", sections.trust(report)),
+            ("words", "Words by class", sections.words_by_class(word_weights(estimator, WORDS))),
+            ("errors", "Examples of errors", sections.examples(shown)),
+        ]
+    elif not isinstance(report, TopicReport):
+        parts.append(("figures", "On these documents", report._repr_html_()))
+    if estimator.spec.topics is not None:
+        of = report if isinstance(report, TopicReport) else of_topics(estimator, examined.documents, examined.labels)
+        parts.append(("topics", "Topics", sections.topics(of, _texts_of_topics(of, examined))))
+    links = "".join(f'<a href="#{anchor}">{cell(title)}</a>' for anchor, title, body in parts if body)
+    return f"{head}<nav>{links}</nav>{''.join(sections.section(*part) for part in parts)}"
+
+
+def examples_of_errors(
+    estimator: Any, report: ClassificationReport, examined: Examined
+) -> list[tuple[str, Explanation]]:
+    """Return the surest errors of each of the most frequent confusions, explained; none for a model that has no words."""
+    classes = report.classes.tolist()
+    rows: list[int] = []
+    for confusion in report.confusions(CONFUSIONS):
+        i, j = classes.index(confusion.label), classes.index(confusion.prediction)
+        of_kind = [r for r in report.errors.tolist() if report.labels[r] == i and report.predictions[r] == j]
+        rows += of_kind[:EXAMPLES]
+    if not rows:
+        return []
+    positions = report.positions[rows]
+    labels = [classes[report.labels[r]] for r in rows]
+    found = examined.explained(estimator, positions, labels) or []
+    titles = (
+        f"{label} taken for {e.label}, probability {e.probability:.3f} (document {id_})"
+        for label, e, id_ in zip(labels, found, examined.ids_of(positions), strict=False)
+    )
+    return list(zip(titles, found, strict=True))
+
+
+def _texts_of_topics(report: TopicReport, examined: Examined) -> list[list[str]]:
+    """Return the documents that have most of each topic."""
+    if not examined.has_texts:
+        return []
+    return [examined.texts_of(report.examples(k)) for k in range(len(report.topics))]

@@ -1,0 +1,312 @@
+"""What a classifier gets right and wrong, by class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sdem_dist.counted import counted
+from sdem_dist.reports.html import cell, html_table, meter
+from sdem_dist.reports.reliability import Reliability, reliability
+from sdem_dist.visible import columns, one_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME_WIDTH = 24
+"""Characters of a class that tables show."""
+
+
+class Confusion(NamedTuple):
+    """Documents of one class that were taken for another."""
+
+    label: object
+    prediction: object
+    documents: int
+    share: float
+    """Of the documents of the class."""
+
+
+@dataclass(frozen=True)
+class ClassificationReport:
+    """Figures of a classifier over documents whose classes are known.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    labels : ndarray of shape (n_documents,), integers
+        Positions in `classes`.
+    log_probabilities : ndarray of shape (n_documents, n_classes), float64
+        ln p(class | document).
+    positions : ndarray of shape (n_documents,), int64
+        Which of the documents given each one is: those without a label are left out.
+    """
+
+    classes: np.ndarray
+    labels: np.ndarray
+    log_probabilities: np.ndarray
+    positions: np.ndarray
+
+    def __post_init__(self) -> None:
+        if not len(self.labels):
+            raise ValueError("none of the documents has a label: a report needs some that have")
+
+    @property
+    def n_documents(self) -> int:
+        """Documents that have a label."""
+        return len(self.labels)
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """p(class | document), shape (n_documents, n_classes)."""
+        return np.asarray(np.exp(self.log_probabilities))
+
+    @cached_property
+    def predictions(self) -> np.ndarray:
+        """Position of the most probable class of each document, shape (n_documents,)."""
+        return np.asarray(self.log_probabilities.argmax(axis=1))
+
+    @cached_property
+    def confidence(self) -> np.ndarray:
+        """Probability of each prediction, shape (n_documents,)."""
+        return np.asarray(self.probabilities.max(axis=1))
+
+    @cached_property
+    def right(self) -> np.ndarray:
+        """Whether each prediction is right, shape (n_documents,)."""
+        return np.asarray(self.predictions == self.labels)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the documents whose most probable class is theirs."""
+        return float(self.right.mean())
+
+    @property
+    def log_loss(self) -> float:
+        """Mean of -ln p(label | document), the NCLL of the literature; nothing is clipped."""
+        return float(-self.log_probabilities[np.arange(self.n_documents), self.labels].mean())
+
+    @property
+    def brier(self) -> float:
+        """Mean over documents of the squared distance of probabilities from the truth, summed over classes: 0 to 2."""
+        p = self.probabilities
+        of_label = p[np.arange(self.n_documents), self.labels]
+        return float(((p * p).sum(axis=1) - 2.0 * of_label + 1.0).mean())
+
+    @cached_property
+    def reliability(self) -> Reliability:
+        """Accuracy beside confidence."""
+        return reliability(self.confidence, self.right)
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error, over 15 equal bins."""
+        return self.reliability.ece
+
+    @cached_property
+    def confusion(self) -> np.ndarray:
+        """Documents by class and prediction, shape (n_classes, n_classes), int64."""
+        from sklearn.metrics import confusion_matrix
+
+        return np.asarray(confusion_matrix(self.labels, self.predictions, labels=np.arange(len(self.classes))))
+
+    @cached_property
+    def _by_class(self) -> tuple[np.ndarray, ...]:
+        from sklearn.metrics import precision_recall_fscore_support
+
+        known = np.arange(len(self.classes))
+        return tuple(
+            np.asarray(column)
+            for column in precision_recall_fscore_support(self.labels, self.predictions, labels=known, zero_division=0)
+        )
+
+    @property
+    def precision(self) -> np.ndarray:
+        """Share of the predictions of each class that are right; 0 where it was never predicted."""
+        return self._by_class[0]
+
+    @property
+    def recall(self) -> np.ndarray:
+        """Share of the documents of each class that were found; 0 where it has none."""
+        return self._by_class[1]
+
+    @property
+    def f1(self) -> np.ndarray:
+        """Harmonic mean of precision and recall of each class."""
+        return self._by_class[2]
+
+    @property
+    def support(self) -> np.ndarray:
+        """Documents of each class, int64."""
+        return self._by_class[3]
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean F1 of the classes that occur or were predicted."""
+        seen = self.confusion.sum(axis=0) + self.confusion.sum(axis=1) > 0
+        return float(self.f1[seen].mean())
+
+    @property
+    def roc_auc(self) -> float | None:
+        """Area under the ROC curve, of two classes that both occur, for the second one; else None."""
+        from sklearn.metrics import roc_auc_score
+
+        return float(roc_auc_score(self.labels, self._log_odds)) if self._of_two else None
+
+    @property
+    def pr_auc(self) -> float | None:
+        """Average precision, of two classes that both occur, for the second one; else None."""
+        from sklearn.metrics import average_precision_score
+
+        return float(average_precision_score(self.labels, self._log_odds)) if self._of_two else None
+
+    @property
+    def _of_two(self) -> bool:
+        return len(self.classes) == 2 and len(np.unique(self.labels)) == 2
+
+    @property
+    def _log_odds(self) -> np.ndarray:
+        """What ranks documents of two classes: probabilities near 1 would be ties."""
+        finite = np.clip(self.log_probabilities, -1e300, 0.0)
+        return np.asarray(finite[:, 1] - finite[:, 0])
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Rows of the wrong predictions, the most confident first; `positions` says which documents they are."""
+        wrong = np.flatnonzero(~self.right)
+        return wrong[np.argsort(-self.confidence[wrong], kind="stable")]
+
+    def confusions(self, n: int = 10) -> list[Confusion]:
+        """Return the most frequent pairs of a class and what it was taken for."""
+        off = self.confusion.copy()
+        np.fill_diagonal(off, 0)
+        most = np.argsort(-off, axis=None, kind="stable")[:n]
+        pairs = [divmod(int(place), len(self.classes)) for place in most if off.flat[place]]
+        names = self.classes.tolist()
+        return [Confusion(names[i], names[j], int(off[i, j]), float(off[i, j] / self.support[i])) for i, j in pairs]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Figures over all documents by name; the areas under curves of two classes only."""
+        found = {name: getattr(self, name) for name in ("accuracy", "log_loss", "macro_f1", "brier", "ece")}
+        areas = {"roc_auc": self.roc_auc, "pr_auc": self.pr_auc}
+        return found | {name: area for name, area in areas.items() if area is not None}
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values, as JSON can hold them."""
+        by_class = zip(self.classes.tolist(), *(column.tolist() for column in self._by_class), strict=True)
+        names = ("label", "precision", "recall", "f1", "support")
+        return {
+            "documents": self.n_documents,
+            **self.figures,
+            "classes": [dict(zip(names, row, strict=True)) for row in by_class],
+            "confusions": [confusion._asdict() for confusion in self.confusions()],
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return precision, recall, F1 and support by class, as a pandas table, in the order of `classes`."""
+        import pandas as pd
+
+        names = ("precision", "recall", "f1", "support")
+        return pd.DataFrame(dict(zip(names, self._by_class, strict=True)), index=pd.Index(self.classes, name="class"))
+
+    def _weakest_first(self) -> list[int]:
+        """Return the classes that occur or were predicted, the lowest F1 first, then those of most documents."""
+        seen = self.support + self.confusion.sum(axis=0) > 0
+        order = np.lexsort((-self.support, self.f1))
+        return [int(k) for k in order if seen[k]]
+
+    def _rows(self) -> list[tuple[object, str, str, str, str]]:
+        p, r, f, n = self._by_class
+        return [
+            (self.classes[k], f"{p[k]:.3f}", f"{r[k]:.3f}", f"{f[k]:.3f}", f"{n[k]:,}") for k in self._weakest_first()
+        ]
+
+    def __str__(self) -> str:
+        n_errors = int(self.n_documents - self.right.sum())
+        head = f"{counted(self.n_documents, 'document')}, {counted(n_errors, 'error')}"
+        return "\n\n".join([head, figures_shown(self.figures), self.details()])
+
+    __repr__ = __str__
+
+    def details(self) -> str:
+        """Return the tables by class and of confusions for a terminal."""
+        rows = [(one_line(name, NAME_WIDTH), *numbers) for name, *numbers in self._rows()]
+        parts = [
+            "By class, lowest F1 first:",
+            columns(("class", "precision", "recall", "F1", "documents"), rows),
+        ]
+        if confusions := self.confusions():
+            shown = [
+                (
+                    one_line(c.label, NAME_WIDTH),
+                    one_line(c.prediction, NAME_WIDTH),
+                    f"{c.documents:,}",
+                    f"{c.share:.1%}",
+                )
+                for c in confusions
+            ]
+            heads = ("class", "taken for", "documents", "of the class")
+            parts += ["Most frequent confusions:", columns(heads, shown, left=2)]
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        figures = html_table(("", ""), [(NAMES[name], f"{value:.4f}") for name, value in self.figures.items()])
+        return f'<div class="sdem">{figures}{self.table_of_classes()}{self.table_of_confusions()}</div>'
+
+    def table_of_classes(self) -> str:
+        """Return the table by class as HTML, with bars of F1."""
+        rows = [
+            (cell(self.classes[k]), *numbers[:2], meter(float(self.f1[k])), numbers[3])
+            for k, (_, *numbers) in zip(self._weakest_first(), self._rows(), strict=True)
+        ]
+        return html_table(
+            ("class", "precision", "recall", "F1", "documents"), rows, caption="By class, lowest F1 first", raw=(0, 3)
+        )
+
+    def table_of_confusions(self, n: int = 10) -> str:
+        """Return the most frequent confusions as an HTML table; nothing where there are none."""
+        rows = [(c.label, c.prediction, f"{c.documents:,}", f"{c.share:.1%}") for c in self.confusions(n)]
+        heads = ("class", "taken for", "documents", "of the class")
+        return html_table(heads, rows, caption="Most frequent confusions", left=2) if rows else ""
+
+
+NAMES = {
+    "accuracy": "accuracy",
+    "log_loss": "log-loss (NCLL)",
+    "macro_f1": "macro-F1",
+    "brier": "Brier score",
+    "ece": "calibration error (ECE)",
+    "roc_auc": "ROC AUC",
+    "pr_auc": "PR AUC (average precision)",
+}
+"""What people call figures."""
+
+
+def figures_shown(figures: dict[str, float]) -> str:
+    """Return figures as lines for people."""
+    return columns(("", ""), [(NAMES.get(name, name), f"{value:.4f}") for name, value in figures.items()]).strip("\n")
+
+
+def classification_report(
+    classes: np.ndarray, labels: np.ndarray, log_probabilities: np.ndarray
+) -> ClassificationReport:
+    """Return the report of documents, those without a label left out.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+    labels : ndarray of shape (n_documents,), integers
+        Positions in `classes`; -1 where there is none.
+    log_probabilities : ndarray of shape (n_documents, n_classes), float64
+
+    Raises
+    ------
+    ValueError
+        No document has a label.
+    """
+    known = np.flatnonzero(labels >= 0)
+    return ClassificationReport(classes, labels[known], log_probabilities[known], known)

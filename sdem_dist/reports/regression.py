@@ -1,0 +1,97 @@
+"""How far predicted numbers are from the true ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.counted import counted
+from sdem_dist.reports.html import html_table
+from sdem_dist.visible import columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAMES = {
+    "r2": "R2",
+    "mse": "mean squared error",
+    "rmse": "its root",
+    "mae": "mean absolute error",
+    "bias": "mean error",
+}
+
+
+@dataclass(frozen=True)
+class RegressionReport:
+    """Figures of a regressor over documents whose targets are known.
+
+    Attributes
+    ----------
+    targets, predictions : ndarray of shape (n_documents, n_targets), float64
+    """
+
+    targets: np.ndarray
+    predictions: np.ndarray
+
+    @property
+    def n_documents(self) -> int:
+        """Documents."""
+        return len(self.targets)
+
+    @property
+    def by_target(self) -> dict[str, np.ndarray]:
+        """Figures of each target: R2, mean squared error, its root, mean absolute error, and mean error."""
+        from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+
+        mse = np.asarray(mean_squared_error(self.targets, self.predictions, multioutput="raw_values"))
+        return {
+            "r2": np.asarray(r2_score(self.targets, self.predictions, multioutput="raw_values")),
+            "mse": mse,
+            "rmse": np.sqrt(mse),
+            "mae": np.asarray(mean_absolute_error(self.targets, self.predictions, multioutput="raw_values")),
+            "bias": (self.predictions - self.targets).mean(axis=0),
+        }
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Rows of the documents, the largest error first."""
+        return np.argsort(-np.abs(self.predictions - self.targets).max(axis=1), kind="stable")
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Means over targets by name."""
+        return {name: float(values.mean()) for name, values in self.by_target.items()}
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values, as JSON can hold them."""
+        by_target = {name: values.tolist() for name, values in self.by_target.items()}
+        return {"documents": self.n_documents, **self.figures, "targets": by_target}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the figures by target, as a pandas table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.by_target).rename_axis("target")
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        shown = self.by_target
+        return [(NAMES[name], *(f"{v:.4g}" for v in values)) for name, values in shown.items()]
+
+    @property
+    def _heads(self) -> tuple[str, ...]:
+        n = self.targets.shape[1]
+        return ("", *(f"target {i}" for i in range(n))) if n > 1 else ("", "")
+
+    def __str__(self) -> str:
+        return f"{counted(self.n_documents, 'document')}\n{columns(self._heads, self._rows())}"
+
+    __repr__ = __str__
+
+    def details(self) -> str:
+        """Return all that there is to say at a terminal."""
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._heads, self._rows())

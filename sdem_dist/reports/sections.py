@@ -1,0 +1,157 @@
+"""Sections of a page about a model: each is a function from plain values and reports to HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from sdem_dist.plots.training import PREFIXES, TITLES
+from sdem_dist.reports.classification import NAMES, ClassificationReport
+from sdem_dist.reports.explanation import AGAINST, FOR, Explanation
+from sdem_dist.reports.html import cell, html_table
+from sdem_dist.reports.pictures import confusion_picture, curve_picture, reliability_picture
+from sdem_dist.reports.topics import TopicReport
+
+CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "plug_in_nll")
+LETTERS = 1500
+"""Of a text that an example shows."""
+
+
+def section(name: str, title: str, body: str) -> str:
+    """Return a section that a page can be entered at; nothing if it is empty."""
+    return f'<section id="{name}"><h2>{cell(title)}</h2>{body}</section>' if body else ""
+
+
+def cards(figures: Mapping[str, str]) -> str:
+    """Return large figures side by side."""
+    shown = (
+        f'<div class="card"><b>{cell(value)}</b><span>{cell(name)}</span></div>' for name, value in figures.items()
+    )
+    return f'<div class="cards">{"".join(shown)}</div>'
+
+
+def figures_of(report: ClassificationReport) -> str:
+    """Return the figures over all documents as cards."""
+    return cards({NAMES[name]: f"{value:.4f}" for name, value in report.figures.items()})
+
+
+def facts(rows: Mapping[str, str]) -> str:
+    """Return what is known of a model, a line each."""
+    return html_table(("", ""), list(rows.items()), left=2)
+
+
+def curves(history: Sequence[Mapping[str, float]]) -> str:
+    """Return metrics by epoch, a picture each; nothing where fewer than two epochs have any."""
+    pictures = []
+    for metric in CURVES:
+        lines = {}
+        for prefix, name in PREFIXES.items():
+            points = [(h["epoch"], h[prefix + metric]) for h in history if np.isfinite(h.get(prefix + metric, np.nan))]
+            if len(points) > 1:
+                lines[name.partition(" ")[0]] = points
+        if lines:
+            pictures.append(curve_picture(*TITLES.get(metric, (metric, "")), lines))
+    return f'<div class="pair">{"".join(pictures)}</div>' if pictures else ""
+
+
+def by_class(report: ClassificationReport) -> str:
+    """Return figures by class and the most frequent confusions."""
+    return report.table_of_classes() + report.table_of_confusions(15)
+
+
+def confusion(report: ClassificationReport) -> str:
+    """Return the confusion matrix."""
+    return confusion_picture(report.classes.tolist(), report.confusion)
+
+
+def trust(report: ClassificationReport) -> str:
+    """Return the reliability diagram, and what it means in words."""
+    sure = report.confidence >= 0.9
+    said = (
+        f"{sure.mean():.0%} of the documents have a prediction of probability .9 or more; {report.right[sure].mean():.1%} of "
+        "these are right."
+        if sure.any()
+        else "No prediction has a probability of .9 or more."
+    )
+    return f"<p>{cell(said)}</p>{reliability_picture(report.reliability)}"
+
+
+def words_by_class(said: Mapping[object, Mapping[str, float]]) -> str:
+    """Return the words that speak most for each class, with bars of how much they say."""
+    rows = []
+    for label, words in said.items():
+        top = max(words.values(), default=0.0) or 1.0
+        shown = " ".join(
+            f'<mark title="{value:.3g} nats a word" style="background:rgba({FOR},{0.08 + 0.5 * max(value, 0.0) / top:.2f})">'
+            f"{cell(word)}</mark>"
+            for word, value in words.items()
+        )
+        rows.append((label, shown))
+    note = (
+        '<p class="soft">The stronger the colour, the more a word adds to the evidence for the class, on average.</p>'
+    )
+    return note + html_table(("class", "words"), rows, left=2, raw=(1,)) if rows else ""
+
+
+def example(title: str, explanation: Explanation) -> str:
+    """Return one document with its words marked, and the largest parts of its log-odds."""
+    text = f'<p class="text">{explanation.html_text(LETTERS)}</p>' if explanation.text else ""
+
+    def largest(sign: float) -> str:
+        parts = [f"{w.word} {w.part:+.2f}" for w in explanation.words if sign * w.part > 0][:6]
+        return cell(", ".join(parts)) or "nothing"
+
+    rest = f", {explanation.offset_name} {explanation.offset:+.2f}" if explanation.offset_name else ""
+    sums = (
+        f'<p class="soft">For {cell(explanation.label)}: {largest(1.0)}. For {cell(explanation.against)}: {largest(-1.0)}. '
+        f"Prior {explanation.prior:+.2f}{rest}; "
+        f"log-odds {explanation.log_odds:+.2f}.</p>"
+    )
+    topics = "; ".join(f"{t.topic} {t.share:.0%}" for t in explanation.topics[:3])
+    about = f'<p class="soft">Topics: {cell(topics)}.</p>' if topics else ""
+    return f"<article><h3>{cell(title)}</h3>{about}{text}{sums}</article>"
+
+
+def examples(shown: Iterable[tuple[str, Explanation]]) -> str:
+    """Return errors with their words marked."""
+    articles = "".join(example(title, explanation) for title, explanation in shown)
+    key = (
+        f'<p class="soft">Words are marked: <mark style="background:rgba({FOR},.45)">for the prediction</mark>, '
+        f'<mark style="background:rgba({AGAINST},.45)">for the true class</mark>.</p>'
+    )
+    return key + articles if articles else ""
+
+
+def topics(report: TopicReport, texts: Sequence[Sequence[str]]) -> str:
+    """Return topics with their words and shares, how much of each class they make up, and example documents.
+
+    Parameters
+    ----------
+    report : TopicReport
+    texts : sequence of sequences of str
+        Of each topic, the documents that have most of it; empty where nobody kept texts.
+    """
+    found = report.table_of_topics()
+    if report.prevalence is not None:
+        found += f"<h3>Topics by class</h3>{_prevalence(report)}"
+    for k in np.argsort(-report.shares, kind="stable").tolist() if texts else ():
+        shown = "".join(
+            f'<p class="text">{cell(one[:LETTERS])}{"…" if len(one) > LETTERS else ""}</p>' for one in texts[k]
+        )
+        found += f"<details><summary>Documents with most of topic {cell(report.titles[k])}</summary>{shown}</details>"
+    return found
+
+
+def _prevalence(report: TopicReport) -> str:
+    assert report.prevalence is not None
+    rows = []
+    for label, shares in zip(report.classes.tolist(), report.prevalence.tolist(), strict=True):
+        cells = (
+            f'<span style="display:block;padding:0 .3em;background:rgba({FOR},{0.7 * share**0.5:.2f})">{share:.0%}</span>'
+            if share == share
+            else ""
+            for share in shares
+        )
+        rows.append((label, *cells))
+    return html_table(("class", *report.titles), rows, raw=range(1, len(report.titles) + 1))

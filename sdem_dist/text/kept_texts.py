@@ -1,0 +1,61 @@
+"""Texts that are to be stored with the counts: on disk in the order of the source until their place is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from sdem_dist.errors import IngestError
+from sdem_dist.storage.strings import decode_strings
+from sdem_dist.text.texts import Texts
+
+_PART = 1 << 16
+
+
+class KeptTexts:
+    """Collects the texts of an ingest in a file, and gives back those of any documents.
+
+    Memory holds eight bytes a document.
+
+    Parameters
+    ----------
+    path : Path
+        A file that does not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sizes: list[np.ndarray] = []
+        self._bounds: np.ndarray | None = None
+
+    def add(self, texts: Texts) -> None:
+        """Append texts, the next ones of the source."""
+        with self._path.open("ab") as file:
+            for first in range(0, len(texts), _PART):
+                file.write(b"".join(texts.bytes_of(i) for i in range(first, min(first + _PART, len(texts)))))
+        self._sizes.append(texts.stops - texts.starts)
+
+    def strings(self, positions: np.ndarray) -> list[str]:
+        """Return the texts at positions of the source."""
+        return decode_strings(*self.at(positions))
+
+    def places(self) -> dict[str, int]:
+        """Return the position of each text, all of which are in memory then; IngestError where two are equal."""
+        found: dict[str, int] = {}
+        for place, text in enumerate(self.strings(np.arange(sum(map(len, self._sizes))))):
+            if found.setdefault(text, place) != place:
+                raise IngestError(f"two documents have the id {text!r}: with texts, ids have to differ")
+        return found
+
+    def at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the joined bytes of the texts at positions of the source, and their offsets: uint8 and int64."""
+        if self._bounds is None:
+            self._bounds = np.concatenate([[0], np.cumsum(np.concatenate(self._sizes), dtype=np.int64)])
+        starts, stops = self._bounds[positions], self._bounds[positions + 1]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(stops - starts)])
+        if not offsets[-1]:
+            return np.zeros(0, np.uint8), offsets
+        data = np.memmap(self._path, np.uint8, "r")
+        joined = b"".join(data[a:b].tobytes() for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
+        return np.frombuffer(joined, np.uint8), offsets

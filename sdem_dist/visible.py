@@ -1,0 +1,33 @@
+"""Text from anybody's documents, made harmless for a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: object) -> str:
+    r"""Return a text with its control characters written out, ESC as ``\x1b``; line ends and TABs stay.
+
+    A terminal obeys the others, which may come from anybody's documents: it moves, hides or rewrites what is shown.
+    """
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text))
+
+
+def one_line(text: object, width: int | None = None) -> str:
+    """Return a text as one harmless line, cut to `width` characters."""
+    line = " ".join(visible(text).split())
+    return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
+
+
+def columns(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> str:
+    """Return a table of aligned lines under heads, the first `left` columns to the left, the others to the right."""
+    table = [[one_line(cell) for cell in row] for row in (list(heads), *map(list, rows))]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = (
+        "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in table
+    )
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,163 @@
+"""Models elsewhere: scikit-learn pipelines, skops files and ONNX predict what the models do."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from commands import ok, refused
+
+from sdem_dist import GaussianNB, GaussianRegressor, ModelError, MultinomialNB, PoissonNB
+from sdem_dist.catalogue import ESTIMATORS, estimator_class
+from sdem_dist.export.files import save_onnx, save_skops
+from sdem_dist.export.sklearn import EXPRESSIBLE
+from sdem_dist.text import VectorizerSettings
+
+RNG = np.random.default_rng(3)
+WORDS = [f"word{i}" for i in range(40)] + ["naïve", "a_b", "Über"]
+TEXTS = [" ".join(RNG.choice(WORDS, 1 + i % 30, p=RNG.dirichlet(np.full(len(WORDS), 0.2)))) for i in range(90)] + [
+    "",
+    "!",
+]
+LABELS = np.array(["ant", "bee", "cow"])[np.arange(92) % 3]
+NEW = ["naïve naïve WORD3 word3 word3 unknown", "", "über A_B word1", *TEXTS[:20]]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"loss": "nll"},
+        {"weighting": "log"},
+        {"weighting": "binary", "min_df": 3},
+        {"weighting": "counts"},
+        {"weighting": "tfidf", "norm": None, "loss": "ncll"},
+        {"weighting": "log", "norm": None, "min_df": 2},
+        {
+            "vectorizer": VectorizerSettings(ngram_range=(1, 2), stop_words=("word1",), lowercase=False),
+            "ngram_range": (2, 2),
+        },
+        {"vectorizer": VectorizerSettings(kind="hashing", n_features=64, strip_accents="unicode")},
+        {"vectorizer": VectorizerSettings(analyzer="char_wb", ngram_range=(2, 3))},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_pipeline_and_an_onnx_file_predict_alike(settings, n_classes, tmp_path):
+    ort = pytest.importorskip("onnxruntime")
+    labels = LABELS if n_classes == 3 else np.where(LABELS == "ant", 1, 0)
+    model = MultinomialNB(**settings).fit(TEXTS, labels)
+    expected = model.predict_proba(NEW)
+    pipeline = model.to_sklearn()
+    np.testing.assert_allclose(pipeline.predict_proba(NEW), expected, rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(pipeline.predict(NEW), model.predict(NEW))
+    assert all(type(step).__module__.startswith("sklearn.") for _, step in pipeline.steps)
+    counts = model.vectorize(NEW)
+    np.testing.assert_allclose(model.to_sklearn(from_counts=True).predict_proba(counts), expected, rtol=0, atol=1e-6)
+    save_onnx(model, tmp_path / "m.onnx")
+    session = ort.InferenceSession(tmp_path / "m.onnx")
+    label, found = session.run(None, {"counts": counts.toarray().astype(np.float64)})
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(label.tolist(), model.predict(NEW).tolist())
+    about = session.get_modelmeta().custom_metadata_map
+    assert json.loads(about["vectorizer"]) == json.loads(json.dumps(model.vectorizer_))
+
+
+def test_it_works_where_this_package_is_not(tmp_path):
+    pytest.importorskip("skops")
+    model = MultinomialNB().fit(TEXTS, LABELS)
+    save_skops(model, tmp_path / "m.skops")
+    np.save(tmp_path / "p.npy", model.predict_proba(NEW))
+    (tmp_path / "new.json").write_text(json.dumps(NEW))
+    code = """
+import sys, json
+class Refuse:
+    def find_spec(self, name, *rest):
+        if name.partition(".")[0] == "sdem_dist":
+            raise ImportError("not here")
+sys.meta_path.insert(0, Refuse())
+import numpy as np, skops.io
+assert skops.io.get_untrusted_types(file="m.skops") == []
+model = skops.io.load("m.skops", trusted=[])
+np.testing.assert_allclose(model.predict_proba(json.load(open("new.json"))), np.load("p.npy"), rtol=0, atol=1e-6)
+assert not any(name.startswith("sdem_dist") for name in sys.modules)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120, env=environment)
+    assert b"sdem_dist" not in (tmp_path / "m.skops").read_bytes()
+
+
+def test_gaussians_and_regressions():
+    X = RNG.normal(size=(80, 5))
+    y, target = np.arange(80) % 3, X @ np.arange(5) + RNG.normal(size=80)
+    X[y == 1] += 1
+    model = GaussianNB().fit(X, y)
+    np.testing.assert_allclose(model.to_sklearn().predict_proba(X), model.predict_proba(X), atol=1e-9)
+    regressor = GaussianRegressor().fit(X, target)
+    np.testing.assert_allclose(regressor.to_sklearn().predict(X), regressor.predict(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - set(EXPRESSIBLE)))
+def test_others_say_so(name):
+    made = estimator_class(name)()
+    for parameter in ("n_components", "n_topics", "n_epochs"):
+        if parameter in made.get_params():
+            made.set_params(**{parameter: 2})
+    X = (RNG.random((30, 4)) > 0.5).astype(float)
+    y = {"labels": np.arange(30) % 2, "numbers": np.arange(30.0), "nothing": None}[made.spec.target]
+    made.fit(sp.csr_matrix(X) if made._layout == "sparse" else X, y)
+    with pytest.raises(ModelError, match=f"cannot? express|no model that can express a {name}"):
+        made.to_sklearn()
+    with pytest.raises(ModelError, match=f"this is a {name}"):
+        save_onnx(made, "never.onnx")
+
+
+def test_stemmed_words_are_exported_from_counts():
+    model = MultinomialNB(vectorizer=VectorizerSettings(stem="english")).fit(TEXTS, LABELS)
+    with pytest.raises(ModelError, match="stems words .*from_counts"):
+        model.to_sklearn()
+    found = model.to_sklearn(from_counts=True).predict_proba(model.vectorize(NEW))
+    np.testing.assert_allclose(found, model.predict_proba(NEW), atol=1e-6)
+
+
+def test_the_command(tmp_path):
+    MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).save(tmp_path / "m")
+    PoissonNB(n_epochs=1).fit(np.ones((6, 2)), [0, 1] * 3).save(tmp_path / "p")
+    assert "takes counts of 43 words" in ok("export", str(tmp_path / "m"), str(tmp_path / "a.onnx"))
+    assert "takes texts" in ok("export", str(tmp_path / "m"), str(tmp_path / "b"), "--sklearn")
+    assert "takes numbers" in ok("export", str(tmp_path / "m"), str(tmp_path / "c.skops"), "--from-counts")
+    assert "--onnx or --sklearn" in refused("export", str(tmp_path / "m"), str(tmp_path / "d"), code=2)
+    assert "PoissonNB" in refused("export", str(tmp_path / "p"), str(tmp_path / "e.skops"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b", "c.skops", "m", "p"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("SDEM_CORPORA" not in os.environ, reason="SDEM_CORPORA names no folder of corpora")
+def test_all_of_20_newsgroups(tmp_path):
+    ort = pytest.importorskip("onnxruntime")
+
+    def read(part):
+        path = Path(os.environ["SDEM_CORPORA"], "cachopo", f"20ng-{part}-all-terms.txt.xz")
+        with lzma.open(path, "rt", encoding="utf-8") as file:
+            return list(zip(*(line.rstrip("\n").split("\t", 1) for line in file), strict=True))
+
+    labels, texts = read("train")
+    model = MultinomialNB().fit(list(texts), list(labels))
+    save_onnx(model, tmp_path / "m.onnx")
+    session = ort.InferenceSession(tmp_path / "m.onnx")
+    pipeline = model.to_sklearn()
+    for part in (list(texts), list(read("test")[1])):
+        expected = model.predict_proba(part)
+        assert np.abs(pipeline.predict_proba(part) - expected).max() < 1e-5
+        counts = model.vectorize(part)
+        for first in range(0, len(part), 500):
+            rows = counts[first : first + 500].toarray().astype(np.float64)
+            found = session.run(["probabilities"], {"counts": rows})[0]
+            assert np.abs(found - expected[first : first + 500]).max() < 1e-5

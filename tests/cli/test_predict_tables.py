@@ -1,0 +1,236 @@
+"""`sdem predict` and `sdem transform`: from every format, to every format."""
+
+from __future__ import annotations
+
+import csv
+import json
+import lzma
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from commands import ok, refused
+
+from sdem_dist import LatentDirichletAllocation, LDAClassifier, MultinomialNB, load_model, open_corpus
+
+NASTY = 'goal "team", <script>alert(1)</script>\tmatch\x1b[31m'
+TEXTS = ["goal team match", "bank share loan", NASTY, "bank goal", ""]
+ROWS = [{"id": f"d{i}", "body": text, "extra": i} for i, text in enumerate(TEXTS)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("answers")
+    texts, labels = ["goal team match", "bank share loan", "salt oven bread"] * 20, ["sport", "money", "food"] * 20
+    MultinomialNB(n_epochs=2).fit(texts, labels).save(folder / "model")
+    LDAClassifier(n_topics=2, n_epochs=2).fit(texts, labels).save(folder / "classes.model")
+    LatentDirichletAllocation(3, n_epochs=2).fit(texts).save(folder / "topics.model")
+    with (folder / "t.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(ROWS[0]))
+        writer.writeheader()
+        writer.writerows(ROWS)
+    (folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    pq.write_table(pa.Table.from_pylist(ROWS), folder / "t.parquet")
+    (folder / "t.tsv").write_text(
+        "".join(f"{r['id']}\t{r['extra']}\t{r['body']}\n".replace(NASTY, "x y") for r in ROWS)
+    )
+    with lzma.open(folder / "t.csv.xz", "wb") as packed:
+        packed.write((folder / "t.csv").read_bytes())
+    (folder / "files").mkdir()
+    for row in ROWS:
+        (folder / "files" / f"{row['id']}.txt").write_text(row["body"])
+    return folder
+
+
+def read_back(path):
+    """Return the rows of a table as dicts."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    if path.suffix == ".tsv":
+        header, *lines = path.read_text().split("\n")[:-1]
+        return [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in lines]
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("source", ["t.csv", "t.csv.xz", "t.jsonl", "t.parquet"])
+@pytest.mark.parametrize("output", ["o.tsv", "o.csv", "o.jsonl", "o.parquet"])
+def test_columns_are_kept_and_predictions_follow(made, tmp_path, source, output):
+    out = tmp_path / output
+    assert ok("predict", str(made / "model"), str(made / source), "--text", "body", "-o", str(out)) == ""
+    model, found = load_model(made / "model"), read_back(out)
+    proba = model.predict_proba(TEXTS)
+    names = ["id", "body", "extra", "prediction", "probability", *(f"probability {c}" for c in model.classes_)]
+    assert [list(row) for row in found] == [names] * len(TEXTS)
+    assert [row["id"] for row in found] == [r["id"] for r in ROWS]
+    assert [int(row["extra"]) for row in found] == [0, 1, 2, 3, 4]
+    assert [row["prediction"] for row in found] == model.predict(TEXTS).tolist()
+    for row, expected in zip(found, proba, strict=True):
+        np.testing.assert_allclose([float(row[name]) for name in names[5:]], expected, rtol=1e-5)
+        assert float(row["probability"]) == pytest.approx(expected.max(), rel=1e-5)
+    shown = found[2]["body"]
+    if output in ("o.jsonl", "o.parquet"):
+        assert shown == NASTY
+    else:  # control characters are written out; in a .tsv a TAB ends a column
+        assert shown == NASTY.replace("\x1b", r"\x1b").replace("\t", "\t" if output == "o.csv" else " ")
+        assert "\x1b" not in out.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == [output]
+
+
+def test_the_best_few_and_the_unsure(made, tmp_path):
+    model, source = str(made / "model"), str(made / "t.jsonl")
+    loaded = load_model(model)
+    proba = loaded.predict_proba(TEXTS)
+    threshold = float(np.median(proba.max(axis=1))) - 1e-9
+    options = ("--text", "body", "--top", "2", "--threshold", str(threshold))
+    ok("predict", model, source, *options, "-o", str(tmp_path / "o.jsonl"))
+    order = np.argsort(-proba, axis=1, kind="stable")
+    found = read_back(tmp_path / "o.jsonl")
+    assert "unsure" in {row["prediction"] for row in found} and "sport" in {row["prediction"] for row in found}
+    for row, p, ranks in zip(found, proba, order, strict=True):
+        best, second = loaded.classes_[ranks[:2]]
+        assert row["prediction"] == (best if p.max() >= threshold else "unsure")
+        assert row["prediction_2"] == second
+        assert (row["probability"], row["probability_2"]) == tuple(p[ranks[:2]])
+    lines = ok("predict", model, source, *options, "--id", "id").splitlines()
+    for line, row in zip(lines, found, strict=True):
+        id_, label, *pairs = line.split("\t")
+        assert (id_, label) == (row["id"], row["prediction"])
+        assert len(pairs) == 2 and pairs[1] == f"{row['prediction_2']}={row['probability_2']:.6g}"
+
+
+def test_a_class_called_unsure_is_not_confused(tmp_path):
+    MultinomialNB(n_epochs=1).fit(["aa bb", "cc dd"] * 9, ["unsure", "x"] * 9).save(tmp_path / "m")
+    (tmp_path / "t.txt").write_text("ab\n")
+    said = refused("predict", str(tmp_path / "m"), str(tmp_path / "t.txt"), "--threshold", "0.5", code=2)
+    assert "the name of a class" in said
+    ok("predict", str(tmp_path / "m"), str(tmp_path / "t.txt"))
+
+
+def test_several_sources_folders_and_lines_with_ids(made, tmp_path):
+    model = str(made / "model")
+    both = ok(
+        "predict", model, str(made / "files"), str(made / "t.txt") if (made / "t.txt").exists() else str(made / "files")
+    )
+    assert both == ok("predict", model, str(made / "files")) * 2
+    ok("predict", model, str(made / "files"), "-o", str(tmp_path / "o.csv"))
+    assert [row["file"] for row in read_back(tmp_path / "o.csv")] == [f"d{i}.txt" for i in range(5)]
+    lines = ok("predict", model, str(made / "t.tsv"), "--text", "2", "--id", "0", "--no-proba").splitlines()
+    assert [line.split("\t")[0] for line in lines] == [row["id"] for row in ROWS]
+    assert lines[0] == "d0\tsport"
+    said = refused(
+        "predict",
+        model,
+        str(made / "t.csv"),
+        str(made / "files"),
+        "--text",
+        "body",
+        "-o",
+        str(tmp_path / "x.csv"),
+        code=2,
+    )
+    assert "a source has the columns 'file'" in said
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_a_corpus_is_predicted_with_its_ids(made, tmp_path):
+    (tmp_path / "s.tsv").write_text("sport\tgoal team\nmoney\tbank share\nfood\tsalt oven\n" * 5)
+    ok("ingest", str(tmp_path / "s.tsv"), str(tmp_path / "c"), "--jobs", "1")
+    ok("train", str(tmp_path / "c"), str(tmp_path / "m"), "--epochs", "2", "--quiet")
+    lines = ok("predict", str(tmp_path / "m"), str(tmp_path / "c"), "--id", "id").splitlines()
+    corpus = open_corpus(tmp_path / "c")
+    expected = load_model(tmp_path / "m").predict(corpus)
+    assert [line.split("\t")[:2] for line in lines] == [
+        [str(id_), label] for id_, label in zip(corpus.ids_of(0, 15), expected, strict=True)
+    ]
+    assert "words" in refused("predict", str(made / "model"), str(tmp_path / "c"))
+
+
+def test_bad_records_are_named_or_left_out(made, tmp_path):
+    source, model = tmp_path / "t.csv", str(made / "model")
+    source.write_text('text,n\ngoal,1\nbank,2,3\n"salt\noven",4\n')
+    said = refused("predict", model, str(source))
+    assert "t.csv, line 3: 3 fields under a header of 2" in said and "--on-error skip" in said
+    ok("predict", model, str(source), "--on-error", "skip", "-o", str(tmp_path / "o.csv"))
+    assert [row["text"] for row in read_back(tmp_path / "o.csv")] == ["goal", "salt\noven"]
+    (tmp_path / "t.jsonl").write_text('{"text": "goal"}\n{"text": 3}\n')
+    assert "t.jsonl, line 2: field 'text' holds no text" in refused("predict", model, str(tmp_path / "t.jsonl"))
+    assert "no column 'nothing'" in refused("predict", model, str(source), "--text", "nothing")
+    (tmp_path / "again.csv").write_text("text,prediction\ngoal,x\n")
+    said = refused("predict", model, str(tmp_path / "again.csv"), "-o", str(tmp_path / "p.csv"), code=2)
+    assert "column 'prediction' already" in said
+
+
+def test_a_table_appears_whole_or_not_at_all(made, tmp_path):
+    out = tmp_path / "o.csv"
+    out.write_text("what was there")
+    (tmp_path / "t.csv").write_text("text\n" + "goal\n" * 50 + "a,b\n")
+    refused("predict", str(made / "model"), str(tmp_path / "t.csv"), "-o", str(out))
+    assert out.read_text() == "what was there"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "t.csv"]
+    assert ".tsv, .csv, .jsonl, .parquet" in refused(
+        "predict", str(made / "model"), "-", "-o", str(tmp_path / "o.xls"), code=2
+    )
+
+
+def test_standard_input_in_other_formats(made):
+    rows = "".join(json.dumps(row) + "\n" for row in ROWS)
+    lines = ok("predict", str(made / "model"), "-", "--format", "jsonl", "--text", "body", "--no-proba", input=rows)
+    assert lines.splitlines() == load_model(made / "model").predict(TEXTS).tolist()
+
+
+def test_topics_of_documents(made, tmp_path):
+    for name, names in (
+        ("topics.model", ["0", "1", "2"]),
+        ("classes.model", ["food 0", "food 1", "money 0", "money 1", "sport 0", "sport 1"]),
+    ):
+        model = load_model(made / name)
+        shares = model.transform(TEXTS)
+        lines = ok("transform", str(made / name), str(made / "t.jsonl"), "--text", "body").splitlines()
+        for line, row in zip(lines, shares, strict=True):
+            best, *pairs = line.split("\t")
+            assert [pair.split("=")[0] for pair in pairs] == names and best == names[row.argmax()]
+            np.testing.assert_allclose([float(pair.split("=")[1]) for pair in pairs], row, rtol=1e-4, atol=1e-6)
+    ok(
+        "transform",
+        str(made / "topics.model"),
+        str(made / "t.csv"),
+        "--text",
+        "body",
+        "--top",
+        "2",
+        "-o",
+        str(tmp_path / "o.parquet"),
+    )
+    assert list(read_back(tmp_path / "o.parquet")[0])[3:] == ["topic", "share", "topic_2", "share_2"]
+    assert "has no topics" in refused("transform", str(made / "model"), str(made / "t.csv"))
+
+
+def test_how_much_of_the_text_is_known(made, tmp_path):
+    from commands import run
+
+    (tmp_path / "t.txt").write_text("goal team strange words\n")
+    found = run("predict", str(made / "model"), str(tmp_path / "t.txt"), "--verbose")
+    assert "50.0% of the words are unknown to the model" in found.stderr
+    assert "unknown" not in run("predict", str(made / "model"), str(tmp_path / "t.txt")).stderr
+
+
+def test_sets_of_classes(made, tmp_path):
+    lines = ["sport\tgoal team", "money\tbank share", "food\tsalt oven"] * 12
+    (tmp_path / "held-out.tsv").write_text("\n".join(lines) + "\n")
+    model, new = str(tmp_path / "m"), str(made / "t.jsonl")
+    load_model(made / "model").save(model)
+    assert "sdem calibrate MODEL CORPUS" in refused("predict", model, new, "--text", "body", "--coverage", "0.9")
+    assert "36 documents, at least 12 a class" in ok("calibrate", model, str(tmp_path / "held-out.tsv"))
+    ok("predict", model, new, "--text", "body", "--coverage", "0.9", "-o", str(tmp_path / "o.jsonl"))
+    loaded = load_model(model)
+    inside = loaded.predict_sets(TEXTS, 0.9)
+    expected = [loaded.classes_[row].tolist() for row in inside]
+    assert [row["set"] for row in read_back(tmp_path / "o.jsonl")] == expected
+    shown = ok("predict", model, new, "--text", "body", "--coverage", "0.9", "--no-proba").splitlines()
+    assert [line.split("\t")[1] for line in shown] == [f"set={'|'.join(names)}" for names in expected]
+    said = refused("calibrate", str(made / "topics.model"), str(tmp_path / "held-out.tsv"))
+    assert "sets of classes are a classifier's" in said

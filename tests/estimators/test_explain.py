@@ -1,0 +1,149 @@
+"""Explanations: the parts sum to the log-odds, and marks lie on the words of the text."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax
+from sklearn.feature_extraction.text import CountVectorizer
+
+from sdem_dist import (
+    EMMixtureClassifier,
+    GaussianNB,
+    LDAClassifier,
+    ModelError,
+    MultinomialNB,
+    SupervisedLDAClassifier,
+)
+from sdem_dist.text import VectorizerSettings
+from sdem_dist.text.marking import marked, terms
+
+RNG = np.random.default_rng(0)
+TOPICS = {"sport": "goal match team score", "money": "bank share profit market", "food": "salt bread oven taste"}
+LABELS = list(TOPICS) * 40
+TEXTS = [" ".join(RNG.choice([*TOPICS[label].split(), "the", "of", "and"], 9)) for label in LABELS]
+NEW = [
+    "The goal of the bank, and the TEAM",
+    "salt",
+    "",
+    "unknown words only",
+    "bread <script>alert('x')</script> \x1b[31m goal",
+]
+
+MODELS = {
+    "hinge": lambda **kw: MultinomialNB(**kw),
+    "counts": lambda **kw: MultinomialNB(loss="nll", **kw),
+    "no prior": lambda **kw: MultinomialNB(loss="ncll", fit_prior=False, n_epochs=2, **kw),
+    "lda": lambda **kw: LDAClassifier(n_epochs=2, **kw),
+    "gibbs": lambda **kw: LDAClassifier(n_epochs=1, inference="gibbs", **kw),
+    "supervised": lambda **kw: SupervisedLDAClassifier(n_components=4, n_epochs=2, **kw),
+    "mixture": lambda **kw: EMMixtureClassifier(2, components="multinomial", n_epochs=3, **kw),
+}
+SETTINGS = {
+    "words": VectorizerSettings(),
+    "bigrams": VectorizerSettings(ngram_range=(1, 2)),
+    "hashed": VectorizerSettings(kind="hashing", n_features=64, ngram_range=(1, 2)),
+    "characters": VectorizerSettings(analyzer="char", ngram_range=(2, 3)),
+    "in words": VectorizerSettings(analyzer="char_wb", ngram_range=(2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parts_sum_to_the_log_odds(name):
+    model = MODELS[name]().fit(TEXTS, LABELS)
+    log_p = log_softmax(model._class_scores(model.vectorize(NEW)), axis=1)
+    for found, row in zip(model.explain(NEW), log_p, strict=True):
+        a, b = model.classes_.tolist().index(found.label), model.classes_.tolist().index(found.against)
+        assert row[a] == row.max()
+        assert found.log_odds == pytest.approx(row[a] - row[b])
+        total = found.prior + found.offset + sum(w.part for w in found.words)
+        assert total == pytest.approx(found.log_odds, abs=1e-9)
+        assert sum(m[2] for m in found.marks) == pytest.approx(sum(w.part for w in found.words), abs=1e-9)
+        json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_naive_bayes_is_exact():
+    model = MultinomialNB().fit(TEXTS, LABELS)
+    found = model.explain(["goal goal bank"], against="money")[0]
+    assert (found.label, found.against, found.offset) == ("sport", "money", 0.0)
+    a, b = (model.classes_.tolist().index(c) for c in ("sport", "money"))
+    for word in found.words:
+        column = model.vocabulary_.index(word.word)
+        p, q = model.feature_log_prob_[[a, b], column]
+        assert (word.log_p, word.log_p_against) == pytest.approx((p, q))
+        assert word.part == pytest.approx(word.weight * (p - q) / model.temperature_)
+    prior = (model.class_log_prior_[a] - model.class_log_prior_[b]) / model.temperature_
+    assert found.prior == pytest.approx(prior, abs=1e-9)
+
+
+def test_topics_come_first():
+    model = SupervisedLDAClassifier(n_components=4, n_epochs=2).fit(TEXTS, LABELS)
+    found = model.explain(["goal match"])[0]
+    assert sum(t.part for t in found.topics) == pytest.approx(found.log_odds)
+    assert sum(t.share for t in found.topics) == pytest.approx(1.0)
+    assert str(found).index("topic") < str(found).index("word  ")
+    own = LDAClassifier(n_epochs=2).fit(TEXTS, LABELS).explain(["goal match"])[0]
+    assert sum(t.share for t in own.topics) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_marks_lie_on_the_text(name):
+    model = MultinomialNB(vectorizer=SETTINGS[name]).fit(TEXTS, LABELS)
+    for text, found in zip(NEW, model.explain(NEW), strict=True):
+        spans = [m[:2] for m in found.marks]
+        assert spans == sorted(spans) and all(0 <= a < b <= len(text) for a, b in spans)
+        assert sum(m[2] for m in found.marks) == pytest.approx(sum(w.part for w in found.words), abs=1e-9)
+        assert "".join(piece for piece, _ in found.stretches()) == text
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=40), st.sampled_from(["word", "char", "char_wb"]), st.sampled_from([None, "ascii", "unicode"]))
+def test_terms_are_those_of_scikit_learn(text, analyzer, accents):
+    shared = {"analyzer": analyzer, "ngram_range": (1, 3), "strip_accents": accents}
+    expected = CountVectorizer(**shared).build_analyzer()(text)
+    ours = [term for term, _ in terms(text, VectorizerSettings(**shared))]
+    assert sorted(ours) == sorted(expected)
+
+
+def test_stop_words_and_stems():
+    pytest.importorskip("Stemmer")
+    chosen = VectorizerSettings(stop_words=("the",), stem="english", ngram_range=(1, 2))
+    text = "The banks, the Markets"
+    assert [t for t, _ in terms(text, chosen)] == ["bank", "market", "bank market"]
+    marks = marked(text, {"bank market": 1.0, "market": 2.0}, chosen)
+    assert [(text[m.start : m.stop], m.value) for m in marks] == [("banks", 0.5), ("Markets", 2.5)]
+
+
+def test_columns_of_tables():
+    y = np.arange(60) % 2
+    table = pd.DataFrame({"a": RNG.normal(size=60) + 3 * y, "b": RNG.normal(size=60)})
+    model = GaussianNB().fit(table, y)
+    table.iloc[0, 1] = np.nan
+    for found, row in zip(model.explain(table), model.predict_log_proba(table), strict=True):
+        total = found.prior + found.offset + sum(w.part for w in found.words)
+        assert total == pytest.approx(row[found.label] - row[found.against])
+    assert [w.word for w in model.explain(table[:1])[0].words] == ["a"]
+
+
+def test_harmless_and_marked():
+    model = MultinomialNB().fit(TEXTS, LABELS)
+    found = model.explain(NEW)[-1]
+    html = found._repr_html_()
+    assert "<script>" not in html and "&lt;script&gt;" in html and "<mark" in html and "\x1b" not in html
+    assert "\x1b" not in str(found) and "[bread " in str(found)
+
+
+def test_refusals():
+    model = MultinomialNB().fit(TEXTS, LABELS)
+    with pytest.raises(ValueError, match="'weather' is not among"):
+        model.explain(["goal"], against="weather")
+    dense = EMMixtureClassifier(2).fit(RNG.normal(size=(40, 2)), np.arange(40) % 2)
+    with pytest.raises(ModelError, match="sum over their words"):
+        dense.explain(np.zeros((1, 2)))
+    same = model.explain(["goal"], against="sport")[0]
+    assert same.label == "sport" and same.against != "sport"

@@ -1,0 +1,72 @@
+"""Sets of classes have the right one as often as they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdem_dist import GaussianNB, ModelError, MultinomialNB, load_model, write_corpus
+from sdem_dist.conformal import scores_by_class, sets, thresholds
+
+RNG = np.random.default_rng(11)
+MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.0]])
+
+
+def drawn(n):
+    """Return rows and classes, the last one rare."""
+    y = RNG.choice(3, n, p=[0.6, 0.3, 0.1])
+    return RNG.normal(MEANS[y]), y
+
+
+@given(st.integers(1, 60), st.floats(0.01, 0.99))
+def test_the_quantile_is_the_smallest_rank_that_covers(n, coverage):
+    scores = np.arange(n, dtype=float)
+    (found,) = thresholds([scores], coverage)
+    at_or_below = np.inf if np.isinf(found) else np.count_nonzero(scores <= found)
+    # Among n + 1 exchangeable scores the new one is at any rank alike.
+    if np.isinf(found):
+        assert n / (n + 1) < coverage + 1e-9
+    else:
+        assert at_or_below / (n + 1) >= coverage - 1e-9 > (at_or_below - 1) / (n + 1) - 1e-9
+
+
+@pytest.mark.parametrize("coverage", [0.7, 0.9])
+def test_coverage_holds_class_by_class_whatever_the_model(coverage):
+    model = GaussianNB(loss="nll").fit(*drawn(60))  # poor, on purpose
+    rates = []
+    for _ in range(60):
+        X, y = drawn(400)
+        X_new, y_new = drawn(400)
+        inside = model.calibrate_sets(X, y).predict_sets(X_new, coverage)[np.arange(400), y_new]
+        rates.append([inside[y_new == k].mean() for k in range(3)])
+    mean, error = np.mean(rates, axis=0), np.std(rates, axis=0) / np.sqrt(len(rates))
+    assert (mean > coverage - 4 * error).all(), mean
+    assert (mean < coverage + 1 / 30 + 4 * error).all(), mean  # not by taking all: at most 1 / (n + 1) more
+
+
+def test_few_documents_take_a_class_into_every_set():
+    scores = scores_by_class(np.array([[0.9, 0.1]] * 8 + [[0.2, 0.8]] * 9), np.array([0] * 8 + [1] * 9))
+    np.testing.assert_array_equal(np.isinf(thresholds(scores, 0.9)), [True, False])
+    assert sets(np.array([[0.0, 1.0]]), thresholds(scores, 0.9)).tolist() == [[True, True]]
+    for odd in (0.0, 1.0, 1.5, np.nan):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            thresholds(scores, odd)
+
+
+def test_they_are_saved_and_forgotten_by_another_fit(tmp_path):
+    X, y = RNG.poisson(1.0, (90, 6)), np.array(["a", "b"])[np.arange(90) % 2]
+    model = MultinomialNB().fit(X[:50], y[:50])
+    with pytest.raises(ModelError, match="calibrate_sets"):
+        model.predict_sets(X)
+    corpus = write_corpus(tmp_path / "c", X[50:], y[50:])
+    model.calibrate_sets(corpus)
+    expected = model.predict_sets(X, 0.8)
+    np.testing.assert_array_equal(model.calibrate_sets(X[50:], y[50:]).predict_sets(X, 0.8), expected)
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load_model(tmp_path / "m").predict_sets(X, 0.8), expected)
+    with pytest.raises(ValueError, match="not among the classes"):
+        model.calibrate_sets(X[:2], ["a", "c"])
+    with pytest.raises(ModelError, match="calibrate_sets"):
+        model.fit(X, y).predict_sets(X)

@@ -1,0 +1,64 @@
+"""Model cards, and what notebooks show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cli.commands import ok, refused
+
+from sdem_dist import GaussianRegressor, LDAClassifier, MultinomialMixture, MultinomialNB, write_corpus
+from sdem_dist.inspection.model_card import model_card
+
+RNG = np.random.default_rng(0)
+Y = np.array(["<script>", "a|b*c"])[RNG.integers(0, 2, 300)]
+X = sp.csr_matrix(RNG.poisson(0.4 + 2 * ((np.arange(6) % 2 == 0) == (Y == "a|b*c")[:, None])))
+WORDS = ["[x](y)", "`b`", "\x1b[1mc", "d\te", "<i>", "f_g"]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_corpus(tmp_path / "c", X, Y, vocabulary=WORDS)
+
+
+def test_the_card_says_what_was_trained_and_measured(corpus, tmp_path):
+    model = MultinomialNB(min_df=2).fit(corpus)
+    model.save(tmp_path / "my_model")
+    plain = ok("inspect", str(tmp_path / "my_model"), "--card")
+    assert plain.startswith("# my\\_model\n") and "| min\\_df | 2 |" in plain and "300 documents" in plain
+    assert "held out: accuracy" in plain and "one temperature" in plain
+    measured = ok("inspect", str(tmp_path / "my_model"), "--card", "--on", corpus.path)
+    assert f"| accuracy | {model.score(corpus):.4f} |" in measured
+    assert "not known from training" in plain and "not known from training" not in measured
+    assert "--card is of a model" in refused("inspect", corpus.path, "--card", code=2)
+    assert "--on goes with --card" in refused("inspect", str(tmp_path / "my_model"), "--on", corpus.path, code=2)
+
+
+def test_nothing_of_the_data_is_markup(corpus):
+    card = model_card(MultinomialNB().fit(corpus), "<b>", MultinomialNB().fit(corpus).report(corpus), "a|b\n# c")
+    assert "<" not in card and "\x1b" not in card
+    assert "&lt;script&gt;" in card and r"a\|b\*c" in card and r"\[x\](y)" in card and r"\`b\`" in card
+    rows = [line for line in card.splitlines() if line.startswith("| ")]
+    assert {line.replace(r"\|", "").count("|") for line in rows} <= {3, 6}
+    assert "\n# c" not in card
+
+
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+def test_limits_are_those_of_the_model(corpus, loss):
+    card = model_card(MultinomialNB(loss=loss, n_epochs=1, validation_fraction=0.0).fit(corpus), "m")
+    assert ("p(document) of this model means little" in card) == (loss == "ncll")
+    assert "were not calibrated" in card
+
+
+def test_other_models_have_cards(corpus):
+    table = RNG.normal(size=(50, 2))
+    for model in (MultinomialMixture(2).fit(corpus), GaussianRegressor().fit(table, table @ [1.0, 2.0])):
+        assert "## Limits" in model_card(model, "m")
+
+
+def test_notebooks(corpus):
+    model = LDAClassifier(n_epochs=1).fit(corpus)
+    for shown in (corpus, model.topics(), model.report(corpus), model.explain(X[:2])):
+        html = shown._repr_html_()
+        assert "<script>" not in html and "<i>" not in html and "\x1b" not in html and "<table>" in html
+    assert "300" in corpus._repr_html_() and "a|b*c" in corpus._repr_html_()

@@ -1,0 +1,104 @@
+"""Reports of classifiers: figures by hand, agreement with the evaluation that workers add up, and harmless output."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import f1_score, log_loss, roc_auc_score
+
+from sdem_dist import GaussianNB, MultinomialNB, write_corpus
+from sdem_dist.reports.classification import classification_report
+
+RNG = np.random.default_rng(0)
+NASTY = ["<script>alert(1)</script>", "tab\there 'quoted' \"twice\"", "\x1b[31mred", "x" * 60]
+
+
+def random_report(n=200, classes=("a", "b", "c"), names=None):
+    labels = RNG.integers(-1, len(classes), n)
+    scores = RNG.normal(size=(n, len(classes))) + 1.5 * (labels[:, None] == np.arange(len(classes)))
+    log_p = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    return classification_report(np.array(names or classes), labels, log_p), labels, log_p
+
+
+def test_figures_are_those_of_scikit_learn():
+    report, labels, log_p = random_report()
+    known = labels >= 0
+    y, p = labels[known], np.exp(log_p[known])
+    assert report.n_documents == known.sum()
+    assert report.log_loss == pytest.approx(log_loss(y, p, labels=[0, 1, 2]))
+    assert report.macro_f1 == pytest.approx(f1_score(y, p.argmax(axis=1), average="macro"))
+    assert report.brier == pytest.approx(((p - np.eye(3)[y]) ** 2).sum(axis=1).mean())
+    assert report.confusion.sum() == known.sum() and np.trace(report.confusion) == report.right.sum()
+    np.testing.assert_array_equal(report.support, np.bincount(y))
+    assert report.roc_auc is None and "roc_auc" not in report.figures
+    two, labels, log_p = random_report(classes=(0, 1))
+    known = labels >= 0
+    assert two.roc_auc == pytest.approx(roc_auc_score(labels[known], log_p[known, 1]))
+
+
+def test_reliability_by_hand():
+    p = np.array([[0.9, 0.1], [0.95, 0.05], [0.6, 0.4], [0.4, 0.6]])
+    report = classification_report(np.array(["a", "b"]), np.array([0, 1, 0, 1]), np.log(p))
+    assert report.reliability.documents.sum() == 4
+    # Bins of 1/15: .9 (right) in 13, .95 (wrong) in 14, .6 twice (both right) in 9.
+    assert report.ece == pytest.approx((abs(1 - 0.9) + abs(0 - 0.95) + 2 * abs(1 - 0.6)) / 4)
+
+
+def test_errors_and_confusions():
+    p = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.7, 0.3, 0.0], [0.1, 0.2, 0.7]]) + 1e-9
+    report = classification_report(np.array(list("abc")), np.array([1, 0, 1, -1]), np.log(p / p.sum(axis=1)[:, None]))
+    assert report.positions[report.errors].tolist() == [0, 1, 2]
+    assert [(c.label, c.prediction, c.documents, c.share) for c in report.confusions()] == [
+        ("b", "a", 2, 1.0),
+        ("a", "b", 1, 1.0),
+    ]
+    assert report.accuracy == 0.0 and report.macro_f1 == 0.0
+
+
+def test_nothing_labelled_is_refused():
+    with pytest.raises(ValueError, match="label"):
+        classification_report(np.array(["a", "b"]), np.array([-1]), np.log([[0.5, 0.5]]))
+
+
+def test_text_of_anybody_harms_no_output():
+    report, *_ = random_report(classes=(0, 1, 2, 3), names=NASTY)
+    shown, html = str(report), report._repr_html_()
+    assert "\x1b" not in shown and "\x1b" not in html and r"\x1b[31mred" in shown
+    assert "<script>" not in html and "&lt;script&gt;" in html
+    assert all("\t" not in line and len(line) <= 100 for line in shown.splitlines())
+
+
+def test_tables_are_sorted_by_what_matters_and_hold_at_80_columns():
+    report, *_ = random_report()
+    lines = str(report).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    first = next(i for i, line in enumerate(lines) if line.startswith("class "))
+    order = [line.split()[0] for line in lines[first + 1 : first + 4]]
+    assert order == [report.classes[k] for k in np.argsort(report.f1)]
+    frame = report.to_frame()
+    assert frame.index.tolist() == list("abc") and frame["support"].tolist() == report.support.tolist()
+
+
+def corpus_of_counts(tmp_path):
+    y = RNG.integers(0, 3, 120)
+    X = sp.csr_matrix(RNG.poisson(0.5 + 2 * (np.arange(12) % 3 == y[:, None])))
+    return X, y, write_corpus(tmp_path / "c", X, y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "nll"])
+def test_reports_agree_with_evaluate(tmp_path, loss):
+    X, y, corpus = corpus_of_counts(tmp_path)
+    model = MultinomialNB(loss=loss).fit(X[:60], y[:60])
+    metrics, figures = model.evaluate(corpus), model.report(corpus).figures
+    for theirs, ours in {"accuracy": "accuracy", "ncll": "log_loss", "macro_f1": "macro_f1", "brier": "brier"}.items():
+        assert figures[ours] == pytest.approx(metrics[theirs], rel=1e-10)
+    assert figures["ece"] == pytest.approx(metrics["ece"], abs=1e-10)
+    assert model.report(X, y).figures == pytest.approx(figures)
+
+
+def test_a_table_has_a_report():
+    y = RNG.integers(0, 2, 80)
+    X = RNG.normal(size=(80, 3)) + y[:, None]
+    report = GaussianNB().fit(X, y).report(X, y)
+    assert report.accuracy > 0.8 and report.roc_auc > 0.8
