@@ -27,7 +27,7 @@ class LearningCurve(NamedTuple):
     n_documents : ndarray of shape (n_sizes,)
         Documents trained on.
     accuracy, log_loss : ndarray of shape (n_sizes, n_folds)
-        On the fold that is left out.
+        On the fold that is left out; log-loss at the best temperature.
     """
 
     n_documents: np.ndarray
@@ -83,4 +83,4 @@ def learning_curve(
 def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client | None) -> tuple[float, float]:
     model = clone(estimator).fit(folds.train(fold), client=client)
     metrics = model.evaluate(folds.test(fold), client=client)
-    return metrics["accuracy"], metrics["ncll"]
+    return metrics["accuracy"], metrics.get("tempered_log_loss", metrics["ncll"])

@@ -49,6 +49,8 @@ class EpochOfSettings(NamedTuple):
     trials: list[Trial]
     seconds: float
     """Since the search began."""
+    what: str = "epoch"
+    """What has ended: an epoch, or the training of a "setting"."""
 
 
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -312,15 +314,15 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             self._numbers = dealt(labels, source.n_documents, cast(int, self.cv), seed)
         for trial in self.trials_:
             one_by_one.run(self._made, trial, X, y, self._numbers, folds, validation, self._metrics, client)
-            self._tell(trial.number + 1, started)
+            self._tell(trial.number + 1, started, "setting")
             if self.seconds is not None and time.perf_counter() - started > self.seconds:
                 _log.warning("the search ends after %s: its time is over", counted(trial.number + 1, "setting"))
                 self.trials_ = self.trials_[: trial.number + 1]
                 break
 
-    def _tell(self, epoch: int, started: float) -> None:
+    def _tell(self, epoch: int, started: float, what: str = "epoch") -> None:
         for callback in self.callbacks:
-            callback(EpochOfSettings(epoch, self.trials_, time.perf_counter() - started))
+            callback(EpochOfSettings(epoch, self.trials_, time.perf_counter() - started, what))
 
     def _identity(self, source: Source) -> Json:
         return identity(

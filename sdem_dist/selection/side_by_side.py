@@ -237,7 +237,8 @@ class SideBySide:
                 ):
                     rows = start + np.flatnonzero(numbers == place.fold)
                     of_trial = found[place.trial]
-                    assert of_trial.log_likelihood is not None and of_trial.lengths is not None
+                    assert of_trial.log_likelihood is not None
+                    assert of_trial.lengths is not None
                     of_trial.log_proba[rows] = log_proba
                     of_trial.log_likelihood[rows] = marginal
                     of_trial.lengths[rows] = unseen.lengths[rows - start]

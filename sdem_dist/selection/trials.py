@@ -92,10 +92,13 @@ def best_of(trials: list[Trial], metric: Metric) -> Trial:
 
 
 def halve(trials: list[Trial], metric: Metric, epoch: int, keep: int) -> None:
-    """Let only the best `keep` of all settings go on, those that ended by themselves counted."""
+    """Let only the best `keep` of all settings go on, those that ended by themselves counted.
+
+    The first, which the winner is compared with, goes on in any case.
+    """
     ranked = sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
     for trial in ranked[keep:]:
-        if trial.alive:
+        if trial.alive and trial.number:
             trial.alive, trial.dropped = False, epoch
 
 

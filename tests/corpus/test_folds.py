@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from distributed.protocol import deserialize, serialize
 
 from sdem_dist import GaussianNB, MultinomialNB, open_corpus, write_corpus
 from sdem_dist.corpus import MemoryCorpus
@@ -48,7 +47,7 @@ def test_the_same_on_disk_in_memory_and_after_a_journey(corpus):
     whole = corpus.read(0, corpus.n_documents)
     memory = MemoryCorpus(whole.to_csr(), whole.labels, corpus.header.classes, shuffle=False)
     assert np.array_equal(Folds(memory, 4).numbers, corpus.folds(4).numbers)
-    part = pickle.loads(pickle.dumps(corpus.folds(4).train(2)))
+    part = deserialize(*serialize(corpus.folds(4).train(2)))
     assert part.cache_key == corpus.folds(4).train(2).cache_key
     assert np.array_equal(part.read(10, 300).weights, corpus.folds(4).numbers[10:300] != 2)
 

