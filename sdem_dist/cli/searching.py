@@ -59,7 +59,15 @@ def table(event: EpochOfSettings, metric: object) -> Table:
     ranked = _ranked(event.trials, metric)
     for trial in ranked[:ROWS]:
         scores = [f"{trial.scores[column].mean():.4f}" if column in trial.scores else "" for column in columns]
-        state = ("learns" if trial.n_epochs else "waits") if trial.alive else "error" if trial.error else "let go" if trial.dropped else "done"
+        state = (
+            ("learns" if trial.n_epochs else "waits")
+            if trial.alive
+            else "error"
+            if trial.error
+            else "let go"
+            if trial.dropped
+            else "done"
+        )
         setting = Text(visible(trial.error or described(trial.params)), style="" if trial.alive else "dim")
         shown.add_row(*scores, str(trial.n_epochs), state, setting)
     if len(ranked) > ROWS:

@@ -14,7 +14,7 @@ from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.shards import read_arrays
+from sdem_dist.corpus.shards import Expected, read_arrays
 from sdem_dist.kernels.randomness import document_keys
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
         return None
     parts = []
     for shard, info in enumerate(header.shards):
-        expected = {"labels": ((info.n_documents,), "int32")}
+        expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
         parts.append(read_arrays(corpus._group, info, corpus._stored(shard), expected, corpus.path, True)["labels"])
     return np.concatenate(parts)
 

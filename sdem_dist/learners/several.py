@@ -69,7 +69,7 @@ class Several:
 
     def stacked(self, states: Sequence[SdemState]) -> SdemState:
         """Return states as one."""
-        return SdemState(*(np.stack(fields) for fields in zip(*states, strict=True)))
+        return state_of(np.stack(fields) for fields in zip(*states, strict=True))
 
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Prepare documents once for all, raises as `WordLearner.prepare`."""
@@ -106,7 +106,7 @@ class Several:
 
     def update(self, state: SdemState, statistics: tuple[SdemStatistics, ...]) -> SdemState:
         """Update each, into tables that are there once."""
-        new = SdemState(*(np.empty_like(np.asarray(field)) for field in state))
+        new = state_of(np.empty_like(np.asarray(field)) for field in state)
         for i, (learner, own) in enumerate(zip(self.learners, statistics, strict=True)):
             for field, value in zip(new, learner.update(member(state, i), own), strict=True):
                 cast(np.ndarray, field)[i] = value
@@ -145,9 +145,14 @@ class Several:
         return found
 
 
+def state_of(fields: Iterable[np.ndarray]) -> SdemState:
+    """Return the state of these fields; those without an axis are floats."""
+    return SdemState(*(cast(Any, field if field.ndim else float(field)) for field in fields))
+
+
 def member(state: SdemState, i: int) -> SdemState:
     """Return one of stacked states, as views."""
-    return SdemState(*(value if value.ndim else float(value) for value in (np.asarray(field)[i] for field in state)))
+    return state_of(np.asarray(field)[i] for field in state)
 
 
 def members(state: SdemState) -> Iterator[SdemState]:
@@ -158,7 +163,7 @@ def members(state: SdemState) -> Iterator[SdemState]:
 
 def chosen(state: SdemState, which: Sequence[int]) -> SdemState:
     """Return some of stacked states, stacked."""
-    return SdemState(*(np.asarray(field)[list(which)] for field in state))
+    return state_of(np.asarray(field)[list(which)] for field in state)
 
 
 def _folds(documents: LocalDocuments) -> np.ndarray:

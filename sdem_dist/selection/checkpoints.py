@@ -11,7 +11,8 @@ import numpy as np
 from sdem_dist.engine.identity import Json
 from sdem_dist.engine.saved import check_run
 from sdem_dist.errors import ModelError
-from sdem_dist.learners.several import SdemState
+from sdem_dist.learners.several import state_of
+from sdem_dist.models.word_counts import SdemState
 from sdem_dist.selection.metrics import Predicted
 from sdem_dist.selection.side_by_side import Documents, Place, SideBySide
 from sdem_dist.selection.trials import Trial
@@ -101,12 +102,7 @@ def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side:
             )
     side.restore(
         {
-            place: SdemState(
-                *(
-                    value if value.ndim else float(value)
-                    for value in (arrays[f"state_{place.trial}_{place.fold}_{name}"] for name in SdemState._fields)
-                )
-            )
+            place: state_of(arrays[f"state_{place.trial}_{place.fold}_{name}"] for name in SdemState._fields)
             for place in places
         }
     )

@@ -15,7 +15,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
 from sdem_dist.estimators.validation import some
-from sdem_dist.selection.metrics import Metric, Predicted, greater_is_better, measured, name_of, temperature_of
+from sdem_dist.selection.metrics import Metric, Predicted, measured, name_of, temperature_of
 from sdem_dist.selection.trials import Trial
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _predicted(
         X, y = scored
         labels = np.searchsorted(model.classes_, np.asarray(y))
         return np.asarray(predict(X), np.float64), labels
-    corpus, found, labels = scored[0], [], []
+    corpus, found, of_rows = scored[0], [], []
     for start, stop in cut(0, corpus.n_documents, READ):
         documents: Documents | DenseDocuments = corpus.read(start, stop)
         rows = np.arange(stop - start) if fold is None else np.flatnonzero(numbers[start:stop] == fold)
@@ -119,8 +119,8 @@ def _predicted(
         table = documents.to_csr() if isinstance(documents, Documents) else np.asarray(documents.values, np.float64)
         assert documents.labels is not None
         found.append(predict(table[rows]))
-        labels.append(documents.labels[rows])
-    return np.concatenate(found), np.concatenate(labels)
+        of_rows.append(documents.labels[rows])
+    return np.concatenate(found), np.concatenate(of_rows)
 
 
 def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], numbers: np.ndarray | None) -> Predicted:
@@ -140,8 +140,3 @@ def _named(model: EngineEstimator, found: dict[str, float], metric: Metric) -> f
             f"choose {', '.join(known for known, own in _NAMED.items() if own in found) or 'nothing'}"
         )
     return found[name]
-
-
-def better(metric: Metric) -> int:
-    """Return 1 where more is better, else -1."""
-    return 1 if greater_is_better(metric) else -1

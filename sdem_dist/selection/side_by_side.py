@@ -7,10 +7,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, Part
 from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
@@ -69,7 +70,7 @@ class Documents(NamedTuple):
         if self.folds is None:
             return self.source
         part: Part = self.folds.train(fold)
-        return replace(self.source, corpus=part, weight=part.weight, class_counts=part.class_weights)
+        return replace(self.source, corpus=cast(Corpus, part), weight=part.weight, class_counts=part.class_weights)
 
 
 class Place(NamedTuple):

@@ -14,15 +14,14 @@ if TYPE_CHECKING:
 Space = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Values to try of each parameter, in a list or as an object with ``rvs``; or several such spaces."""
 
-_LOSSES = {"loss": ["hinge", "ncll"]}
-_DISCRIMINATIVE = [
+_DISCRIMINATIVE: list[dict[str, list[Any]]] = [
     {"loss": ["hinge"], "weighting": ["tfidf", "log"], "norm": [7.0, 10.0, 14.0], "step": [0.1, 0.2, 0.4]},
     {"loss": ["ncll"], "weighting": ["tfidf", "log"], "norm": [7.0, 10.0, 14.0], "step": [0.5, 1.0, 2.0]},
 ]
-_RARE = {"min_df": [1, 2]}
-_COUNTING = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
+_RARE: dict[str, list[Any]] = {"min_df": [1, 2]}
+_COUNTING: dict[str, list[Any]] = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
 DEFAULTS: dict[str, list[dict[str, list[Any]]]] = {
-    "MultinomialNB": [*({**space, **_RARE} for space in _DISCRIMINATIVE), _COUNTING],
+    "MultinomialNB": [*[{**space, **_RARE} for space in _DISCRIMINATIVE], _COUNTING],
     "BernoulliNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0]}],
     "PoissonNB": [{"loss": ["ncll", "hinge", "nll"]}],
     "CategoricalNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0, 10.0]}],
@@ -113,7 +112,8 @@ def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict
 
 def _different(estimator: EngineEstimator, found: list[dict[str, object]]) -> list[dict[str, object]]:
     """Leave out what has been named before, by what estimators come of it."""
-    known, seen, kept = estimator.get_params(deep=False), [], []
+    known, kept = estimator.get_params(deep=False), []
+    seen: list[dict[str, object]] = []
     for chosen in found:
         whole = {**known, **chosen}
         if not any(whole == other for other in seen):

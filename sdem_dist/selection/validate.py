@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sdem_dist.estimators.training_time import MOST_EPOCHS
 from sdem_dist.selection.metrics import Metric, name_of
 from sdem_dist.selection.search import CorpusSearchCV
 
@@ -75,7 +76,7 @@ def cross_validate(
         halving=False,
         random_state=random_state,
         n_jobs=n_jobs,
-        **({"max_epochs": epochs} if isinstance(epochs, int) else {}),
+        max_epochs=epochs if isinstance(epochs, int) else MOST_EPOCHS,
     ).fit(X, y, client=client)
     trial = search.trials_[0]
     if trial.error:
