@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +77,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     n_trials : int or None, default=17
         Settings to try at most, drawn from a space that has more; None: all of a grid.
     max_epochs : int, default=20
-        Epochs of a setting at most.
+        Epochs of a setting at most. A setting with `n_epochs` has as many as that, unless it is let go.
     seconds : float or None, default=None
         Go on with no setting for longer. What comes of it may then depend on the machine.
     halving : bool, default=True
@@ -182,7 +182,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
         found = settings(estimator, space if self.space is None else self.space, self.n_trials, seed)
         self.trials_ = [
-            Trial(i, params, 1 if {**estimator.get_params(), **params}.get("loss") == "nll" else self.max_epochs)
+            Trial(i, params, *_epochs({**estimator.get_params(), **params}, self.max_epochs))
             for i, params in enumerate(found)
         ]
         beside = type(estimator) is MultinomialNB and estimator.unlabelled is None
@@ -257,7 +257,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
                     done = 0
                     if path is not None and path.exists():
                         done = checkpoints.read(path, self._identity(source), trials, documents, side)
-                    for epoch in range(done, self.max_epochs):
+                    for epoch in range(done, max(trial.most_epochs for trial in trials)):
                         if not self._epoch(epoch, trials, side, started):
                             break
                         if path is not None:
@@ -413,6 +413,14 @@ def results_of(trials: list[Trial], metric: str, sign: float, n_splits: int) -> 
     columns["dropped_after"] = [trial.dropped for trial in trials]
     columns["error"] = [trial.error for trial in trials]
     return columns
+
+
+def _epochs(params: Mapping[str, object], most: int) -> tuple[int, bool]:
+    """Return how many epochs a setting has at most, and whether it has them in any case."""
+    given = params.get("n_epochs")
+    if params.get("loss") == "nll":  # counts once
+        return 1, True
+    return (int(given), True) if isinstance(given, int | np.integer) else (most, False)
 
 
 def _orders(source: Source) -> int:

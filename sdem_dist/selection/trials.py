@@ -25,6 +25,8 @@ class Trial:
         What differs from the estimator that is tuned.
     most_epochs : int
         1 of what only counts.
+    fixed : bool
+        It runs for `most_epochs`, whatever they gain.
     alive : bool
         It goes on with another epoch.
     n_epochs : int
@@ -46,6 +48,7 @@ class Trial:
     number: int
     params: dict[str, Any]
     most_epochs: int
+    fixed: bool = False
     alive: bool = True
     n_epochs: int = 0
     epochs: list[dict[str, float]] = field(default_factory=list)
@@ -70,7 +73,7 @@ class Trial:
         means = {name: float(np.mean(values)) for name, values in scores.items()}
         self.epochs.append({"epoch": len(self.epochs) + 1, **means, "temperature": temperature})
         before = self.epochs[self.n_epochs - 1][MONITOR] if self.n_epochs else np.inf
-        if self.n_epochs and not means[MONITOR] < (1.0 - IMPROVEMENT) * before:
+        if self.n_epochs and not self.fixed and not means[MONITOR] < (1.0 - IMPROVEMENT) * before:
             self.alive = False
             return
         self.alive = len(self.epochs) < self.most_epochs

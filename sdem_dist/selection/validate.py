@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from sdem_dist.estimators.training_time import MOST_EPOCHS
 from sdem_dist.selection.metrics import Metric, name_of
 from sdem_dist.selection.search import CorpusSearchCV
 
@@ -66,7 +65,6 @@ def cross_validate(
     CrossValidated
     """
     chosen: Metric = metric or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
-    epochs = getattr(estimator, "n_epochs", "auto")
     search = CorpusSearchCV(
         estimator,
         {},
@@ -76,7 +74,6 @@ def cross_validate(
         halving=False,
         random_state=random_state,
         n_jobs=n_jobs,
-        max_epochs=epochs if isinstance(epochs, int) else MOST_EPOCHS,
     ).fit(X, y, client=client)
     trial = search.trials_[0]
     if trial.error:

@@ -7,11 +7,15 @@ import json
 
 import click
 import pytest
-from cli.commands import run
-from sdem_dist.cli.tune import parts, space_of
+from cli.commands import run as run_texts
 from selection.conftest import made
 
 from sdem_dist import load_model, write_corpus
+from sdem_dist.cli.tune import parts, space_of
+
+
+def run(arguments):
+    return run_texts(*map(str, arguments))
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +49,11 @@ def test_a_model_and_a_report(folder):
 
 def test_a_source_and_another_estimator(folder):
     result = run(
-        ["tune", folder / "posts.tsv", folder / "em.model", "--estimator", "EMMixtureClassifier", "--quiet", "--folds", 2,
-         "--space", "n_components=1,2", "--set", "n_epochs=2", "--metric", "accuracy"]
+        ["tune", folder / "posts.tsv", folder / "lda.model", "--estimator", "LDAClassifier", "--quiet", "--folds", 2,
+         "--space", "n_topics=1,2", "--set", "n_epochs=2", "--metric", "accuracy"]
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert load_model(folder / "em.model").predict(["w1 w2 w3"]).shape == (1,)
+    assert load_model(folder / "lda.model").predict(["w1 w2 w3"]).shape == (1,)
 
 
 def test_a_search_is_kept(folder):

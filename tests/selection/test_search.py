@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import loguniform
 from selection.conftest import made
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sdem_dist import (
@@ -18,8 +19,10 @@ from sdem_dist import (
     open_corpus,
     write_corpus,
 )
+from sdem_dist.catalogue import ESTIMATORS, estimator_class
+from sdem_dist.estimators import parameters
 from sdem_dist.selection.metrics import GREATER, Predicted, measured
-from sdem_dist.selection.spaces import settings
+from sdem_dist.selection.spaces import default_space, settings
 from sdem_dist.selection.trials import Trial, halve, kept_after
 
 SPACE = {"loss": ["hinge", "ncll"], "step": [0.1, 0.5], "norm": [5.0, 10.0]}
@@ -238,3 +241,14 @@ def test_settings_that_cannot_be_trained_are_told_and_passed_over(corpus):
     found = CorpusSearchCV(MultinomialNB(), {"alpha": [-1.0, 2.0]}, cv=3, n_jobs=1).fit(corpus)
     assert "alpha must be" in found.cv_results_["error"][1]
     assert found.best_params_.get("alpha") != -1.0
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_has_a_space_of_its_own_whose_settings_it_takes(name):
+    model = estimator_class(name)()
+    space = default_space(model)
+    assert all(part for part in space)
+    for params in settings(model, space, None, 0):
+        parameters.check(clone(model).set_params(**params))
+    weighted = default_space(model, weighted=True)
+    assert not any("weighting" in part for part in weighted)

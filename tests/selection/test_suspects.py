@@ -45,13 +45,14 @@ def test_a_corpus_and_its_rows_in_memory(corpus):
         label_suspects(corpus, n=0)
 
 
-def test_cross_validation_is_that_of_models_without_the_fold(corpus):
-    model = MultinomialNB(loss="ncll", n_epochs=1, validation_fraction=0.0)
+@pytest.mark.parametrize("n_epochs", [1, 7])
+def test_cross_validation_is_that_of_models_without_the_fold(corpus, n_epochs):
+    model = MultinomialNB(loss="ncll", n_epochs=n_epochs, validation_fraction=0.0)
     found = cross_validate(model, corpus, cv=3)
     folds = corpus.folds(3)
     accuracies = [model.fit(folds.train(f)).evaluate(folds.test(f))["accuracy"] for f in range(3)]
     assert found.scores["accuracy"] == pytest.approx(accuracies)
-    assert found.n_epochs == 1 and found.proba.shape == (400, 3) and "log-loss" in str(found)
+    assert found.n_epochs == n_epochs and found.proba.shape == (400, 3) and "log-loss" in str(found)
     table = np.random.default_rng(0).normal(np.arange(100)[:, None] % 2, 0.5, (100, 2))
     assert cross_validate(GaussianNB(), table, np.arange(100) % 2).scores["accuracy"].mean() > 0.7
 
