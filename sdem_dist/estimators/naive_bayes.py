@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -45,6 +45,7 @@ from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, margin_steps, p
 from sdem_dist.losses import Loss, kernel_form, kin
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.unit import unit_of
+from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
@@ -62,6 +63,15 @@ TOLERANCE = 1e-4
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
 _log = logging.getLogger(__name__)
+
+
+class Beginning(NamedTuple):
+    """What a fit begins with."""
+
+    weighting: Weighting | None
+    learner: Sdem[NaiveBayes] | WordEm
+    initial: SdemState
+    plan: Plan
 
 
 @estimator
@@ -229,6 +239,19 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         return found._replace(
             history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
         )
+
+    def beginning(self, source: Source) -> Beginning | None:
+        """Return what a fit without held-out documents begins with, for searches that train many at once.
+
+        None where documents of hidden classes make it another kind of training.
+        """
+        if self.unlabelled is not None:
+            return None
+        parameters.check(self)
+        self._check()
+        source = self._weighed(source)
+        learner, initial = self._begun(source)
+        return Beginning(source.weighting, learner, learner.init() if initial is None else initial, self._plan(source))
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, plans.seed_of(self.random_state)

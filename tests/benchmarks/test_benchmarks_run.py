@@ -16,6 +16,7 @@ import scipy.sparse as sp
 sys.path.insert(0, str(Path(__file__).parent))
 
 import accuracy
+import choose
 import choose_defaults
 import choose_topic_defaults
 import corpora
@@ -69,6 +70,15 @@ def test_defaults_are_chosen_on_held_out_fourths(split):
     accuracy, loss = choose_defaults.cross_validated(split, step=0.2)
     assert 0.6 < accuracy <= 1.0
     assert loss > 0
+
+
+def test_choosing(split):
+    found = choose.cost(split, {"step": [0.1, 0.5]}, cv=2)
+    assert found["settings"] == 3 and min(found.values()) > 0
+    methods = choose.gain(split, c=[1.0], cv=2)
+    assert set(methods) == {"defaults", "search", "LinearSVC", "LogisticRegression"}
+    assert all(of["accuracy"] > 0.5 for of in methods.values())
+    assert all(precision > 0.2 for precision, _ in choose.suspects(split, cv=2).values())
 
 
 def test_classes_with_topics(split):
