@@ -103,7 +103,7 @@ class MultinomialMixture(OfText, Seeded, ClusterMixin, EngineEstimator):
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
         **options
-            See `sdem_dist.estimators.base.EngineEstimator.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
+            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
         """
         super().fit(X, None, sample_weight, **options)
         if not isinstance(X, Corpus):

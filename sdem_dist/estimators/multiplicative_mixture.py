@@ -120,7 +120,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     def fit(
         self, X: object, y: object = None, sample_weight: object = None, **options: Any
     ) -> MultiplicativeMixtureClassifier:
-        """Train on a table or a sparse matrix in memory, or on a corpus of either; see `EngineEstimator.fit`."""
+        """Train on a table or a sparse matrix in memory, or on a corpus of either; see `MultinomialNB.fit`."""
         rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
         sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
         self._on_sparse = sparse

@@ -12,8 +12,8 @@ from sdem_dist.kernels.logarithm import log
 def damped_changes(changes, met, before, damping):
     """Replace each row's sum of the lanes' changes by ``mean + (sum - mean) / (1 + damping * r)``.
 
-    The mean is over the lanes that changed the row, and r is its largest |sum| over its mean count before. So what moves
-    little adds up, as in one long run, and what moves much, in all lanes alike, is averaged.
+    The mean is over the lanes that changed the row.  r is the largest absolute value of its sum, relative to its mean
+    count before.  Small changes add up, as in one long run; large ones, which all lanes make alike, are averaged.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def history(
     axes : matplotlib Axes, default=None
         None: those of a new figure.
     prefix : str, default=""
-        "validation_" draws the values of validation documents, "held_out_" of those that training held out.
+        ``"validation_"`` draws the values of validation documents, ``"held_out_"`` of those that training held out.
 
     Returns
     -------

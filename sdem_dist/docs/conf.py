@@ -1,0 +1,61 @@
+"""Settings of the documentation: ``sphinx-build -W -b html sdem_dist/docs OUT``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import sdem_dist
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "sdem_dist"
+author = "The authors of sdem_dist"
+version = release = sdem_dist.__version__
+copyright = "MIT licence"  # noqa: A001
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "mathml",
+    "package_facts",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_ext", "_templates", "toy"]
+templates_path = ["_templates"]
+default_role = "py:obj"
+
+# A reference into the package must lead somewhere; names of other packages are not looked up: no network.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!sdem_dist\.).*")]
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "amsmath"]
+myst_heading_anchors = 3
+myst_links_external_new_tab = False
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_math_renderer = "mathml"
+html_theme = "pydata_sphinx_theme"
+html_title = "sdem_dist"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_start": ["navbar-logo"],
+    "navbar_persistent": [],
+    "navbar_end": ["search-button", "theme-switcher"],
+    "header_links_before_dropdown": 5,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": True,
+}
+html_sidebars = {"index": [], "getting-started": []}

@@ -1,0 +1,39 @@
+"""The learner as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Stages
+from sdem_dist.estimators.base import Trained, final_stage
+from sdem_dist.estimators.classifier import EngineClassifier
+from sdem_dist.estimators.common_parameters import OfText, Running
+from sdem_dist.estimators.parameters import estimator, integer, param
+from sdem_dist.estimators.source import Source, documents_of
+from sdem_dist.estimators.spec import Spec
+
+from .learner import ClassMeans, scores
+
+
+@estimator
+class NearestMean(OfText, Running, EngineClassifier):
+    """The class with the nearest mean.
+
+    Parameters
+    ----------
+    {parameters}
+    """
+
+    n_lanes: int = param(4, integer(), "Lanes that share out the documents.")
+
+    spec = Spec("sparse", "labels", "class", shown=("accuracy",))
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the one stage of a fit: one epoch of one round."""
+        learner = ClassMeans(source.n_features, len(source.classes))
+        plan = Plan(source.n_documents, n_epochs=1, n_rounds=1, n_lanes=self.n_lanes, seed=0)
+        return (yield from final_stage(learner, plan))
+
+    def _class_scores(self, X: object) -> np.ndarray:
+        return scores(self._parameters, documents_of(self, X))

@@ -1,0 +1,103 @@
+"""The table of formulas names functions that exist, and the pages keep their promises to readers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+import sdem_dist
+
+DOCS = Path(sdem_dist.__file__).parent / "docs"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "generated" not in page.parts)
+REFERENCE = re.compile(r"\{py:\w+\}`[^`<]*<?(sdem_dist[\w.]*)>?`")
+
+
+def found(name: str) -> object:
+    """Return what a full name names; raises where a part of it does not exist."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            thing: object = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError as error:
+            if not name.startswith(str(error.name)):
+                raise
+            continue
+        for part in parts[cut:]:
+            thing = getattr(thing, part)
+        return thing
+    raise ModuleNotFoundError(name)
+
+
+def rows() -> list[tuple[str, str]]:
+    """Return the equation and the functions of each row of the tables in formulas.md."""
+    cells = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in (DOCS / "formulas.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| ") and "---" not in line and not line.startswith(("| equation", "| source"))
+    ]
+    return [(equation, functions) for equation, _, functions in cells]
+
+
+@pytest.mark.parametrize(("equation", "functions"), rows())
+def test_every_equation_has_a_function_that_exists(equation, functions):
+    names = REFERENCE.findall(functions)
+    assert names, f"{equation} names no function"
+    for name in names:
+        assert callable(found(name)), name
+
+
+def test_the_papers_algorithms_are_all_there():
+    text = (DOCS / "formulas.md").read_text(encoding="utf-8")
+    sdem, mixtures, descent = text.split("\n## ")[1:4]
+    for number in (1, 2, 3, 6):
+        assert f"Algorithm {number}" in sdem
+    assert "Algorithms 2 and 4" in sdem and "Algorithms 5 and 7" in sdem and "Table 1" in sdem and "Table 2" in sdem
+    for number in (7, 9, 10, 12, 13, 14, 18, 19):
+        assert f"({number})" in mixtures
+    for number in (1, 2, 3):
+        assert f"Algorithm {number}" in descent
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_references_lead_somewhere(page):
+    for name in REFERENCE.findall(page.read_text(encoding="utf-8")):
+        found(name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_no_line_of_prose_is_over_120_characters(page):
+    fenced, long = False, []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        fenced ^= line.startswith("```")
+        if len(line) > 120 and not fenced and not line.startswith(("|", "    ")):
+            long.append(number)
+    assert not long
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_python_in_pages_can_be_parsed_and_names_what_exists(page):
+    for code in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sd":
+                assert hasattr(sdem_dist, node.attr), node.attr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_commands_and_options_in_pages_exist(page):
+    from sdem_dist.cli import main
+
+    for line in re.findall(r"^    (?:.*\| )?sdem (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        words = line.split("#")[0].split()
+        command: click.Command | None = main
+        while isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), words.pop(0))
+        assert command is not None, line
+        known = {option for parameter in command.params for option in parameter.opts}
+        for word in words:
+            if word.startswith("--"):
+                assert word.split("=")[0] in known, (line, word)

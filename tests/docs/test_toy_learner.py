@@ -1,0 +1,49 @@
+"""The learner that the documentation adds: it keeps the laws, trains from disk, and survives a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sdem_dist
+from sdem_dist import open_corpus, write_corpus
+from sdem_dist.documents import Documents
+from sdem_dist.testing import check_learner
+
+sys.path.insert(0, str(Path(sdem_dist.__file__).parent / "docs"))
+
+from toy.estimator import NearestMean
+from toy.learner import ClassMeans
+
+
+@pytest.fixture(scope="module")
+def counts() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    return rng.poisson(np.array([[3, 1, 1, 0.5], [1, 3, 1, 0.5], [1, 1, 3, 0.5]])[y]).astype(float), y
+
+
+def test_it_keeps_the_laws_of_learners(counts):
+    import scipy.sparse as sp
+
+    X, y = sp.csr_matrix(counts[0]), counts[1].astype(np.int32)
+    documents = Documents(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), X.shape[1], y)
+    check_learner(ClassMeans(4, 3), documents)
+
+
+def test_memory_disk_and_lanes_agree(counts, tmp_path):
+    X, y = counts
+    write_corpus(tmp_path / "corpus", X, y)
+    in_memory = NearestMean().fit(X, y)
+    from_disk = NearestMean(n_lanes=9).fit(open_corpus(tmp_path / "corpus"))
+    assert in_memory.score(X, y) > 0.7  # a third by chance
+    np.testing.assert_allclose(from_disk._class_scores(X), in_memory._class_scores(X), rtol=1e-12)
+    assert in_memory.evaluate(X, y)["accuracy"] == in_memory.score(X, y)
+
+
+def test_texts(tmp_path):
+    texts, y = ["ball goal ball", "money bank", "goal", "bank bank"], ["sport", "money", "sport", "money"]
+    assert NearestMean().fit(texts, y).predict(["a goal", "a bank"]).tolist() == ["sport", "money"]
