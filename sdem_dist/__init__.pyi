@@ -27,6 +27,10 @@ from sdem_dist.estimators.sdem_mixture import SdemMixtureClassifier as SdemMixtu
 from sdem_dist.estimators.supervised_lda import SupervisedLDAClassifier as SupervisedLDAClassifier
 from sdem_dist.estimators.supervised_lda import SupervisedLDARegressor as SupervisedLDARegressor
 from sdem_dist.inspection.cluster_scores import cluster_scores as cluster_scores
+from sdem_dist.selection.curve import learning_curve as learning_curve
+from sdem_dist.selection.search import CorpusSearchCV as CorpusSearchCV
+from sdem_dist.selection.suspects import label_suspects as label_suspects
+from sdem_dist.selection.validate import cross_validate as cross_validate
 from sdem_dist.text.ingest import ingest as ingest
 
 __version__: str

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
+from sdem_dist.kernels.losses import HINGE, NCLL, NLL, LossForm
 from sdem_dist.records import record
 
 
@@ -152,6 +153,43 @@ class Blend:
 NAMED: dict[str, Loss] = {"nll": Nll(), "ncll": Ncll(), "hinge": Hinge()}
 LOSSES = tuple(NAMED)
 nll, ncll, hinge = (loss.value for loss in NAMED.values())
+
+
+def named(loss: str | Loss) -> Loss:
+    """Return the loss of a name, or the loss itself."""
+    return NAMED[loss] if isinstance(loss, str) else loss
+
+
+def kin(loss: str | Loss) -> str:
+    """Return "hinge" for losses that know two classes at a time, "ncll" for the others."""
+    loss = named(loss)
+    loss = loss.other if isinstance(loss, Blend) else loss
+    return "hinge" if isinstance(loss, Hinge | CostSensitiveHinge) else "ncll"
+
+
+def kernel_form(loss: str | Loss, n_classes: int) -> LossForm:
+    """Return a loss as the compiled steps take it.
+
+    Raises
+    ------
+    ValueError
+        Kernels do not know the loss, or its costs are of another number of classes.
+    """
+    loss = named(loss)
+    loss, share = (loss.other, loss.share) if isinstance(loss, Blend) else (loss, 0.0)
+    costs = np.zeros((0, 0))
+    if isinstance(loss, CostSensitiveHinge):
+        costs = np.array(loss.costs, np.float64)
+        if len(costs) != n_classes:
+            raise ValueError(f"costs are of {len(costs)} classes, and there are {n_classes}")
+    kinds: dict[type, int] = {Nll: NLL, Ncll: NCLL, Hinge: HINGE, CostSensitiveHinge: HINGE}
+    if type(loss) not in kinds:
+        raise ValueError(
+            f'{loss!r} is a loss of your own, which the compiled steps do not know: it takes merge="sum", whose statistics '
+            "are computed over batches"
+        )
+    margin = loss.margin if isinstance(loss, Hinge) else 1.0
+    return LossForm(kinds[type(loss)], float(margin), costs, float(share))
 
 
 def share_of_nll(loss: Loss, n_classes: int) -> float:

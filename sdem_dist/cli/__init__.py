@@ -26,6 +26,8 @@ _COMMANDS = {
     "ingest": ("sdem_dist.cli.ingest", "ingest", "Turn text, tables or matrices into a corpus."),
     "inspect": ("sdem_dist.cli.inspect", "inspect_command", "Show what is in a corpus or a model, and check it."),
     "train": ("sdem_dist.cli.train", "train", "Train a model on a corpus."),
+    "tune": ("sdem_dist.cli.tune", "tune", "Try settings by cross-validation and train the best."),
+    "suspects": ("sdem_dist.cli.suspects", "suspects", "List documents whose label is probably wrong."),
     "log": ("sdem_dist.cli.log", "log", "Say where the time of a training run went."),
     "evaluate": (
         "sdem_dist.cli.evaluate",

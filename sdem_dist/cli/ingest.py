@@ -21,6 +21,7 @@ from sdem_dist.cli.text_options import (
     taken_settings,
     text_options,
 )
+from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.errors import SdemError
 
 EPILOG = """\b
@@ -46,6 +47,7 @@ class IngestCommand(SectionedCommand):
         "Reading": (*READING, "targets", "on_error"),
         "From text to words": SPLITTING,
         "Which words": (*CHOOSING, "vocabulary_from"),
+        "Where": ("workers", "scheduler", "cluster"),
         "Writing": ("held_out", "shard_documents", "random_state", "n_jobs", "keep_text", "overwrite", "help"),
     }
 
@@ -73,7 +75,16 @@ class IngestCommand(SectionedCommand):
 )
 @click.option("--keep-text", is_flag=True, help="Store the texts, too, compressed.")
 @click.option("--overwrite", is_flag=True, help="Replace a corpus that exists.")
-def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
+@where_options
+@cluster_option
+def ingest(
+    sources: tuple[Path, ...],
+    corpus: str,
+    scheduler: str | None,
+    workers: int | None,
+    cluster: str | None,
+    **options: Any,
+) -> None:
     """Read SOURCES and write them as one CORPUS.
 
     A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet,
@@ -92,16 +103,24 @@ def ingest(sources: tuple[Path, ...], corpus: str, **options: Any) -> None:
         if followed:
             _refuse_settings()
         reading, settings = taken_reading(options), taken_settings(options)
-        with shown_progress() as progress:
+        check_where(scheduler, workers, cluster)
+        with client_of(scheduler, workers, cluster) as client, shown_progress() as progress:
             report = text.ingest(
-                list(sources), corpus, None if followed else settings, reading=reading, progress=progress, **options
+                list(sources),
+                corpus,
+                None if followed else settings,
+                reading=reading,
+                progress=progress,
+                client=client,
+                **options,
             )
     except SdemError:
         raise
     except ValueError as error:
         raise click.UsageError(by_options(str(error))) from error
     except KeyboardInterrupt:
-        click.echo("Interrupted; nothing was written.", err=True)
+        there = "; the same command goes on with what was counted" if workers or scheduler or cluster else ""
+        click.echo(f"Interrupted; nothing was written{there}.", err=True)
         raise SystemExit(130) from None
     show_report(report)
 

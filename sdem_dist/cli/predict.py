@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def stream_options(command: Command) -> Command:
         click.argument("model", type=LocalPath()),
     ):
         command = option(command)
-    return command
+    return where_options(cluster_option(command))
 
 
 @click.command(no_args_is_help=True)
@@ -117,36 +118,50 @@ def _run(
     threshold: float | None,
     jobs: int | None,
     verbose: bool,
+    scheduler: str | None,
+    workers: int | None,
+    cluster: str | None,
 ) -> None:
     from sdem_dist.cli.answers import chosen
-    from sdem_dist.cli.streaming import Sources, answered, lines_of, transformer_of
+    from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import check_table, write_table
     from sdem_dist.estimators.persistence import load_model
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import Reading
 
     _refuse_the_wrong_order(model, paths)
+    check_where(scheduler, workers, cluster)
+    elsewhere = (scheduler, workers, cluster) != (None, None, None)
+    if elsewhere and (verbose or jobs is not None):
+        raise click.UsageError(f"{'--verbose' if verbose else '--jobs'} is of threads of this process, not of workers")
     if output is not None:
         check_table(output)
     reading = Reading(form, text=text, encoding=encoding, id=id_column)
     sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
     estimator = load_model(model)
-    found = answers_of(estimator, model)
+    all_answers = answers_of(estimator, model)
     try:
-        answers = chosen(found, top, alone, threshold)
+        answers = chosen(all_answers, top, alone, threshold)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     transformer = None if all(sources.corpora) else transformer_of(estimator)
     streaming = any(str(path) == "-" for path in paths)
     jobs = jobs or (1 if streaming else None)
     blocks = sources.blocks(estimator)
-    if output is not None:
-        write_table(output, answered(blocks, transformer, _beside(answers), jobs))
-    else:
-        for lines in answered(blocks, transformer, lines_of(answers, with_ids=id_column is not None), jobs):
-            sys.stdout.write(lines)
-            if streaming:
-                sys.stdout.flush()  # somebody may be waiting for this block's
+    with client_of(scheduler, workers, cluster) as client:
+
+        def found(answer: Callable[[Any, Block], Any]) -> Iterator[Any]:
+            if client is None:
+                return answered(blocks, transformer, answer, jobs)
+            return answered_by_workers(blocks, transformer, answer, client)
+
+        if output is not None:
+            write_table(output, found(_beside(answers)))
+        else:
+            for lines in found(lines_of(answers, with_ids=id_column is not None)):
+                sys.stdout.write(lines)
+                if streaming:
+                    sys.stdout.flush()  # somebody may be waiting for this block's
     _say_what_was_left_out(sources)
     if verbose and transformer is not None:
         share = transformer.unknown_share

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sdem_dist.cli.answers import Answers, predictions_of
+from sdem_dist.engine.ordered import in_order
 from sdem_dist.estimators.persistence import load_model
-from sdem_dist.estimators.scoring import checked_pieces
+from sdem_dist.estimators.scoring import check_columns, ranges_of
 from sdem_dist.text.analysis import in_threads
 from sdem_dist.text.records import Records, read_records
 from sdem_dist.text.texts import Texts
@@ -18,6 +20,9 @@ from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.corpus import Corpus
     from sdem_dist.documents import DenseDocuments, Documents
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.text.bad_lines import LineGate
@@ -37,6 +42,19 @@ class Counted:
     def columns(self) -> dict[str, list[object]]:
         """What stands beside documents in a table."""
         return {"id": self.ids}
+
+
+@dataclass(frozen=True)
+class CorpusRange:
+    """Consecutive documents of a corpus, to be read."""
+
+    corpus: Corpus
+    start: int
+    stop: int
+
+    def read(self) -> Counted:
+        """Return the documents; corpora have ids in any case."""
+        return Counted(self.corpus.read(self.start, self.stop), self.corpus.ids_of(self.start, self.stop))
 
 
 Block = Records | Counted
@@ -81,30 +99,34 @@ class Sources:
         """Whether each of them is a corpus."""
         return [(path / "zarr.json").exists() for path in self.paths]
 
-    def blocks(self, estimator: EngineEstimator) -> Iterator[Records | Counted]:
-        """Yield the documents of all sources; corpora have ids in any case."""
+    def blocks(self, estimator: EngineEstimator) -> Iterator[Records | CorpusRange]:
+        """Yield the documents of all sources; those of corpora are not read yet."""
         from sdem_dist.corpus import open_corpus
 
         for path, counted in zip(self.paths, self.corpora, strict=True):
             if counted:
                 corpus = open_corpus(path)
-                for start, documents in checked_pieces(estimator, corpus):
-                    yield Counted(documents, corpus.ids_of(start, start + documents.n_documents))
+                check_columns(estimator, corpus)
+                yield from (CorpusRange(corpus, *part) for part in ranges_of(corpus))
             else:
                 yield from read_records(path, self.reading, self.gate, self.block_documents, keep=self.keep)
 
 
+Answer = Callable[[Any, Block], Made]
+"""Makes something of counted documents and of the block that they came in."""
+
+
 def answered(
-    blocks: Iterable[Block],
+    blocks: Iterable[Records | CorpusRange],
     transformer: TextTransformer | None,
-    answer: Callable[[Any, Block], Made],
+    answer: Answer[Made],
     n_jobs: int | None,
 ) -> Iterator[Made]:
-    """Yield what `answer` makes of counted documents and of the blocks that they came in, in their order.
+    """Yield what `answer` makes of blocks of documents, in their order.
 
     Parameters
     ----------
-    blocks : iterable of Records or Counted
+    blocks : iterable of Records or CorpusRange
     transformer : TextTransformer, optional
         Needed for records of text.
     answer : callable
@@ -112,19 +134,43 @@ def answered(
         Threads; None: one a core.
     """
 
-    def worker() -> Callable[[Block], Made]:
-        count = None if transformer is None else transformer.counter()
-
-        def work(block: Block) -> Made:
-            if isinstance(block, Counted):
-                return answer(block.documents, block)
-            assert count is not None
-            return answer(count(block.texts), block)
-
-        return work
+    def worker() -> Callable[[Records | CorpusRange], Made]:
+        return partial(_answer, None if transformer is None else transformer.counter(), answer)
 
     with closing(in_threads(blocks, worker, n_jobs)) as found:
         yield from found
+
+
+def answered_by_workers(
+    blocks: Iterable[Records | CorpusRange],
+    transformer: TextTransformer | None,
+    answer: Answer[Made],
+    client: Client,
+) -> Iterator[Made]:
+    """Yield as `answered` does; the workers of a client count and answer, and read the documents of corpora."""
+    from sdem_dist.engine.dask import DaskExecutor
+
+    executor = DaskExecutor(client)
+    shared = executor.put((transformer, answer))  # once a worker
+    yield from in_order(executor, _answer_task, ((shared, _sendable(block)) for block in blocks))
+
+
+def _answer(count: Callable[[Texts], Any] | None, answer: Answer[Made], block: Records | CorpusRange) -> Made:
+    if isinstance(block, CorpusRange):
+        read = block.read()
+        return answer(read.documents, read)
+    assert count is not None
+    return answer(count(block.texts), block)
+
+
+def _answer_task(shared: tuple[TextTransformer | None, Answer[Made]], block: Records | CorpusRange) -> Made:
+    transformer, answer = shared
+    return _answer(None if transformer is None else transformer.counter(), answer, block)
+
+
+def _sendable(block: Records | CorpusRange) -> Records | CorpusRange:
+    """Return a block with the bytes of its own texts only."""
+    return block if isinstance(block, CorpusRange) else replace(block, texts=block.texts.alone())
 
 
 def predict_lines(

@@ -51,6 +51,7 @@ def collect(
     seed: int | None,
     dense: bool = False,
     unlabelled: object = None,
+    first: int = 0,
 ) -> Collected:
     """Check and take in all batches.
 
@@ -69,12 +70,14 @@ def collect(
         Seed of the order in which to store the documents; None keeps that of the input.
     dense, unlabelled
         See `write_corpus`.
+    first : int
+        Position of the first of these documents in the corpus before it is shuffled.
     """
     spill = Spill(folder, memory_limit, ordered=seed is None)
     encoder = LabelEncoder(classes, unlabelled)
     id_reader = _IdReader()
     counts = np.zeros(0, np.int64)
-    n_documents = n_nonzeros = 0
+    n_documents, n_nonzeros = first, 0
     n_features: int | None = None
     n_targets: int | None = None
     whole = True
@@ -105,7 +108,7 @@ def collect(
             indices = indices.astype(index_dtype(width))
             spill.add(KeyedRows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
         n_documents, n_nonzeros = stop, n_nonzeros + len(data)
-    if n_features is None or n_documents == 0:
+    if n_features is None or n_documents == first:
         raise CorpusError("there are no documents; a corpus has one or more")
     if n_features == 0:
         raise CorpusError("the documents have no features; a corpus has one or more")
@@ -114,7 +117,7 @@ def collect(
     if names:
         final[positions[: len(counts)]] = counts[: len(names)]
     return Collected(
-        n_documents,
+        n_documents - first,
         n_features,
         n_nonzeros,
         names if encoder.labelled else (),

@@ -21,6 +21,7 @@ from sdem_dist.storage.places import is_url
 from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
+    from sdem_dist.corpus.folds import Folds
     from sdem_dist.documents import Documents
     from sdem_dist.storage.arrays import Group
 
@@ -298,6 +299,20 @@ class Corpus:
             return decode_strings(*encoded)
         except ValueError as error:
             raise CorpusError(f"{self.path}: the vocabulary cannot be read: {error}") from error
+
+    @property
+    def weight(self) -> float:
+        """Documents, by weight: their number."""
+        return float(self.n_documents)
+
+    def folds(self, k: int = 5, *, seed: int = 0) -> Folds:
+        """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.
+
+        ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
+        """
+        from sdem_dist.corpus.folds import Folds
+
+        return Folds(self, k, seed)
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all files or objects."""

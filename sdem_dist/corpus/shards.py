@@ -28,10 +28,12 @@ def write_shard(
     dense: bool,
     labelled: bool,
     texts: TextsAt | None = None,
+    overwrite: bool = False,
 ) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
 
     `texts` gives the joined bytes and the offsets of the texts of documents with these ids.
+    With `overwrite` one that a killed process began is replaced.
     The dtype of its entries is chosen from the shard's own: those they arrived with must not matter.
     """
     data, attributes = rows.data, None
@@ -50,7 +52,7 @@ def write_shard(
     from sdem_dist.storage import arrays
     from sdem_dist.storage.checksum import crc32c
 
-    group = arrays.add_group(parent, shard_name(shard), attributes)
+    group = arrays.add_group(parent, shard_name(shard), attributes, overwrite=overwrite)
     for name, array in contents.items():
         arrays.write_array(group, name, array)
     checksums = {name: crc32c(array) for name, array in contents.items()}

@@ -8,7 +8,7 @@ bucket is sorted, in turn. A bucket too large for the memory is dealt again by t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from sdem_dist.corpus.rows import KeyedRows, Layout
 
 _BITS = 6  # 64 buckets: two levels hold 4096 times the memory
 _FAN_OUT = 1 << _BITS
+_RANK_BITS, _AT_A_TIME = 16, 1 << 20
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -32,6 +33,30 @@ def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
     """
     seed_hash = _splitmix64(np.array([seed % 2**64], np.uint64))
     return _splitmix64(np.arange(start, stop, dtype=np.uint64) + seed_hash)
+
+
+def keys_of_ranks(seed: int, n: int, ranks: Sequence[int]) -> list[int]:
+    """Return the keys that have these ranks, counted from 0, among those of `n` documents.
+
+    Memory does not grow with `n`: keys are made again, some at a time.
+    """
+    bins = np.zeros(1 << _RANK_BITS, np.int64)
+    shift = np.uint64(64 - _RANK_BITS)
+    for start in range(0, n, _AT_A_TIME):
+        bins += np.bincount(shuffle_keys(seed, start, min(start + _AT_A_TIME, n)) >> shift, minlength=len(bins))
+    ends = np.cumsum(bins)
+    wanted = np.searchsorted(ends, ranks, side="right")
+    held: dict[int, list[np.ndarray]] = {int(b): [] for b in wanted}
+    asked = np.zeros(len(bins), bool)
+    asked[list(held)] = True
+    for start in range(0, n, _AT_A_TIME) if held else ():
+        keys = shuffle_keys(seed, start, min(start + _AT_A_TIME, n))
+        keys = keys[asked[keys >> shift]]
+        for b in np.unique(keys >> shift).tolist():
+            held[b].append(keys[keys >> shift == b])
+    inside = {b: np.sort(np.concatenate(parts)) for b, parts in held.items()}
+    before = ends - bins
+    return [int(inside[b][rank - before[b]]) for rank, b in zip(ranks, wanted.tolist(), strict=True)]
 
 
 def _splitmix64(counter: np.ndarray) -> np.ndarray:

@@ -7,10 +7,11 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,7 @@ from sdem_dist.corpus.layout import (
     SHARDS,
     SPARSE,
     VOCABULARY,
+    ClassLabel,
     Header,
     ShardInfo,
     vocabulary_hash,
@@ -120,8 +122,6 @@ def write_corpus(
     """
     from sdem_dist.corpus.batches import batches
     from sdem_dist.corpus.collect import collect
-    from sdem_dist.storage import arrays
-    from sdem_dist.storage.checksum import crc32c
 
     if shard_documents is not None and not is_count(shard_documents):
         raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
@@ -133,8 +133,8 @@ def write_corpus(
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
     if is_table(X):
         X, vocabulary, vectorizer = corpus_of_table(X, dense, vocabulary, vectorizer)
-    vectorizer, made_by = _plain_json(vectorizer, "vectorizer"), _plain_json(made_by, "made_by")
-    with _destination(path, overwrite) as (place, scratch):
+    vectorizer, made_by = plain_json(vectorizer, "vectorizer"), plain_json(made_by, "made_by")
+    with destination(path, overwrite) as (place, scratch):
         collected = collect(
             batches(X, y, ids, targets),
             scratch,
@@ -145,37 +145,23 @@ def write_corpus(
             dense=dense,
             unlabelled=unlabelled,
         )
-        n_features = collected.n_features
-        words = _encoded_vocabulary(vocabulary, n_features)
-        group = arrays.create_group(place, overwrite=overwrite and is_url(path))
-        identity = vocabulary_hash(n_features, words)
-        if words is not None:
-            parent = arrays.add_group(group, VOCABULARY)
-            arrays.write_array(parent, "bytes", words[0])
-            arrays.write_array(parent, "offsets", words[1])
-            del words  # of many n-grams, as much as the documents
-        sizes = shard_sizes(collected.n_documents, collected.n_nonzeros, shard_documents)
-        shards, frequency = _write_shards(arrays.add_group(group, SHARDS), collected, sizes, texts)
-        header = Header(
-            n_documents=collected.n_documents,
-            n_features=n_features,
-            n_nonzeros=collected.n_nonzeros,
-            classes=collected.classes,
-            class_counts=collected.class_counts,
-            shards=shards,
-            vocabulary_hash=identity,
-            weighted=collected.weighted,
+        header = write_contents(
+            place,
+            collected,
+            partial(_write_shards, collected, texts),
+            vocabulary=vocabulary,
             vectorizer=vectorizer,
-            made_by=made_by or {},
-            layout=DENSE if dense else SPARSE,
-            n_targets=collected.n_targets,
-            document_frequency_checksum=None if frequency is None else crc32c(frequency),
+            made_by=made_by,
+            shard_documents=shard_documents,
+            overwrite=overwrite and is_url(path),
         )
-        if frequency is not None:
-            arrays.write_array(group, DOCUMENT_FREQUENCY, frequency)
-        arrays.set_attributes(group, {MANIFEST: header.to_json()})
         if before_publishing is not None:
             before_publishing()
+    return reopened(path, header)
+
+
+def reopened(path: str | Path, header: Header) -> Corpus:
+    """Return the corpus at `path` that was just written; CorpusError where another has taken its place."""
     replaced = f"{path}: another process has put a corpus of its own in the place of the one that was just written"
     try:
         corpus = open_corpus(path)
@@ -186,6 +172,78 @@ def write_corpus(
     if corpus.header.uid != header.uid:
         raise CorpusError(replaced)
     return corpus
+
+
+class Facts(Protocol):
+    """What is known of documents before they are in shards; see `Header`."""
+
+    @property
+    def n_documents(self) -> int: ...  # noqa: D102
+    @property
+    def n_features(self) -> int: ...  # noqa: D102
+    @property
+    def n_nonzeros(self) -> int: ...  # noqa: D102
+    @property
+    def classes(self) -> tuple[ClassLabel, ...]: ...  # noqa: D102
+    @property
+    def class_counts(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def weighted(self) -> bool: ...  # noqa: D102
+    @property
+    def dense(self) -> bool: ...  # noqa: D102
+    @property
+    def n_targets(self) -> int: ...  # noqa: D102
+
+
+WriteShards = Callable[["Group", list[int]], tuple[tuple[ShardInfo, ...], "np.ndarray | None"]]
+"""From the group of shards and their sizes to what the manifest says of them, and the document frequencies."""
+
+
+def write_contents(
+    place: str | Path,
+    facts: Facts,
+    write_shards: WriteShards,
+    *,
+    vocabulary: Sequence[str] | None,
+    vectorizer: JsonObject | None,
+    made_by: JsonObject | None,
+    shard_documents: int | None,
+    overwrite: bool = False,
+) -> Header:
+    """Write vocabulary, shards and, last, the manifest to a place; return the manifest."""
+    from sdem_dist.storage import arrays
+    from sdem_dist.storage.checksum import crc32c
+
+    n_features = facts.n_features
+    words = _encoded_vocabulary(vocabulary, n_features)
+    group = arrays.create_group(place, overwrite=overwrite)
+    identity = vocabulary_hash(n_features, words)
+    if words is not None:
+        parent = arrays.add_group(group, VOCABULARY)
+        arrays.write_array(parent, "bytes", words[0])
+        arrays.write_array(parent, "offsets", words[1])
+        del words  # of many n-grams, as much as the documents
+    sizes = shard_sizes(facts.n_documents, facts.n_nonzeros, shard_documents)
+    shards, frequency = write_shards(arrays.add_group(group, SHARDS), sizes)
+    header = Header(
+        n_documents=facts.n_documents,
+        n_features=n_features,
+        n_nonzeros=facts.n_nonzeros,
+        classes=facts.classes,
+        class_counts=facts.class_counts,
+        shards=shards,
+        vocabulary_hash=identity,
+        weighted=facts.weighted,
+        vectorizer=vectorizer,
+        made_by=made_by or {},
+        layout=DENSE if facts.dense else SPARSE,
+        n_targets=facts.n_targets,
+        document_frequency_checksum=None if frequency is None else crc32c(frequency),
+    )
+    if frequency is not None:
+        arrays.write_array(group, DOCUMENT_FREQUENCY, frequency)
+    arrays.set_attributes(group, {MANIFEST: header.to_json()})
+    return header
 
 
 def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) -> list[int]:
@@ -205,7 +263,7 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 
 
 def _write_shards(
-    parent: Group, collected: Collected, sizes: list[int], texts: TextsAt | None
+    collected: Collected, texts: TextsAt | None, parent: Group, sizes: list[int]
 ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
     """Write all documents; return what the manifest says of the shards, and the document frequencies of counts."""
     from sdem_dist.corpus.rows import cut
@@ -222,7 +280,7 @@ def _write_shards(
 
 
 @contextmanager
-def _destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path, Path]]:
+def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path, Path]]:
     """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds."""
     from sdem_dist.storage.publish import publish_directory
 
@@ -233,10 +291,10 @@ def _destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path
         return
     # The folder lies in the corpus to be, so that a disk with room for the one has room for the other, and goes with it.
     with (
-        publish_directory(path, overwrite=overwrite) as partial,
-        tempfile.TemporaryDirectory(prefix="spill-", dir=partial) as folder,
+        publish_directory(path, overwrite=overwrite) as new,
+        tempfile.TemporaryDirectory(prefix="spill-", dir=new) as folder,
     ):
-        yield partial, Path(folder)
+        yield new, Path(folder)
 
 
 def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
@@ -266,7 +324,7 @@ def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
     return present
 
 
-def _plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject | None:
+def plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject | None:
     """Return a document as reading it back will give it; raise CorpusError if it is not JSON."""
     if document is None:
         return None

@@ -30,6 +30,9 @@ class Plan:
         How often the first round is halved; `n_rounds` counts the halves.
     n_blocks : int
         Parts of the vocabulary that are reduced and updated apart, for learners of wide models.
+    first : int
+        The number of the first epoch: what goes on with a state that an earlier run left visits documents in the order
+        in which that run would have.
     """
 
     n_documents: int
@@ -39,6 +42,7 @@ class Plan:
     seed: int
     growth: int = 0
     n_blocks: int = 1
+    first: int = 0
 
     @property
     def lane_documents(self) -> int:
@@ -73,6 +77,7 @@ class Plan:
 
     def lanes(self, epoch: int, round_: int) -> list[Lane]:
         """Return the lanes of one round that have documents."""
+        epoch += self.first
         visited = self.order(epoch)[round_]
         spans = [self.range(lane, int(r)) for lane, r in enumerate(visited)]
         documents = sum(stop - start for start, stop in spans)

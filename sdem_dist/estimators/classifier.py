@@ -17,6 +17,8 @@ from sdem_dist.estimators.source import source_of
 from sdem_dist.estimators.validation import checked_labels
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.estimators.source import Source
     from sdem_dist.reports.explanation import DocumentParts, Explanations
 
@@ -37,31 +39,33 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         loss = getattr(self, "loss", None)
         return loss if isinstance(loss, str) else "ncll"
 
-    def predict_log_proba(self, X: object) -> Any:
+    def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes).
 
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            For a dask array the result is one too, computed block by block. A corpus is read piece by piece, in this
-            process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
+            For a dask array the result is one too, computed block by block. A corpus is read piece by piece; rows
+            come in its order, see `sdem_dist.corpus.Corpus.ids`.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
         """
         from scipy.special import log_softmax
 
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: log_softmax(self._class_scores(b), axis=1), len(self.classes_))
+        return over_blocks(self, X, lambda b: log_softmax(self._class_scores(b), axis=1), len(self.classes_), client)
 
-    def predict_proba(self, X: object) -> Any:
-        """Return p(y | d), shape (n_samples, n_classes); `X` as for `predict_log_proba`."""
+    def predict_proba(self, X: object, client: Client | None = None) -> Any:
+        """Return p(y | d), shape (n_samples, n_classes); `X` and `client` as for `predict_log_proba`."""
         from scipy.special import softmax
 
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._class_scores(b), axis=1), len(self.classes_))
+        return over_blocks(self, X, lambda b: softmax(self._class_scores(b), axis=1), len(self.classes_), client)
 
-    def predict(self, X: object) -> Any:
-        """Return the most probable class of each document, shape (n_samples,); `X` as for `predict_log_proba`."""
+    def predict(self, X: object, client: Client | None = None) -> Any:
+        """Return the most probable class of each document, shape (n_samples,); `X` and `client` as for `predict_log_proba`."""
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self.classes_[self._class_scores(b).argmax(axis=1)], None)
+        return over_blocks(self, X, lambda b: self.classes_[self._class_scores(b).argmax(axis=1)], None, client)
 
     def calibrate_sets(self, X: object, y: object = None) -> Self:
         """Take note of documents that chose nothing of this model, for `predict_sets`.
@@ -122,8 +126,8 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
             )
         return thresholds(self.set_scores_, coverage)
 
-    def decision_function(self, X: object) -> Any:
-        """Return what decides between classes; `X` as for `predict_log_proba`.
+    def decision_function(self, X: object, client: Client | None = None) -> Any:
+        """Return what decides between classes; `X` and `client` as for `predict_log_proba`.
 
         Returns
         -------
@@ -132,9 +136,9 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         """
         check_is_fitted(self)
         if len(self.classes_) == 2:
-            scores = over_blocks(self, X, self._class_scores, 2)
+            scores = over_blocks(self, X, self._class_scores, 2, client)
             return scores[:, 1] - scores[:, 0]
-        return over_blocks(self, X, self._class_scores, len(self.classes_))
+        return over_blocks(self, X, self._class_scores, len(self.classes_), client)
 
     def explain(self, X: object, against: object = None) -> Explanations:
         """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
@@ -197,13 +201,13 @@ class JointClassifier(EngineClassifier):
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
-    def predict_joint_log_proba(self, X: object) -> Any:
+    def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
 
-        `X` as for `predict_log_proba`.
+        `X` and `client` as for `predict_log_proba`.
         """
         check_is_fitted(self)
-        return over_blocks(self, X, self._joint_log_proba, len(self.classes_))
+        return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
 
 
 def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tuple[float, ...] | None:

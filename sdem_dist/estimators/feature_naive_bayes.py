@@ -18,14 +18,14 @@ from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
-from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
 from sdem_dist.estimators.scoring import over_corpus
 from sdem_dist.estimators.source import table_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.feature_sdem import FeatureSdem
-from sdem_dist.losses import NAMED, Loss, Nll
+from sdem_dist.losses import Loss, Nll, named
 from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel, Features
 
@@ -42,7 +42,6 @@ SUM_LANE_DOCUMENTS = 2_000
 MEAN_LANE_DOCUMENTS = 256
 """Rows from which a lane of ``merge="mean"`` learns something of its own."""
 MEAN_BATCH = 32
-_LOSS = Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights"))
 _HELD_BACK = (
     "{}: training ended at the loss of the generative fit, since the prior outweighs the loss, as it may where rows are few, "
     "a class has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0, or "
@@ -59,7 +58,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
 
     loss: str | Loss = param(
         "ncll",
-        either(one_of("ncll", "hinge", "nll"), _LOSS),
+        either(one_of("ncll", "hinge", "nll"), a_loss()),
         'Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.',
     )
     n_epochs: int = param(60, integer(), "Passes over the documents after the generative fit.")
@@ -158,7 +157,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
             source.weight,
             weights_of_classes(self.class_weight, source),
             unlabelled_weight=float(self.unlabelled_weight),
-            loss=NAMED[self.loss] if isinstance(self.loss, str) else self.loss,
+            loss=named(self.loss),
             merge=self.merge,
             batch_size=self.batch_size or (1 if self.step == "paper" else MEAN_BATCH),
             step=self.step,

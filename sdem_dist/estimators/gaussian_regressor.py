@@ -34,6 +34,8 @@ from sdem_dist.models.joint_gaussian import target_given_features
 from sdem_dist.models.regression import JointGaussian
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.estimators.source import Source
 
 _LEAST_PRIOR = 1e-10
@@ -189,7 +191,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
         return float((covariance[-1, -1] - slopes @ covariance[:-1, -1]) * scale[-1] ** 2)
 
-    def predict(self, X: object, return_std: bool = False) -> Any:
+    def predict(self, X: object, return_std: bool = False, client: Client | None = None) -> Any:
         """Return the mean of the target given the features that are known, shape (n_samples,).
 
         Parameters
@@ -198,6 +200,8 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
             NaN where a feature is not known. A corpus may have the target as its last column, which is passed over.
         return_std : bool, default=False
             Return the standard deviations too, which grow with what is not known.
+        client : distributed.Client, optional
+            Its workers read a corpus.
         """
         check_is_fitted(self)
         location, scale = self._units()
@@ -207,7 +211,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
             mean, variance = target_given_features(self.learner_.model.family, self.state_.best[1][0], standardised)
             return np.stack([location[-1] + scale[-1] * mean, scale[-1] * np.sqrt(variance)], axis=1)
 
-        means, deviations = over_corpus(self, X, predicted).T
+        means, deviations = over_corpus(self, X, predicted, client).T
         return (means, deviations) if return_std else means
 
 

@@ -17,13 +17,14 @@ from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.naive_bayes import check_merge, plan_of
-from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
+from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, margin_steps, paper_steps
+from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.lda import (
     INFERENCE,
     OCCURRENCES,
@@ -36,6 +37,8 @@ from sdem_dist.models.lda import (
 from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.estimators.source import Source
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.reports.explanation import DocumentParts
@@ -84,10 +87,11 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     (20, 4)
     """
 
-    loss: str = param(
+    loss: str | Loss = param(
         "ncll",
-        one_of("ncll", "hinge", "nll"),
-        "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts.",
+        either(one_of("ncll", "hinge", "nll"), a_loss()),
+        "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts. Or `Hinge` with a margin,\n"
+        "`CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`.",
     )
     n_topics: int = param(2, integer(), "Of each class.")
     topic_word_prior: float = param(
@@ -166,6 +170,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             noise=float(self.init_noise),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
+        kernel_form(self.loss, n_classes)  # says what is wrong with it
         return Sdem(
             model,
             source.weight,
@@ -214,7 +219,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         inference = self.learner_.model.inference
         return log_joint(self._parameters, documents_of(self, X), inference, *self._scored(X))
 
-    def predict_joint_log_proba(self, X: object) -> Any:
+    def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes), or at least: without particles it is a lower bound.
 
         It is what "nll" and "perplexity" are made of, see `sdem_dist.models.lda.log_joint`. Classes are told apart by
@@ -225,9 +230,9 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             For a dask array the result is one too, computed block by block.
         """
-        return super().predict_joint_log_proba(X)
+        return super().predict_joint_log_proba(X, client)
 
-    def transform(self, X: object) -> Any:
+    def transform(self, X: object, client: Client | None = None) -> Any:
         """Return p(class, topic | document), shape (n_samples, n_classes * n_topics), in the order of `components_`.
 
         The posterior of the class times the document's topic proportions under it; rows sum to 1.
@@ -235,8 +240,10 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-            For a dask array the result is one too, computed block by block. A corpus is read piece by piece, in this
-            process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
+            For a dask array the result is one too, computed block by block. A corpus is read piece by piece; rows
+            come in its order, see `sdem_dist.corpus.Corpus.ids`.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
         """
 
         def shares(block: Any) -> np.ndarray:
@@ -245,7 +252,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             return joint.reshape(len(scores), -1)
 
         check_is_fitted(self)
-        return over_blocks(self, X, shares, self._n_features_out)
+        return over_blocks(self, X, shares, self._n_features_out, client)
 
     def topics(self, n_words: int = 10) -> Topics:
         """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`."""

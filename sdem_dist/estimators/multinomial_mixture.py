@@ -31,6 +31,8 @@ from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.estimators.source import Source
 
 BATCH = 1024
@@ -198,17 +200,17 @@ class MultinomialMixture(OfText, Seeded, ClusterMixin, EngineEstimator):
         """Return ln p(cluster, d), shape (n_samples, n_components)."""
         return joint_scores(self._parameters, documents_of(self, X))
 
-    def predict(self, X: object) -> Any:
+    def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self._scores(b).argmax(axis=1), None)
+        return over_blocks(self, X, lambda b: self._scores(b).argmax(axis=1), None, client)
 
-    def predict_proba(self, X: object) -> Any:
+    def predict_proba(self, X: object, client: Client | None = None) -> Any:
         """Return p(cluster | d), shape (n_samples, n_components)."""
         from scipy.special import softmax
 
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self.learner_.model.n_columns)
+        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), self.learner_.model.n_columns, client)
 
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(d) of each document, without the multinomial coefficient, shape (n_samples,)."""

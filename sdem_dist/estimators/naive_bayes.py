@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,14 +17,23 @@ from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, Unlabelled
-from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
+from sdem_dist.estimators.parameters import (
+    a_loss,
+    checked_later,
+    either,
+    estimator,
+    integer,
+    one_of,
+    param,
+    real,
+    truth,
+)
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.training_time import (
     FEW_EPOCHS,
     MOST_EPOCHS,
     NO_REFIT,
-    USUAL_TEMPERATURES,
     chosen,
     share_held_out,
 )
@@ -33,8 +42,10 @@ from sdem_dist.estimators.weighting import checked_orders, sample, scaled, weigh
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, margin_steps, paper_steps
+from sdem_dist.losses import Loss, kernel_form, kin
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.unit import unit_of
+from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
@@ -52,6 +63,15 @@ TOLERANCE = 1e-4
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
 _log = logging.getLogger(__name__)
+
+
+class Beginning(NamedTuple):
+    """What a fit begins with."""
+
+    weighting: Weighting | None
+    learner: Sdem[NaiveBayes] | WordEm
+    initial: SdemState
+    plan: Plan
 
 
 @estimator
@@ -113,11 +133,12 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     ['late', 'goal']
     """
 
-    loss: str = param(
+    loss: str | Loss = param(
         "hinge",
-        one_of("hinge", "ncll", "nll"),
+        either(one_of("hinge", "ncll", "nll"), a_loss()),
         "The hinge loss (Masegosa 2014, equation 17), ``-ln p(y | d)``, or ``-ln p(y, d)``: scikit-learn's\n"
-        "``MultinomialNB``, exactly, in one pass over the counts.",
+        "``MultinomialNB``, exactly, in one pass over the counts. Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend`\n"
+        'of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )
     weighting: str = param(
         "auto",
@@ -158,8 +179,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     calibrate: bool = param(
         True,
         truth(),
-        "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities; where these are\n"
-        "too few, by a usual one.",
+        "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
     )
     evaluate_every: int = param(
         0,
@@ -215,8 +235,6 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents)
         if not share:
-            if self.calibrate and self.validation_fraction > 0 and self.steps == "margin":
-                learner = replace(learner, temperature=USUAL_TEMPERATURES[self.loss])
             return (yield from final_stage(learner, plan, initial))
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
         choice = yield from chosen(source, learner, plan, initial, share, patience)
@@ -232,6 +250,19 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         return found._replace(
             history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
         )
+
+    def beginning(self, source: Source) -> Beginning | None:
+        """Return what a fit without held-out documents begins with, for searches that train many at once.
+
+        None where documents of hidden classes make it another kind of training.
+        """
+        if self.unlabelled is not None:
+            return None
+        parameters.check(self)
+        self._check()
+        source = self._weighed(source)
+        learner, initial = self._begun(source)
+        return Beginning(source.weighting, learner, learner.init() if initial is None else initial, self._plan(source))
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, plans.seed_of(self.random_state)
@@ -261,6 +292,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     def _learner(self, source: Source) -> tuple[Sdem[NaiveBayes], SdemState | None]:
         """Return the learner for a training source, and where it starts, if not at its own beginning."""
         model, weights = self._model(source), weights_of_classes(self.class_weight, source)
+        if self.merge == "mean":
+            kernel_form(self.loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
             assert not isinstance(source.corpus, DenseMemoryCorpus)
@@ -270,7 +303,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
                 factors = source.weighting.factors(source.corpus.document_frequency, source.vocabulary)
                 prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
             normed = self.weighting_ is not None and self.weighting_.norm > 0
-            step = self.step or (STEPS[self.loss] if normed or source.weighted else STEP_OF_COUNTS)
+            step = self.step or (STEPS[kin(self.loss)] if normed or source.weighted else STEP_OF_COUNTS)
             sizes = margin_steps(float(step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
             initial = model.start_at(prior)
         learner = Sdem(

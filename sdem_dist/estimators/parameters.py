@@ -57,6 +57,11 @@ def real(low: float = 0.0, high: float = np.inf, *, above: bool = False) -> Cons
     return Constraint("float", words, allows)
 
 
+def a_loss() -> Constraint:
+    """Allow objects with the methods of `sdem_dist.losses.Loss`."""
+    return Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights"))
+
+
 def truth() -> Constraint:
     """Allow True and False."""
     return Constraint("bool", "True or False", lambda v: isinstance(v, bool | np.bool_))

@@ -22,6 +22,7 @@ from sdem_dist.engine.identity import identity
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.run import run_stages
 from sdem_dist.engine.stages import Scoring, metrics_of
+from sdem_dist.estimators.scoring import refuse_address
 from sdem_dist.estimators.source import source_of
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
-        if isinstance(client, str):
-            raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
+        refuse_address(client)
         yield DaskExecutor(client)
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL else 1

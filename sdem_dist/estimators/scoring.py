@@ -10,12 +10,15 @@ import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.source import check_layout, described
 from sdem_dist.estimators.validation import is_dask
 from sdem_dist.interrupts import heard
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.estimators.spec import Estimator
 
 PIECE = 16_384
@@ -26,7 +29,13 @@ PIECE_ENTRIES = 1 << 22
 AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
 
 
-def over_blocks(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
+def over_blocks(
+    estimator: Estimator,
+    X: Any,
+    function: Callable[[Any], np.ndarray],
+    n_columns: int | None,
+    client: Client | None = None,
+) -> Any:
     """Return ``function(X)``, lazily for a dask array, piece by piece for a corpus.
 
     Parameters
@@ -37,14 +46,16 @@ def over_blocks(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarr
         From rows in memory to an array with as many rows.
     n_columns : int or None
         Columns of the result; None for one value a row.
+    client : distributed.Client, optional
+        Its workers read a corpus and apply the function.
 
     Raises
     ------
-    CorpusError
+    CorpusError, ValueError
         As `over_corpus`.
     """
-    if isinstance(X, AnyCorpus):
-        return over_corpus(estimator, X, function)
+    if client is not None or isinstance(X, AnyCorpus):
+        return over_corpus(estimator, X, function, client)
     if not is_dask(X):
         with heard():
             return function(X)
@@ -56,7 +67,9 @@ def over_blocks(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarr
     return rows.map_blocks(function, dtype=np.float64, chunks=(rows.chunks[0], (n_columns,)), meta=meta)
 
 
-def over_corpus(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray]) -> np.ndarray:
+def over_corpus(
+    estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], client: Client | None = None
+) -> np.ndarray:
     """Return ``function(X)``; the documents of a corpus are read a bounded number at a time, in its order.
 
     Parameters
@@ -65,33 +78,74 @@ def over_corpus(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarr
     X : corpus, or anything that `function` takes
     function : callable
         From rows in memory, also `Documents` or `DenseDocuments`, to an array with as many rows.
+    client : distributed.Client, optional
+        Its workers read a corpus and apply the function.
 
     Raises
     ------
     CorpusError
         The columns of the corpus are not the model's, or it holds values that the model has no place for; its labels
         and targets play no part.
+    ValueError
+        A client is given, and `X` is no corpus on disk.
     """
+    if client is not None and not isinstance(X, Corpus):
+        raise ValueError(
+            "a client's workers read a corpus on disk: write one with write_corpus or sdem ingest, or leave client out; the "
+            "predictions of a dask array are one themselves"
+        )
     if not isinstance(X, AnyCorpus):
         return function(X)
+    check_columns(estimator, X)
     found: np.ndarray | None = None
-    for start, documents in checked_pieces(estimator, X):
-        stop = start + documents.n_documents
-        try:
-            piece = function(documents)
-        except ValueError as error:
-            raise CorpusError(f"documents {start} to {stop} (counted from 0) of {X!r}: {error}") from error
+    for start, piece in _applied(function, X, client):
         if found is None:
             found = np.empty((X.n_documents, *piece.shape[1:]), piece.dtype)
-        found[start:stop] = piece
+        found[start : start + len(piece)] = piece
     assert found is not None  # a corpus has documents
     return found
 
 
-def checked_pieces(estimator: Estimator, corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
-    """Yield as `documents_in_pieces` does; CorpusError if the columns of the corpus are not the model's."""
+def _applied(
+    function: Callable[[Any], np.ndarray], corpus: AnyCorpus, client: Client | None
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield what becomes of each piece of a corpus, in order, and the position of its first document."""
+    if client is None:
+        for part in ranges_of(corpus):
+            yield part[0], _applied_to(function, corpus, *part)
+        return
+    from sdem_dist.engine.dask import DaskExecutor
+
+    refuse_address(client)
+    executor, parts = DaskExecutor(client), ranges_of(corpus)
+    shared = executor.put(function)  # with the model, once a worker
+    made = in_order(executor, _applied_to, ((shared, corpus, *part) for part in parts))
+    for (start, _), piece in zip(parts, made, strict=True):
+        yield start, piece
+
+
+def _applied_to(function: Callable[[Any], np.ndarray], corpus: AnyCorpus, start: int, stop: int) -> np.ndarray:
+    try:
+        return function(corpus.read(start, stop))
+    except ValueError as error:
+        raise CorpusError(f"documents {start} to {stop} (counted from 0) of {corpus!r}: {error}") from error
+
+
+def refuse_address(client: object) -> None:
+    """Raise ValueError where a client is only the address of one."""
+    if isinstance(client, str):
+        raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
+
+
+def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:
+    """Raise CorpusError if the columns of a corpus are not the model's."""
     check_layout(estimator, corpus)
     estimator._check_columns(described(corpus))  # pieces do not say which words their columns are
+
+
+def checked_pieces(estimator: Estimator, corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
+    """Yield as `documents_in_pieces` does; CorpusError if the columns of the corpus are not the model's."""
+    check_columns(estimator, corpus)
     yield from documents_in_pieces(corpus)
 
 

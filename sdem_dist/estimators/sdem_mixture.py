@@ -9,13 +9,13 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.mixture import JointMixture
-from sdem_dist.estimators.parameters import estimator, integer, one_of, param
+from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param
 from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.learners.features import started
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, margin_steps
-from sdem_dist.losses import NAMED
+from sdem_dist.losses import Loss, kernel_form, named
 from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ class SdemMixtureClassifier(JointMixture):
     [0, 1]
     """
 
-    loss: str = param("ncll", one_of("ncll", "hinge", "nll"), "What training lowers, as in `MultinomialNB`.")
+    loss: str | Loss = param(
+        "ncll", either(one_of("ncll", "hinge", "nll"), a_loss()), "What training lowers, as in `MultinomialNB`."
+    )
     n_epochs: int | None = param(
         None, integer(optional=True), f"Passes over the documents. None: {EPOCHS}; {EPOCHS_OF_COUNTS} of multinomials."
     )
@@ -73,7 +75,7 @@ class SdemMixtureClassifier(JointMixture):
         start = yield from self._start_of_features(source)
         em, once = start.learner, start.once
         fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
-        learner = FeatureSdem(em.model, source.weight, em.class_weight, loss=NAMED[self.loss])
+        learner = FeatureSdem(em.model, source.weight, em.class_weight, loss=named(self.loss))
         # A component without documents would stop every step of the class counts.
         initial = started(fitted.best_counts + learner.class_alpha, fitted.best_mu)
         return (yield from final_stage(learner, replace(once, n_epochs=self.n_epochs or EPOCHS), initial))
@@ -88,6 +90,7 @@ class SdemMixtureClassifier(JointMixture):
         sizes = margin_steps(
             STEP_OF_COUNTS, unit_of(sample(source), words.mean(axis=1)), em.model.alpha, em.model.class_alpha
         )
+        kernel_form(self.loss, em.model.n_classes)  # says what is wrong with it
         learner = Sdem(em.model, source.weight, em.class_weight, once.seed, loss=self.loss, steps=sizes)
         initial = em.start_at(words, em.model.class_alpha + START_SHARE * fitted.class_counts)
         return (yield from final_stage(learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial))

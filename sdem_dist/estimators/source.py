@@ -123,7 +123,7 @@ def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bo
     header = corpus.header
     return Source(
         corpus=corpus,
-        weight=float(header.n_documents),
+        weight=corpus.weight if isinstance(corpus, Corpus) else float(header.n_documents),
         classes=np.array(header.classes) if labelled else np.empty(0),
         class_counts=tuple(float(c) for c in header.class_counts) if labelled else (),
         vocabulary=corpus.vocabulary(),

@@ -20,6 +20,8 @@ from sdem_dist.models.supervised_lda import outputs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from distributed import Client
+
     from sdem_dist.estimators.source import Source
     from sdem_dist.reports.explanation import DocumentParts
 
@@ -176,13 +178,15 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     def _topic_labels(self) -> list[Any]:
         return self.coef_[0].tolist() if self._single else [tuple(column) for column in self.coef_.T.tolist()]
 
-    def predict(self, X: object) -> Any:
+    def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             For a dask array the result is one too, computed block by block.
+        client : distributed.Client, optional
+            Its workers read a corpus.
         """
         check_is_fitted(self)
 
@@ -191,7 +195,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             found = outputs(self.coef_, self._proportions(rows))
             return found[:, 0] if self._single else found
 
-        return over_blocks(self, X, predicted, None if self._single else self.learner_.n_outputs)
+        return over_blocks(self, X, predicted, None if self._single else self.learner_.n_outputs, client)
 
     def extra(self) -> dict[str, object]:
         """Return the topics' shares, and whether the target was no column of a table."""

@@ -28,6 +28,8 @@ from sdem_dist.models.supervised_lda import MirrorDescent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from distributed import Client
+
     from sdem_dist.estimators.source import Source
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.learners.protocol import Learner
@@ -194,17 +196,19 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _proportions(self, X: object) -> np.ndarray:
         return np.asarray(self.learner_.inference.proportions(self._parameters.topics, self._documents(X))[0])
 
-    def transform(self, X: object) -> Any:
+    def transform(self, X: object, client: Client | None = None) -> Any:
         """Return the topic proportions of documents, shape (n_samples, n_components).
 
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-            For a dask array the result is one too, computed block by block. A corpus is read piece by piece, in this
-            process; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
+            For a dask array the result is one too, computed block by block. A corpus is read piece by piece; rows
+            come in its order, see `sdem_dist.corpus.Corpus.ids`.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
         """
         check_is_fitted(self)
-        return over_blocks(self, X, self._proportions, self._n_features_out)
+        return over_blocks(self, X, self._proportions, self._n_features_out, client)
 
     def _topic_labels(self) -> list[Any]:
         """Return what each topic says of what is to be predicted."""

@@ -22,9 +22,6 @@ IMPROVEMENT = 0.01
 """Share by which the log-loss has to fall for another epoch to be worth its time."""
 FEW, FEW_EPOCHS = 20, 6
 """Held-out documents under which they choose nothing, and the epochs then."""
-USUAL_TEMPERATURES = {"hinge": 0.15, "ncll": 0.35}
-"""What is taken then: about the best ones of eight corpora, from 100 documents to 25,000. With 100 documents of 20 classes
-log-loss falls from 2.9 to 2.2 (hinge), from 2.5 to 1.9 (NCLL)."""
 MOST_HELD_OUT = 20_000
 """Documents held out at most."""
 NO_REFIT = 0.02

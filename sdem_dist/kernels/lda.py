@@ -107,13 +107,13 @@ def run_documents(documents, keys, table, frozen, schedule, moment, objective, h
                 inverse[c] = 1.0 / (totals[c] + frozen * vocabulary_size)
             renew_prior(table, moment.class_gamma)
             stale = False
-        first, n_chosen = (labels[d], 1) if loss == NLL else (0, n_classes)
+        first, n_chosen = (labels[d], 1) if loss.kind == NLL else (0, n_classes)
         start, stop = indptr[d], indptr[d + 1]
         counts = data[start:stop].astype(np.float64)
         beta = buffer[: (stop - start) * n_topics * n_chosen].reshape((stop - start, n_topics, n_chosen))
         gather_beta(words, frozen, inverse, indices[start:stop], first, beta)
         infer(beta, counts, how, keys[d], first, theta[:, :n_chosen], scores[:n_chosen])
-        if loss != NLL:
+        if loss.kind != NLL:
             for k in range(n_classes):
                 scores[k] += log_prior[k]
         if weights[d] * loss_weights(loss, scores, labels[d], step) <= tolerance:
@@ -166,13 +166,13 @@ def add_expected_statistics(documents, keys, table, shift, objective, how, rows,
     scores, step = np.empty(n_classes), np.empty(n_classes)
     inverse = 1.0 / (totals + shift * table.vocabulary_size)
     for d in order:
-        first, n_chosen = (labels[d], 1) if loss == NLL else (0, n_classes)
+        first, n_chosen = (labels[d], 1) if loss.kind == NLL else (0, n_classes)
         start, stop = indptr[d], indptr[d + 1]
         counts = data[start:stop].astype(np.float64)
         beta = buffer[: (stop - start) * n_topics * n_chosen].reshape((stop - start, n_topics, n_chosen))
         gather_beta(words, shift, inverse, indices[start:stop], first, beta)
         infer(beta, counts, how, keys[d], first, theta[:, :n_chosen], scores[:n_chosen])
-        if loss != NLL:
+        if loss.kind != NLL:
             for k in range(n_classes):
                 scores[k] += table.log_prior[k]
         loss_weights(loss, scores, labels[d], step)

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from sdem_dist.kernels.jit import jit
+from sdem_dist.kernels.jit import jit, jit_inline
 
 NLL, NCLL, HINGE = 0, 1, 2
-NUMBERS = {"nll": NLL, "ncll": NCLL, "hinge": HINGE}
+
+
+class LossForm(NamedTuple):
+    """A loss as numbers."""
+
+    kind: int
+    """`NLL`, `NCLL` or `HINGE`."""
+    margin: float
+    """Of the hinge loss: by how much the label is to win."""
+    costs: np.ndarray
+    """Of the hinge loss, where confusions cost differently: the margin of each class against each, float64; else shape (0, 0)."""
+    share: float
+    """Weight of NLL in a blend with it; 0 where there is none."""
 
 
 @jit
@@ -18,9 +32,10 @@ def loss_weights(loss, scores, label, out):
 
     Parameters
     ----------
-    loss : int
+    loss : LossForm
         `NCLL`: ``out = 1[y] - p(. | d)``.  `HINGE`: 1 on the label and -1 on its strongest rival where
-        ``scores[label] - scores[rival] <= 1``, else zeros (equation 17).  `NLL`: 1 on the label.
+        ``scores[label] - scores[rival] <= margin``, else zeros (equation 17); with costs the rival is the strongest with
+        its cost included.  `NLL`: 1 on the label.
     scores : ndarray of shape (n_classes,), float64
     label : int
     out : ndarray of shape (n_classes,), float64, overwritten
@@ -31,35 +46,57 @@ def loss_weights(loss, scores, label, out):
         The largest absolute weight of a class: 0 where the document asks for no step.
     """
     n_classes = scores.size
-    if loss == NCLL:
-        top = scores[0]
-        for k in range(1, n_classes):
-            top = max(top, scores[k])
-        total = 0.0
+    if loss.kind == NCLL:
+        largest = _posterior_weights(scores, label, out)
+    else:
         for k in range(n_classes):
-            # Below exp(-690) a posterior is nothing beside any count, and would make later sums denormal, thus slow.
-            out[k] = np.exp(scores[k] - top) if scores[k] - top > -690.0 else 0.0
-            total += out[k]
-        rest = 0.0
+            out[k] = 0.0
+        out[label] = 1.0
+        if loss.kind == HINGE:
+            rival, best = -1, 0.0
+            for k in range(n_classes):
+                if k != label:
+                    score = scores[k] + loss.costs[label, k] if loss.costs.size else scores[k]
+                    if rival < 0 or score > best:
+                        rival, best = k, score
+            if _wins(loss, scores[label], best):
+                out[label] = 0.0
+            else:
+                out[rival] = -1.0
+        largest = out[label]
+    if loss.share > 0.0:
         for k in range(n_classes):
-            out[k] = -out[k] / total
-            if k != label:
-                rest -= out[k]
-        out[label] = rest  # 1 - p(label | d) without cancellation
-        return rest
+            out[k] *= 1.0 - loss.share
+        out[label] += loss.share
+        largest = out[label]
+    return largest
+
+
+@jit_inline
+def _wins(loss, own, best):
+    """Say whether the label asks for no step of the hinge loss; costs are in its best rival's score already."""
+    return own >= best if loss.costs.size else own - best > loss.margin
+
+
+@jit_inline
+def _posterior_weights(scores, label, out):
+    """Write 1 on the label, less the posterior; return the weight of the label."""
+    n_classes = scores.size
+    top = scores[0]
+    for k in range(1, n_classes):
+        top = max(top, scores[k])
+    total = 0.0
     for k in range(n_classes):
-        out[k] = 0.0
-    out[label] = 1.0
-    if loss == HINGE:
-        rival = -1
-        for k in range(n_classes):
-            if k != label and (rival < 0 or scores[k] > scores[rival]):
-                rival = k
-        if scores[label] - scores[rival] > 1.0:
-            out[label] = 0.0
-        else:
-            out[rival] = -1.0
-    return out[label]
+        # Below exp(-690) a posterior is nothing beside any count, and would make later sums denormal, thus slow.
+        out[k] = np.exp(scores[k] - top) if scores[k] - top > -690.0 else 0.0
+        total += out[k]
+    rest = 0.0
+    for k in range(n_classes):
+        out[k] = -out[k] / total
+        if k != label:
+            rest -= out[k]
+    out[label] = rest  # 1 - p(label | d) without cancellation
+    return rest
 
 
 @jit
@@ -70,7 +107,7 @@ def component_weights(loss, scores, label, owners, out):
 
     Parameters
     ----------
-    loss : int
+    loss : LossForm
     scores : ndarray of shape (n_components,), float64
     label : int
     owners : ndarray of shape (n_components,), int64
@@ -98,12 +135,14 @@ def component_weights(loss, scores, label, owners, out):
         for j in range(first, last):
             out[j] /= total
         score = top + np.log(total)
+        if loss.costs.size:
+            score += loss.costs[label, owners[first]]
         if owners[first] == label:
             own = score
         elif rival < 0 or score > best:
             best, rival = score, owners[first]
         first = last
-    if loss == NCLL:
+    if loss.kind == NCLL:
         top, total, rest = max(own, best), 0.0, 0.0
         for j in range(n):
             posterior = np.exp(scores[j] - top) if scores[j] - top > -690.0 else 0.0
@@ -114,16 +153,16 @@ def component_weights(loss, scores, label, owners, out):
         rest /= total
         for j in range(n):
             if owners[j] == label:
-                out[j] *= rest  # 1 - p(label | d) without cancellation
+                out[j] *= (1.0 - loss.share) * rest + loss.share  # 1 - p(label | d) without cancellation
             else:
-                out[j] /= total
-        return rest
-    step = 1.0 if loss == NLL or own - best <= 1.0 else 0.0
+                out[j] *= (1.0 - loss.share) / total
+        return (1.0 - loss.share) * rest + loss.share
+    step = 1.0 if loss.kind == NLL or not _wins(loss, own, best) else 0.0
     for j in range(n):
         if owners[j] == label:
-            out[j] *= step
-        elif loss == HINGE and owners[j] == rival:
-            out[j] *= -step
+            out[j] *= (1.0 - loss.share) * step + loss.share
+        elif loss.kind == HINGE and owners[j] == rival:
+            out[j] *= -(1.0 - loss.share) * step
         else:
             out[j] = 0.0
-    return step
+    return (1.0 - loss.share) * step + loss.share

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.jit import jit_inline
+from sdem_dist.kernels.losses import LossForm
 
 
 class Table(NamedTuple):
@@ -27,7 +28,7 @@ class Table(NamedTuple):
 class Objective(NamedTuple):
     """What a step lowers."""
 
-    loss: int
+    loss: LossForm
     tolerance: float
     """Documents whose largest loss weight is not above it ask for no step."""
     owners: np.ndarray

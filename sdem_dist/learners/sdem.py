@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.losses import NUMBERS
 from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.learners.local_words import by_frequency, visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.learners.word_counts import Model, WordLearner
 from sdem_dist.learners.word_statistics import SdemStatistics, at_one_theta, merged
+from sdem_dist.losses import LOSSES, Loss, kernel_form
 from sdem_dist.models.class_weight import trained_part
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps
 from sdem_dist.records import record
@@ -26,7 +26,7 @@ class Sdem(WordLearner[Model]):
 
     Attributes
     ----------
-    loss : {"nll", "ncll", "hinge"}
+    loss : {"nll", "ncll", "hinge"} or Loss
     merge : {"mean", "sum"}
         "mean": every lane runs Algorithm 2 over its documents from the broadcast mu, and what the lanes learned is merged.
         "sum": one step with the statistics of all lanes at the broadcast theta.
@@ -37,7 +37,7 @@ class Sdem(WordLearner[Model]):
         Share of the documents that are not trained on, drawn by their place in the corpus.
     """
 
-    loss: str = "ncll"
+    loss: str | Loss = "ncll"
     merge: str = "mean"
     steps: StepSizes = field(default_factory=StepSizes)
     tolerance: float = 0.0
@@ -46,7 +46,7 @@ class Sdem(WordLearner[Model]):
     def check_state(self, state: SdemState) -> None:
         """Raise ValueError unless the names in the settings are known and the settings match each other."""
         super().check_state(state)
-        if self.loss not in NUMBERS or self.merge not in ("mean", "sum"):
+        if (isinstance(self.loss, str) and self.loss not in LOSSES) or self.merge not in ("mean", "sum"):
             raise ValueError(f"it was trained with loss {self.loss!r} and merge {self.merge!r}, which are unknown")
 
     @property
@@ -74,7 +74,9 @@ class Sdem(WordLearner[Model]):
         )
         # The gamma frozen in what cannot follow it is that of the middle of the lane.
         frozen = state.gamma + 0.5 * schedule.word_gain * weight * self.steps.rho(state.t)
-        steps = Steps(schedule, frozen, self.steps.literal, NUMBERS[self.loss], self.tolerance)
+        steps = Steps(
+            schedule, frozen, self.steps.literal, kernel_form(self.loss, self.model.n_classes), self.tolerance
+        )
         changes, counts, end = self.model.run(state, local, visiting_order(self.seed, lane, n), keys, steps)
         # Of one lane alone, nothing is to be merged.
         alone = lane.round_documents == lane.stop - lane.start

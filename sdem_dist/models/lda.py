@@ -11,9 +11,9 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels import lda as kernel
 from sdem_dist.kernels import topics, variational
 from sdem_dist.kernels.documents import Counted, runs
-from sdem_dist.kernels.losses import NUMBERS
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.schedule import Moment, Objective, Table
+from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.components import check_components
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, rows_of, working_table
@@ -171,14 +171,14 @@ class LdaClasses:
         return scores, log_joint(parameters, local.documents, self.inference, scores, thetas)
 
     def expected_statistics(
-        self, state: SdemState, local: LocalDocuments, loss: str, keys: np.ndarray, tolerance: float
+        self, state: SdemState, local: LocalDocuments, loss: str | Loss, keys: np.ndarray, tolerance: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the sums of loss weights times expected counts, and of loss weights, at one theta (Table 2)."""
         parameters = self.parameters(state, local.words)
         rows, class_counts = np.zeros((len(local.words), self.n_columns)), np.zeros(self.n_classes)
         # NLL asks for no scores, and so for no particles.
         how = replace(self.inference, n_particles=0 if loss == "nll" else self.inference.n_particles).how
-        objective = Objective(NUMBERS[loss], tolerance, _NO_OWNERS)
+        objective = Objective(kernel_form(loss, self.n_classes), tolerance, _NO_OWNERS)
         for a, b in runs(self._costs(local.documents)):
             visited = local.visited(np.arange(a, b))
             kernel.add_expected_statistics(

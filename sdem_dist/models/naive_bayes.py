@@ -117,13 +117,13 @@ class NaiveBayes:
         return scores, scores
 
     def expected_statistics(
-        self, state: SdemState, local: LocalDocuments, loss: str, keys: np.ndarray, tolerance: float
+        self, state: SdemState, local: LocalDocuments, loss: str | losses.Loss, keys: np.ndarray, tolerance: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the sums of loss weights times counts, and of loss weights, at one theta (Tables 1 and 2)."""
         scores = joint_scores(self.parameters(state, local.words), local.documents)
         if self.owners:
             scores, posteriors = by_class(scores, self.owners)
-        weights = losses.NAMED[loss].weights(scores, local.labels)
+        weights = losses.named(loss).weights(scores, local.labels)
         weights = weights[:, self.owners] * posteriors if self.owners else weights
         weights *= local.weights[:, None]
         return weighted_statistics(weights, local.documents, len(local.words)), weights.sum(axis=0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.documents import Visited
+from sdem_dist.kernels.losses import LossForm
 from sdem_dist.kernels.schedule import Moment, Schedule, Table
 
 Rows = np.ndarray | tuple[np.ndarray, ...]
@@ -116,5 +117,5 @@ class Steps(NamedTuple):
     """The gamma of a whole lane, where it cannot follow the moment's."""
     literal: bool
     """Steps are the paper's, to the letter."""
-    loss: int
+    loss: LossForm
     tolerance: float

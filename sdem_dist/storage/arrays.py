@@ -47,9 +47,16 @@ def open_group(location: str | Path) -> zarr.Group:
         raise CorpusError(f"{location} cannot be opened as a zarr group: {_reason(error)}") from error
 
 
-def add_group(parent: zarr.Group, name: str, attributes: Mapping[str, object] | None = None) -> zarr.Group:
+def group_to_fill(location: str | Path) -> zarr.Group:
+    """Open a group that another process created, to add to it."""
+    return zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+
+
+def add_group(
+    parent: zarr.Group, name: str, attributes: Mapping[str, object] | None = None, *, overwrite: bool = False
+) -> zarr.Group:
     """Create the group `name` in `parent`."""
-    return parent.create_group(name, attributes=dict(attributes) if attributes else None)
+    return parent.create_group(name, attributes=dict(attributes) if attributes else None, overwrite=overwrite)
 
 
 def get_attributes(group: zarr.Group) -> JsonObject:

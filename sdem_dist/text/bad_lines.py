@@ -26,6 +26,8 @@ class LineGate:
         The only labels allowed; None allows any.
     numeric : bool
         Labels have to be finite numbers.
+    start : int
+        The byte of the file that line 1 begins with, where a part of it is read.
 
     Attributes
     ----------
@@ -38,6 +40,7 @@ class LineGate:
     on_error: Literal["raise", "skip"] = "raise"
     known_classes: frozenset[str] | None = None
     numeric: bool = False
+    start: int = 0
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
     _texts: dict[str, bool] = field(default_factory=dict)
@@ -54,12 +57,19 @@ class LineGate:
         IngestError
             If bad lines are not to be skipped.
         """
+        if self.start:
+            line += _lines_before(path, self.start)
         message = f"{path}, {unit} {line}: {problem}"
         if self.on_error == "raise":
             raise IngestError(f"{message} (on_error='skip', or --on-error skip, leaves such {unit}s out)")
         self.skipped += 1
         if len(self.examples) < EXAMPLES_KEPT:
             self.examples.append(message)
+
+    @property
+    def texts(self) -> dict[str, bool]:
+        """Whether each label that was let through was a text, by its name."""
+        return self._texts
 
     def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
         """Return the label as a class name without surrounding blanks, or None if the line is refused."""
@@ -87,6 +97,15 @@ class LineGate:
             here, there = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
             return f"the label {raw!r} is {here}, and an earlier {name} is {there}: write both alike"
         return None
+
+
+def _lines_before(path: Path, start: int) -> int:
+    """Return the number of lines that end before a byte: who reads a part knows it only when it asks."""
+    with path.open("rb") as file:
+        found = 0
+        while start > 0 and (piece := file.read(min(1 << 22, start))):
+            found, start = found + piece.count(b"\n"), start - len(piece)
+    return found
 
 
 def label_name(raw: object) -> str | None:

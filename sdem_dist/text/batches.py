@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from sdem_dist.text.analysis import in_threads
 from sdem_dist.text.counters import arranged, csr
 from sdem_dist.text.gram_tree import NodeCounts
 from sdem_dist.text.kept_texts import KeptTexts
-from sdem_dist.text.runs import MergedTerms
 from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, load_block
 
 if TYPE_CHECKING:
@@ -24,6 +23,13 @@ MOST_RUNS = 2  # whose columns are held at a time
 Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray | list[str], np.ndarray | None]
 
 
+class RunColumns(Protocol):
+    """Knows the column of every term of a run."""
+
+    def columns(self, run: int) -> np.ndarray:
+        """Return the column of every node of a run, -1 for those left out, int32."""
+
+
 @dataclass(frozen=True)
 class ColumnMap:
     """How a block's columns become those of the corpus.
@@ -31,14 +37,14 @@ class ColumnMap:
     Attributes
     ----------
     n_features : int
-    terms : MergedTerms, or None
+    terms : columns of runs, or None
         Knows the column of every term of a run; None if the columns of blocks are those of the corpus, or of numbers.
     offset : int
         Of numbers: the column that becomes 0.
     """
 
     n_features: int
-    terms: MergedTerms | None = None
+    terms: RunColumns | None = None
     offset: int = 0
 
 
@@ -59,6 +65,8 @@ class SecondPass:
         Threads that read blocks.
     ids : KeptTexts, or None
         The ids of the documents; None: their positions in the source.
+    first : int
+        Position of the first of these documents in the source.
     """
 
     folder: Path
@@ -68,6 +76,7 @@ class SecondPass:
     whole: bool
     n_jobs: int | None = None
     ids: KeptTexts | None = None
+    first: int = 0
     _latest: dict[int, np.ndarray] = field(default_factory=dict)
 
     def batches(self, held_out: bool, wrote: Callable[[Batch], None]) -> Iterator[Batch]:
@@ -82,7 +91,8 @@ class SecondPass:
                 ids, first = first + rows, first + n_documents
                 if len(rows) == 0:
                     continue
-                given, named = self.classes[codes], ids if self.ids is None else self.ids.strings(ids)
+                given = self.classes[codes]
+                named = self.first + ids if self.ids is None else self.ids.strings(ids)
                 batch = (counts, None, named, given) if given.dtype.kind == "f" else (counts, given, named, None)
                 wrote(batch)
                 yield batch

@@ -20,10 +20,11 @@ from sdem_dist.storage.places import is_url, refuse_url
 from sdem_dist.text.analysis import n_cores
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
+from sdem_dist.text.by_tasks import ByTasks
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
 from sdem_dist.text.kept_texts import KeptTexts
-from sdem_dist.text.plan import new_plan, plan_from_corpus
+from sdem_dist.text.plan import CorpusPlan, IngestPlan, new_plan, plan_from_corpus
 from sdem_dist.text.runs import Runs
 from sdem_dist.text.sources import (
     BLOCK_DOCUMENTS,
@@ -34,8 +35,11 @@ from sdem_dist.text.sources import (
     text_blocks,
 )
 from sdem_dist.text.vectorizer import VectorizerSettings
+from sdem_dist.text.vocabulary import choose
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.corpus.shards import TextsAt
     from sdem_dist.text.counting import Tally
 
@@ -76,6 +80,11 @@ class IngestReport:
     first_column: int | None = None
     seconds: float = 0.0
 
+    def take(self, tally: Tally, plan: CorpusPlan, targets: bool) -> None:
+        """Note what was counted and chosen."""
+        self.n_features, self.classes = plan.columns.n_features, [] if targets else list(plan.classes)
+        self.n_held_out = tally.n_held_out
+
     def add(self, batch: Batch) -> None:
         """Count a batch that goes into the corpus."""
         matrix = batch[0]
@@ -102,6 +111,7 @@ def ingest(
     overwrite: bool = False,
     keep_text: bool = False,
     progress: Progress | None = None,
+    client: Client | None = None,
 ) -> IngestReport:
     """Read sources and write them as a corpus.
 
@@ -147,6 +157,9 @@ def ingest(
         Store the texts too, compressed, for `sdem_dist.corpus.Corpus.text`; of sources of text.
     progress : callable, optional
         Called with (stage, documents done, documents in all or None).
+    client : distributed.Client, optional
+        Its workers read, count and write, each source in stretches; all see the sources and the folder of `path`. The corpus
+        is the same. What a killed process had done is kept beside `path`, and the same call goes on from there.
 
     Returns
     -------
@@ -196,6 +209,26 @@ def ingest(
     targets = targets or plan.targets
     gate = LineGate(on_error, plan.known_classes, targets)
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
+    if client is not None:
+        if keep_text or n_jobs is not None:
+            raise ValueError(f"{'keep_text' if keep_text else 'n_jobs'} is for an ingest without a client's workers")
+        by_tasks = ByTasks(
+            client, plan, gate, reading, form is not None, targets, held_out, random_state, block_documents, progress
+        )
+        with by_tasks.counted(files, Path(path)) as counted:
+            _check_tally(counted.tally, held_out, gate)
+            corpus_plan = by_tasks.settled(counted)
+            report.take(counted.tally, corpus_plan, targets)
+            by_tasks.write(
+                [Path(p) for p in destinations],
+                counted,
+                corpus_plan,
+                report,
+                _made_by(files, vocabulary_from, held_out, gate, corpus_plan, random_state),
+                shard_documents,
+                overwrite,
+            )
+        return _finished(report, form, plan, corpus_plan, gate, started)
 
     with _temporary_folder(path) as folder:
         runs, kept = None, KeptTexts(folder / "texts") if keep_text else None
@@ -214,7 +247,8 @@ def ingest(
                 texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress, kept, kept_ids
             )
         _check_tally(tally, held_out, gate)
-        corpus_plan = plan.settled(tally, runs)
+        chosen = None if runs is None else choose(runs, plan.settings, tally.n_training)
+        corpus_plan = plan.settled(tally, chosen)
         second = SecondPass(
             folder,
             tally.n_blocks,
@@ -224,15 +258,7 @@ def ingest(
             n_jobs,
             kept_ids,
         )
-        made_by = {
-            "command": "ingest",
-            "sources": [str(f) for f in files],
-            "vocabulary_from": None if vocabulary_from is None else str(vocabulary_from),
-            "held_out": held_out,
-            "skipped_lines": gate.skipped,
-            "zero_based": corpus_plan.zero_based,
-            "random_state": random_state,
-        }
+        made_by = _made_by(files, vocabulary_from, held_out, gate, corpus_plan, random_state)
         common: JsonObject = {
             "classes": None if targets else corpus_plan.classes,
             "vocabulary": corpus_plan.vocabulary,
@@ -244,8 +270,32 @@ def ingest(
             "texts": None if kept is None else _texts_at(kept, kept_ids),
         }
         _write_all(destinations, second, report, made_by, common, plan.shuffle, tally, progress)
-    report.n_features, report.classes = corpus_plan.columns.n_features, [] if targets else list(corpus_plan.classes)
-    report.n_held_out = tally.n_held_out
+    report.take(tally, corpus_plan, targets)
+    return _finished(report, form, plan, corpus_plan, gate, started)
+
+
+def _made_by(
+    files: list[Path],
+    vocabulary_from: str | Path | None,
+    held_out: float,
+    gate: LineGate,
+    corpus_plan: CorpusPlan,
+    random_state: int,
+) -> JsonObject:
+    return {
+        "command": "ingest",
+        "sources": [str(f) for f in files],
+        "vocabulary_from": None if vocabulary_from is None else str(vocabulary_from),
+        "held_out": held_out,
+        "skipped_lines": gate.skipped,
+        "zero_based": corpus_plan.zero_based,
+        "random_state": random_state,
+    }
+
+
+def _finished(
+    report: IngestReport, form: str | None, plan: IngestPlan, corpus_plan: CorpusPlan, gate: LineGate, started: float
+) -> IngestReport:
     if form == "svmlight" and plan.zero_based == "auto":
         report.first_column = 0 if corpus_plan.zero_based else 1
     report.n_skipped, report.skipped_examples = gate.skipped, gate.examples

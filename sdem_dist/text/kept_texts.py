@@ -8,6 +8,7 @@ import numpy as np
 
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.strings import decode_strings
+from sdem_dist.text.spill import load_arrays, save_arrays
 from sdem_dist.text.texts import Texts
 
 _PART = 1 << 16
@@ -35,6 +36,18 @@ class KeptTexts:
             for first in range(0, len(texts), _PART):
                 file.write(b"".join(texts.bytes_of(i) for i in range(first, min(first + _PART, len(texts)))))
         self._sizes.append(texts.stops - texts.starts)
+
+    def save(self) -> None:
+        """Write beside the file what `reopened` needs."""
+        sizes = np.concatenate([np.zeros(0, np.int64), *self._sizes])
+        save_arrays(self._path.with_suffix(".sizes"), sizes)
+
+    @classmethod
+    def reopened(cls, path: Path) -> KeptTexts:
+        """Return the texts of a file that `save` was called for."""
+        kept = cls(path)
+        kept._sizes = load_arrays(path.with_suffix(".sizes"), 1)
+        return kept
 
     def strings(self, positions: np.ndarray) -> list[str]:
         """Return the texts at positions of the source."""

@@ -14,6 +14,8 @@ from sdem_dist.text.compressed import open_binary
 from sdem_dist.text.decoded import open_text
 
 BLOCK_BYTES = 1 << 22
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,17 @@ def is_utf8_name(encoding: str) -> bool:
     return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig", "utf8-sig")
 
 
-def line_blocks(path: Path, encoding: str) -> Iterator[LineBlock]:
-    """Yield a file, compressed or not, in blocks of whole lines and about `BLOCK_BYTES`; a longer line is a longer block."""
+Part = tuple[int, int]
+"""First byte of some lines of a file, and the one after their last."""
+
+
+def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator[LineBlock]:
+    """Yield a file, compressed or not, in blocks of whole lines and about `BLOCK_BYTES`; a longer line is a longer block.
+
+    With `part` some lines only, of a file that is not compressed and in UTF-8.
+    """
     held: list[bytes] = []
-    for piece in _pieces(path, encoding):
+    for piece in _pieces(path, encoding) if part is None else _pieces_of_part(path, *part):
         cut = piece.rfind(b"\n") + 1
         if cut == 0:
             held.append(piece)
@@ -61,6 +70,14 @@ def line_blocks(path: Path, encoding: str) -> Iterator[LineBlock]:
         held = [piece[cut:]]
     if any(held):
         yield _block(held, encoding)
+
+
+def _pieces_of_part(path: Path, start: int, stop: int) -> Iterator[bytes]:
+    with open_binary(path) as raw:
+        raw.seek(start)
+        while start < stop and (piece := raw.read(min(BLOCK_BYTES, stop - start))):
+            yield piece.removeprefix(MARK) if start == 0 else piece
+            start += len(piece)
 
 
 def _block(pieces: list[bytes], encoding: str) -> LineBlock:
@@ -78,10 +95,9 @@ def _pieces(path: Path, encoding: str) -> Iterator[bytes]:
     with open_binary(path) as raw:
         # of standard input as much as there is: somebody may be typing
         read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
-        mark = b"\xef\xbb\xbf"
         first = b""
-        while len(first) < len(mark) and (piece := read(BLOCK_BYTES)):
+        while len(first) < len(MARK) and (piece := read(BLOCK_BYTES)):
             first += piece
-        yield first.removeprefix(mark)
+        yield first.removeprefix(MARK)
         while piece := read(BLOCK_BYTES):
             yield piece

@@ -15,12 +15,11 @@ from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import label_name
 from sdem_dist.text.batches import ColumnMap
 from sdem_dist.text.vectorizer import VectorizerSettings
-from sdem_dist.text.vocabulary import choose
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.text.counting import Tally
-    from sdem_dist.text.runs import Runs
+    from sdem_dist.text.runs import MergedTerms
     from sdem_dist.text.sources import Reading
 
 
@@ -89,14 +88,13 @@ class IngestPlan:
             return None
         return frozenset(str(label_name(name)) for name in self.reference.header.classes)
 
-    def settled(self, tally: Tally, runs: Runs | None) -> CorpusPlan:
-        """Decide columns and vocabulary after everything was counted; `runs` are those of a vocabulary to choose."""
+    def settled(self, tally: Tally, terms: MergedTerms | None) -> CorpusPlan:
+        """Decide columns after everything was counted; `terms` are the vocabulary where one was chosen."""
         offset, zero_based = _first_column(self.zero_based, tally)
         if self.reference is not None:
             header = self.reference.header
             return CorpusPlan(ColumnMap(header.n_features, offset=offset), self.vocabulary, header.classes, zero_based)
-        if runs is not None:
-            terms = choose(runs, self.settings, tally.n_training)
+        if terms is not None:
             columns = ColumnMap(len(terms), terms)
             return CorpusPlan(columns, terms.strings, sorted(tally.classes), zero_based)
         columns = ColumnMap(tally.n_columns - offset, offset=offset)

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from sdem_dist.kernels import merging
 from sdem_dist.storage.strings import Strings
 from sdem_dist.text.counters import LearningCounter
+from sdem_dist.text.merged_runs import RunSlice, merge
 from sdem_dist.text.spill import load_arrays, save_arrays, save_bytes
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 MOST_TERMS = 1 << 21
 """Terms that the counters of all threads hold together; each takes about a hundred bytes."""
-WINDOW_TERMS = 1 << 16
-WINDOW_BYTES = 1 << 21
 
 
 class Runs:
@@ -81,48 +79,25 @@ class Runs:
             self._open.clear()
             totals = None if self._settings.max_features is None else counter.tree.tally[kept, 2]
             return MergedTerms(self._folder, Strings(data[: offsets[-1]], offsets), totals)
-        for run in list(self._open):
-            self.write(run)
+        self.write_all()
         return self._merged_files(bounds)
 
     def _merged_files(self, limits: tuple[int, int]) -> MergedTerms:
-        windows = [_Window(self._path(run, "texts"), self._path(run, "table")) for run in self._written]
-        n_bytes = max([WINDOW_BYTES, *self._written.values()])
-        shape = (len(windows), WINDOW_TERMS)
-        texts = np.zeros((shape[0], n_bytes), np.uint8)
-        offsets, tallies = np.zeros((shape[0], shape[1] + 1), np.int64), np.zeros((*shape, 2), np.int64)
-        sizes, positions, ended = np.zeros(shape[0], np.int64), np.zeros(shape[0], np.int64), np.zeros(shape[0], bool)
-        numbers, state = np.zeros(shape, np.int32), np.zeros(3, np.int64)
-        out, out_offsets = np.empty(n_bytes, np.uint8), np.zeros(WINDOW_TERMS, np.int64)
-        out_totals = np.empty(WINDOW_TERMS, np.int64)
-        now = merging.Windows(texts, offsets, tallies, sizes, positions, ended)
-        kept = merging.Kept(out, out_offsets, out_totals)
-        found: list[list[np.ndarray]] = [[] for _ in windows]
-        term_sizes, totals = [], []
-        with (self._folder / "vocabulary").open("wb") as file:
-            done = 0
-            while done != merging.FINISHED:
-                done = merging.merge(now, limits, state, numbers, kept)
-                if done >= 0:
-                    found[done].append(numbers[done, : sizes[done]].copy())
-                    sizes[done] = windows[done].fill(texts[done], offsets[done], tallies[done])
-                    positions[done], ended[done] = 0, sizes[done] == 0
-                else:
-                    n = int(state[1])
-                    file.write(out[: state[2]].data)
-                    term_sizes.append(np.diff(out_offsets[: n + 1]).astype(np.int32))
-                    if self._settings.max_features is not None:  # nobody else asks
-                        totals.append(out_totals[:n].copy())
-                    state[1:] = 0
-        for run, parts in zip(self._written, found, strict=True):
-            (n_nodes,), nodes = load_arrays(self._path(run, "nodes"), 2)
-            columns = np.full(n_nodes, -1, np.int32)
-            columns[nodes] = np.concatenate([np.zeros(0, np.int32), *parts])
-            save_arrays(self._path(run, "columns"), columns)
-        all_offsets = np.zeros(int(state[0]) + 1, np.int64)
-        np.cumsum(np.concatenate(term_sizes), out=all_offsets[1:])
-        joined = self._folder / "vocabulary" if all_offsets[-1] else np.zeros(0, np.uint8)
-        return MergedTerms(self._folder, Strings(joined, all_offsets), np.concatenate(totals) if totals else None)
+        slices = [
+            RunSlice(self._path(run, "texts"), self._path(run, "table"), longest)
+            for run, longest in self._written.items()
+        ]
+        with_totals = self._settings.max_features is not None  # nobody else asks
+        found = merge(slices, limits, with_totals, self._folder / "vocabulary")
+        for run, numbers in zip(self._written, found.numbers, strict=True):
+            save_columns(self._folder, run, numbers)
+        return MergedTerms(self._folder, vocabulary_file(self._folder / "vocabulary", found.sizes), found.totals)
+
+    def write_all(self) -> dict[int, int]:
+        """Write what is not yet written; return the bytes of the longest term of each run."""
+        for run in list(self._open):
+            self.write(run)
+        return self._written
 
     def _path(self, run: int, part: str) -> Path:
         return run_path(self._folder, run, part)
@@ -133,23 +108,19 @@ def run_path(folder: Path, run: int, part: str) -> Path:
     return folder / f"run-{run:04d}-{part}"
 
 
-class _Window:
-    """Reads a run from its beginning on."""
+def save_columns(folder: Path, run: int, columns_of_terms: np.ndarray) -> None:
+    """Save the column of every node of a run, given those of its sorted terms, -1 for terms left out."""
+    (n_nodes,), nodes = load_arrays(run_path(folder, run, "nodes"), 2)
+    columns = np.full(n_nodes, -1, np.int32)
+    columns[nodes] = columns_of_terms
+    save_arrays(run_path(folder, run, "columns"), columns)
 
-    def __init__(self, texts: Path, table: Path) -> None:
-        self._texts, self._table = texts, table
-        self._texts_read = self._rows_read = 0
 
-    def fill(self, texts: np.ndarray, offsets: np.ndarray, tallies: np.ndarray) -> int:
-        """Write as many of the next texts as there is room for; return how many."""
-        rows = np.fromfile(self._table, np.int64, 3 * len(tallies), offset=24 * self._rows_read).reshape(-1, 3)
-        ends = np.cumsum(rows[:, 0])
-        n = int(np.searchsorted(ends, len(texts), side="right"))
-        offsets[1 : n + 1], tallies[:n] = ends[:n], rows[:n, 1:]
-        size = int(ends[n - 1]) if n else 0
-        texts[:size] = np.fromfile(self._texts, np.uint8, size, offset=self._texts_read)
-        self._rows_read, self._texts_read = self._rows_read + n, self._texts_read + size
-        return n
+def vocabulary_file(path: Path, sizes: np.ndarray) -> Strings:
+    """Return the terms of a file, given the bytes of each."""
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return Strings(path if offsets[-1] else np.zeros(0, np.uint8), offsets)
 
 
 class MergedTerms:
@@ -177,6 +148,11 @@ class MergedTerms:
         pieces = [joined[offsets[i] : offsets[i + 1]] for i in chosen]
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(piece) for piece in pieces])])
         self.strings, self.totals = Strings(np.concatenate(pieces), bounds), None
+
+    @property
+    def kept(self) -> np.ndarray | None:
+        """The column of each term of the runs, -1 for those left out, where `keep` was called."""
+        return self._kept
 
     def columns(self, run: int) -> np.ndarray:
         """Return the column of every node of a run, -1 for those left out, int32."""

@@ -132,7 +132,7 @@ def text_blocks(
 ) -> Iterator[TextBlock]:
     """Yield the documents of text sources, in order, in blocks of at most `block_documents` and some megabytes."""
     for source in sources:
-        yield from (block for block in _blocks(source, reading, gate, block_documents) if block.labels)
+        yield from (block for block in blocks_of_source(source, reading, gate, block_documents) if block.labels)
 
 
 def matrix_blocks(
@@ -153,19 +153,22 @@ def matrix_blocks(
             yield MatrixBlock(labels, matrix)
 
 
-def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:
+def blocks_of_source(
+    source: Path, reading: Reading, gate: LineGate, block_documents: int, part: tuple[int, int] | None = None
+) -> Iterator[TextBlock]:
+    """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`."""
     form, encoding = source_format(source, reading), reading.encoding
     if reading.id is not None:
         return _blocks_with_ids(source, replace(reading, format=form), gate, block_documents)
     if form == "folder":
         from sdem_dist.text.formats.folder import read_folder
 
-        return in_blocks(read_folder(source, encoding, gate), block_documents)
+        return in_blocks(read_folder(source, encoding, gate, part), block_documents)
     if form == "tsv":
         from sdem_dist.text.formats.tab_lines import read_tab_lines
 
         label, text = (column_number(source, wanted) for wanted in (reading.label, reading.text))
-        return read_tab_lines(source, encoding, gate, label, text, block_documents)
+        return read_tab_lines(source, encoding, gate, label, text, block_documents, part)
     columns = (
         str("label" if reading.label is None else reading.label),
         str("text" if reading.text is None else reading.text),
@@ -180,7 +183,7 @@ def _blocks(source: Path, reading: Reading, gate: LineGate, block_documents: int
         return in_blocks(read_json_lines(source, encoding, gate, *columns), block_documents)
     from sdem_dist.text.formats.parquet_table import read_parquet
 
-    return read_parquet(source, gate, *columns, block_documents)
+    return read_parquet(source, gate, *columns, block_documents, part)
 
 
 def _blocks_with_ids(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:

@@ -57,6 +57,14 @@ class Texts:
         """Return the texts `first` up to `stop`, in the same buffer."""
         return Texts(self.data, self.starts[first:stop], self.stops[first:stop])
 
+    def alone(self) -> Texts:
+        """Return the same texts in a buffer that holds little else, for sending."""
+        first, last = int(self.starts.min(initial=len(self.data))), int(self.stops.max(initial=0))
+        if first >= last:
+            return Texts(np.zeros(PADDING, np.uint8), self.starts * 0, self.stops * 0)
+        data = np.concatenate([self.data[first:last], np.zeros(PADDING, np.uint8)])
+        return Texts(data, self.starts - first, self.stops - first)
+
 
 @dataclass(frozen=True)
 class TextBlock:

@@ -87,11 +87,14 @@ class TextTransformer:
             raise ValueError("these documents came as numbers; there is no way from text to their columns")
         if settings.kind == "count" and vocabulary is None:
             raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
-        self._settings = settings
+        self._settings, self._terms = settings, vocabulary
         self._counters: list[FixedCounter] = []
         self._vocabulary: Vocabulary | None = None
         if settings.kind == "count" and vocabulary is not None:
             self._vocabulary = Vocabulary(settings, vocabulary)
+
+    def __reduce__(self) -> tuple[type[TextTransformer], tuple[object, ...]]:
+        return TextTransformer, (self._settings, self._terms)  # stemmers cannot be sent
 
     def counter(self) -> Callable[[Texts], sp.csr_matrix]:
         """Return a function from texts to int64 counts, indices sorted; every thread needs its own."""

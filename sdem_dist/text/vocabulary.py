@@ -26,14 +26,31 @@ def choose(runs: Runs, settings: VectorizerSettings, n_documents: int) -> Merged
     IngestError
         If no term is left.
     """
-    least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
     if runs.is_empty:
-        raise IngestError(
-            "no document has a word; check the column of the text, and what a word is (token_pattern, stop_words; "
-            "--text, --token-pattern, --stop-words)"
-        )
-    terms = runs.merged(max(least, 1), most)
+        raise no_word()
+    terms = runs.merged(*bounds_of(settings, n_documents))
+    limit(terms, settings, n_documents)
+    return terms
+
+
+def no_word() -> IngestError:
+    """Return what says that there is nothing to choose from."""
+    return IngestError(
+        "no document has a word; check the column of the text, and what a word is (token_pattern, stop_words; "
+        "--text, --token-pattern, --stop-words)"
+    )
+
+
+def bounds_of(settings: VectorizerSettings, n_documents: int) -> tuple[float, float]:
+    """Return the least and the largest number of documents that a term of the corpus is in."""
+    least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
+    return max(least, 1), most
+
+
+def limit(terms: MergedTerms, settings: VectorizerSettings, n_documents: int) -> None:
+    """Keep no more than `max_features` of terms within bounds; raise IngestError where there are none."""
     if not len(terms):
+        least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
         raise IngestError(
             f"no word is in at least {least:g} and at most {most:g} of the {n_documents} documents; "
             "lower min_df (--min-df) or raise max_df (--max-df)"
@@ -42,4 +59,3 @@ def choose(runs: Runs, settings: VectorizerSettings, n_documents: int) -> Merged
         # the very expression of scikit-learn, whose sort decides between terms of equal totals
         best = (-terms.totals).argsort()[: settings.max_features]
         terms.keep(np.sort(best))
-    return terms

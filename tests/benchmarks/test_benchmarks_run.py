@@ -16,6 +16,7 @@ import scipy.sparse as sp
 sys.path.insert(0, str(Path(__file__).parent))
 
 import accuracy
+import choose
 import choose_defaults
 import choose_topic_defaults
 import corpora
@@ -33,6 +34,7 @@ import text_speed
 import topic_likelihood
 import topic_speed
 import unlabelled
+import whole_way
 
 from sdem_dist import LatentDirichletAllocation
 
@@ -68,6 +70,15 @@ def test_defaults_are_chosen_on_held_out_fourths(split):
     accuracy, loss = choose_defaults.cross_validated(split, step=0.2)
     assert 0.6 < accuracy <= 1.0
     assert loss > 0
+
+
+def test_choosing(split):
+    found = choose.cost(split, {"step": [0.1, 0.5]}, cv=2)
+    assert found["settings"] == 3 and min(found.values()) > 0
+    methods = choose.gain(split, c=[1.0], cv=2)
+    assert set(methods) == {"defaults", "search", "LinearSVC", "LogisticRegression"}
+    assert all(of["accuracy"] > 0.5 for of in methods.values())
+    assert all(precision > 0.2 for precision, _ in choose.suspects(split, cv=2).values())
 
 
 def test_classes_with_topics(split):
@@ -207,3 +218,10 @@ def test_the_defaults_stand_beside_their_neighbours(split):
     known = rows["ours"]
     assert known.log_loss > 0
     assert 0 <= known.ece <= 1
+
+
+def test_the_whole_way_goes_from_texts_to_predictions(tmp_path):
+    texts, y = ["a good film, good fun", "a bad film, so dull"] * 30, np.array([1, 0] * 30)
+    split = whole_way.Split(texts, y, ["good fun, good", "dull and bad"], np.array([1, 0]))
+    for run in whole_way.CONTENDERS.values():
+        assert run(split, tmp_path)[0].tolist() == [1, 0]

@@ -234,3 +234,18 @@ def test_sets_of_classes(made, tmp_path):
     assert [line.split("\t")[1] for line in shown] == [f"set={'|'.join(names)}" for names in expected]
     said = refused("calibrate", str(made / "topics.model"), str(tmp_path / "held-out.tsv"))
     assert "sets of classes are a classifier's" in said
+
+
+def test_workers_write_the_same_table_and_the_same_lines(made):
+    for source, more in (("t.csv", ()), ("t.parquet", ()), ("t.tsv", ("--text", "2"))):
+        command = ("predict", str(made / "model"), str(made / source), "--id", "0" if more else "id", *more)
+        command = command if more else (*command, "--text", "body")
+        ok(*command, "-o", str(made / "here.parquet"))
+        ok(*command, "-o", str(made / "there.parquet"), "--workers", "1")
+        assert (made / "here.parquet").read_bytes() == (made / "there.parquet").read_bytes()
+        assert ok(*command) == ok(*command, "--workers", "1")
+
+
+def test_options_of_threads_are_refused_for_workers(made):
+    said = refused("predict", str(made / "model"), str(made / "t.csv"), "--workers", "1", "--jobs", "2", code=2)
+    assert "--jobs is of threads of this process" in said

@@ -11,7 +11,7 @@ from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import EpochEnded, StageEnded, StageStarted
 from sdem_dist.estimators import training_time
-from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, USUAL_TEMPERATURES, share_held_out
+from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, share_held_out
 from sdem_dist.models.class_weight import trained_part
 
 ALL, LABELS = random_counts(1_200, 60, 3, seed=4, length=20.0)
@@ -159,11 +159,3 @@ def test_stages_are_told_by_name():
     ]
     scored = [e.metrics for e in events if isinstance(e, EpochEnded) and e.stage == "choose"]
     assert all(name.startswith("validation_") for metrics in scored for name in metrics) and scored[0]
-
-
-@pytest.mark.parametrize("loss", ["hinge", "ncll"])
-def test_few_documents_get_a_usual_temperature(loss):
-    few = MultinomialNB(loss=loss).fit(X[:60], Y[:60])
-    assert few.temperature_ == USUAL_TEMPERATURES[loss]
-    for settings in ({"calibrate": False}, {"validation_fraction": 0.0}, {"steps": "paper"}):
-        assert MultinomialNB(loss=loss, **settings).fit(X[:60], Y[:60]).temperature_ == 1.0

@@ -11,7 +11,6 @@ from hypothesis.extra import numpy as hnp
 from sdem_dist import losses
 from sdem_dist.kernels import losses as kernel
 
-NUMBER = {"nll": kernel.NLL, "ncll": kernel.NCLL, "hinge": kernel.HINGE}
 LOSS = {"nll": losses.nll, "ncll": losses.ncll, "hinge": losses.hinge}
 
 # Whole numbers too: they make ties and margins of exactly one, where the two versions must decide alike.
@@ -21,9 +20,9 @@ scores_and_label = hnp.array_shapes(min_dims=1, max_dims=1, min_side=2, max_side
 )
 
 
-def by_kernel(loss: str, scores: np.ndarray, label: int) -> tuple[np.ndarray, float]:
+def by_kernel(loss: str | losses.Loss, scores: np.ndarray, label: int) -> tuple[np.ndarray, float]:
     out = np.full(len(scores), np.nan)
-    largest = kernel.loss_weights(NUMBER[loss], scores, label, out)
+    largest = kernel.loss_weights(losses.kernel_form(loss, len(scores)), scores, label, out)
     return out, largest
 
 
@@ -36,8 +35,41 @@ def test_kernel_and_batch_versions_agree(loss, drawn):
     np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-15)
     assert largest == np.abs(weights).max() if loss != "ncll" else largest == pytest.approx(np.abs(weights).max())
     plain = np.full(len(scores), np.nan)
-    kernel.loss_weights.py_func(NUMBER[loss], scores, label, plain)
+    kernel.loss_weights.py_func(losses.kernel_form(loss, len(scores)), scores, label, plain)
     np.testing.assert_allclose(plain, weights, rtol=1e-14)
+
+
+OTHERS = [losses.Hinge(0.0), losses.Hinge(3.0), losses.Blend(losses.Hinge(), 0.3), losses.Blend(losses.Ncll(), 0.3)]
+COSTS = np.array([[0, 1, 5, 2, 0, 1], [3, 0, 1, 1, 1, 1], [1, 1, 0, 9, 2, 1], *np.full((3, 6), 2.5)])
+np.fill_diagonal(COSTS, 0.0)
+
+
+def costly(n_classes: int) -> losses.CostSensitiveHinge:
+    return losses.CostSensitiveHinge(tuple(map(tuple, COSTS[:n_classes, :n_classes].tolist())))
+
+
+@pytest.mark.parametrize("loss", [*OTHERS, "costs"], ids=repr)
+@given(drawn=scores_and_label)
+def test_kernel_and_batch_versions_of_other_losses_agree(loss, drawn):
+    scores, label = drawn
+    loss = costly(len(scores)) if loss == "costs" else loss
+    weights, largest = by_kernel(loss, scores, label)
+    if isinstance(loss, losses.CostSensitiveHinge):  # where two are worst alike, either will do
+        raised = np.sort(scores + COSTS[label, : len(scores)])[::-1]
+        assume(raised[0] - raised[1] > 1e-9 * max(1.0, abs(raised[0])))
+    expected = loss.weights(scores[None], np.array([label]))[0]
+    np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-15)
+    assert largest == pytest.approx(np.abs(weights).max())
+
+
+def test_kernels_refuse_what_they_do_not_know():
+    class Own:
+        value = weights = None
+
+    with pytest.raises(ValueError, match="a loss of your own"):
+        losses.kernel_form(Own(), 3)
+    with pytest.raises(ValueError, match="costs are of 3 classes, and there are 4"):
+        losses.kernel_form(costly(3), 4)
 
 
 @given(drawn=scores_and_label)

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from sdem_dist.documents import Documents
 from sdem_dist.families import Categorical, Multinomial
-from sdem_dist.kernels import losses
 from sdem_dist.kernels import multinomial_exact as literal
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.documents import Visited
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.schedule import Moment, Objective, Schedule, Table
-from sdem_dist.losses import NAMED
+from sdem_dist.losses import NAMED, kernel_form
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores, lengths, weighted_statistics
 
 DTYPES = [np.uint8, np.uint32, np.float32, np.float64]
@@ -79,7 +78,7 @@ def visited(X, labels, weights, order):
     return Visited(*arrays, labels, weights, order)
 
 
-LOSSES = [losses.NCLL, losses.HINGE]
+LOSSES = ["ncll", "hinge"]
 
 
 def started(exact, rng):
@@ -98,7 +97,7 @@ def test_the_papers_kernel_as_plain_python(loss):
     rng = np.random.default_rng(2)
     X = sp.csr_matrix(rng.poisson(0.7, (9, 6)))
     labels, weights, order = rng.integers(0, 3, 9).astype(np.int32), rng.random(9), rng.permutation(9)
-    objective, at = Objective(loss, 0.0, np.empty(0, np.int64)), Moment(0.0, 0.0, 0.0)
+    objective, at = Objective(kernel_form(loss, 3), 0.0, np.empty(0, np.int64)), Moment(0.0, 0.0, 0.0)
     paper = schedule(decay=1e-3, word_gain=0.1 / 9, class_gain=1 / 9)
     found = []
     for function in (literal.run_documents, literal.run_documents.py_func):
@@ -124,9 +123,9 @@ def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
     rows = with_logarithms(words, np.arange(6, dtype=np.uint32))
     table = Table(rows, words.sum(axis=0), np.ones(n_columns), np.zeros(n_columns), True, 6)
     documents = visited(X, labels, weights, order)
-    end = run_documents(documents, table, steps, 5.0, Objective(loss, 0.0, np.empty(0, np.int64)))
+    end = run_documents(documents, table, steps, 5.0, Objective(kernel_form(loss, 3), 0.0, np.empty(0, np.int64)))
     N, C, t = words.copy(), np.ones(n_columns), 5.0
-    named = {losses.NCLL: NAMED["ncll"], losses.HINGE: NAMED["hinge"]}[loss]
+    named = NAMED[loss]
     dense = X.toarray()
     for d in order:
         t += 3.0 * weights[d]
@@ -159,7 +158,7 @@ def test_documents_that_ask_for_little_are_skipped():
         documents = visited(X, np.array([0, 1], np.int32), np.ones(2), np.arange(2))
         table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), True, 2)
         steps = schedule(mean_square=25.0, floor=1e-3, class_floor=1e-3)
-        run_documents(documents, table, steps, 0.0, Objective(losses.NCLL, tolerance, np.empty(0, np.int64)))
+        run_documents(documents, table, steps, 0.0, Objective(kernel_form("ncll", 2), tolerance, np.empty(0, np.int64)))
         return table.words[:, :2]
 
     np.testing.assert_array_equal(words_after(1e-3), [[8.0, 0.5], [0.5, 8.0]])

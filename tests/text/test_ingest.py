@@ -119,8 +119,8 @@ def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monke
     settings = VectorizerSettings(ngram_range=(1, 3), token_pattern=r"\S+", **limits)
     split = {"held_out": 0.3, "random_state": 3}
     ingest([source], tmp_path / "whole", settings, n_jobs=1, **split)
-    for name, value in (("MOST_TERMS", most), ("WINDOW_TERMS", 5), ("WINDOW_BYTES", 64)):
-        monkeypatch.setattr(f"sdem_dist.text.runs.{name}", value)
+    for name, value in (("runs.MOST_TERMS", most), ("merged_runs.WINDOW_TERMS", 5), ("merged_runs.WINDOW_BYTES", 64)):
+        monkeypatch.setattr(f"sdem_dist.text.{name}", value)
     for n_jobs in (1, 3):
         ingest([source], tmp_path / f"c{n_jobs}", settings, n_jobs=n_jobs, block_documents=7, **split)
         for part in ("", "-held-out"):

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from sdem_dist.text.bad_lines import LineGate, not_unicode
 from sdem_dist.text.decoded import open_text
 
 
-def read_folder(path: Path, encoding: str, gate: LineGate) -> Iterator[tuple[str, str]]:
+def read_folder(
+    path: Path, encoding: str, gate: LineGate, part: tuple[int, int] | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield (label, text) of each file below the sub-folders of `path`, in the order of their sorted names.
 
     Hidden files and folders are left out. Files directly in `path` belong to no class and are an error.
+    With `part` the files from one number up to another only; who cut the folder has seen what is no class.
     """
+    first, stop = part or (0, None)
+    listing = gate if part is None else LineGate("skip", gate.known_classes, gate.numeric)
+    for label, file in islice(labelled_files(path, listing), first, stop):
+        text = decoded_file(file, encoding, gate)
+        if text is not None:
+            yield label, text
+
+
+def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:
+    """Yield (label, file) as `read_folder` reads them."""
     for entry in sorted(os.listdir(path)):
         if entry.startswith("."):
             continue
@@ -25,9 +39,7 @@ def read_folder(path: Path, encoding: str, gate: LineGate) -> Iterator[tuple[str
         if label is None:
             continue
         for file in files_below(path / entry):
-            text = decoded_file(file, encoding, gate)
-            if text is not None:
-                yield label, text
+            yield label, file
 
 
 def files_below(folder: Path) -> Iterator[Path]:

@@ -20,16 +20,23 @@ if TYPE_CHECKING:
 ROWS_AT_A_TIME = 1 << 14
 
 
-def read_parquet(path: Path, gate: LineGate, label: str, text: str, block_documents: int) -> Iterator[TextBlock]:
-    """Yield the documents of rows, from the columns of these names."""
+def read_parquet(
+    path: Path, gate: LineGate, label: str, text: str, block_documents: int, groups: tuple[int, int] | None = None
+) -> Iterator[TextBlock]:
+    """Yield the documents of rows, from the columns of these names; with `groups` those of some row groups only."""
     import pyarrow
     import pyarrow.parquet
 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             column_positions(path, file.schema_arrow.names, label, text)
-            row, size = 0, min(block_documents, ROWS_AT_A_TIME)
-            for batch in file.iter_batches(batch_size=size, columns=[label, text]):
+            first, stop = groups or (0, file.num_row_groups)
+            row, size = (
+                sum(file.metadata.row_group(i).num_rows for i in range(first)),
+                min(block_documents, ROWS_AT_A_TIME),
+            )
+            wanted = range(first, stop)
+            for batch in file.iter_batches(batch_size=size, row_groups=wanted, columns=[label, text]):
                 yield _documents(path, row, batch.column(label), batch.column(text), gate, text)
                 row += batch.num_rows
     except FileNotFoundError as error:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sdem_dist.kernels.lines import lines
 from sdem_dist.text.bad_lines import LineGate, not_unicode
-from sdem_dist.text.line_blocks import LineBlock, line_blocks
+from sdem_dist.text.line_blocks import LineBlock, Part, line_blocks
 from sdem_dist.text.texts import TextBlock, Texts
 
 _HEADINGS = frozenset(
@@ -21,7 +21,13 @@ _N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6
 
 
 def read_tab_lines(
-    path: Path, encoding: str, gate: LineGate, label: int | None, text: int | None, block_documents: int
+    path: Path,
+    encoding: str,
+    gate: LineGate,
+    label: int | None,
+    text: int | None,
+    block_documents: int,
+    part: Part | None = None,
 ) -> Iterator[TextBlock]:
     """Yield the documents of lines; blank lines are passed over.
 
@@ -32,10 +38,12 @@ def read_tab_lines(
         columns, label and text: a file of more columns is not guessed at, since one of them may give the label away.
     block_documents : int
         Lines of a block at most.
+    part : pair of int, optional
+        See `line_blocks`; `gate` knows where it begins.
     """
     reader = _TabLines(path, gate, label, text)
     bounds = np.empty((block_documents, 8), np.int64)
-    for block in line_blocks(path, encoding):
+    for block in line_blocks(path, encoding, part):
         start, data = 0, block.data
         while start < len(data):
             n_lines, start = lines(data, start, *reader.columns, bounds)
@@ -96,7 +104,11 @@ class _TabLines:
             problem = f"{len(columns)} columns, so there is no column {max(label, text)} (from 0)"
             self._gate.refuse(self._path, number, problem)
             return None
-        if number == 1 and _HEADINGS & {columns[wanted].strip().lower() for wanted in (label, text)}:
+        if (
+            number == 1
+            and not self._gate.start
+            and _HEADINGS & {columns[wanted].strip().lower() for wanted in (label, text)}
+        ):
             warnings.warn(
                 f"{self._path}, line 1: it looks like a header ({columns[label]!r:.40}, {columns[text]!r:.40}), and is read "
                 "as a document: such files have none; remove the line",

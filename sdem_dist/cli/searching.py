@@ -1,0 +1,94 @@
+"""What a person sees while a search runs: a live table where somebody watches, plain lines where nobody does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from sdem_dist.cli.shown import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.live import Live
+    from rich.table import Table
+
+    from sdem_dist.selection.search import EpochOfSettings
+    from sdem_dist.selection.trials import Trial
+
+ROWS = 20
+"""Settings of a table; the best are shown."""
+
+
+def _ranked(trials: list[Trial], metric: object) -> list[Trial]:
+    return sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))  # type: ignore[arg-type]
+
+
+def line(event: EpochOfSettings, metric: object) -> str:
+    """Return what a person without a terminal wants to know of an epoch."""
+    from sdem_dist.selection.metrics import name_of
+    from sdem_dist.selection.summary import described
+
+    best, alive = _ranked(event.trials, metric)[0], sum(trial.alive for trial in event.trials)
+    name = name_of(metric)  # type: ignore[arg-type]
+    score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
+    if event.what == "epoch":
+        going = f"epoch {event.epoch}: {alive} of {len(event.trials)} settings go on"
+    else:
+        going = f"setting {event.epoch} of {len(event.trials)}"
+    return visible(f"{going}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
+
+
+def table(event: EpochOfSettings, metric: object) -> Table:
+    """Return the settings as a table, the best first."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from sdem_dist.selection.metrics import name_of
+    from sdem_dist.selection.summary import described
+
+    name = name_of(metric)  # type: ignore[arg-type]
+    columns = list(dict.fromkeys([name, "log-loss", "accuracy"]))
+    shown = Table(title=f"{event.what} {event.epoch}, {event.seconds:.1f} s", title_justify="left")
+    for column in (*columns, "epochs", "", "setting"):
+        shown.add_column(column, justify="left" if column in ("", "setting") else "right")
+    ranked = _ranked(event.trials, metric)
+    for trial in ranked[:ROWS]:
+        scores = [f"{trial.scores[column].mean():.4f}" if column in trial.scores else "" for column in columns]
+        state = (
+            ("learns" if trial.n_epochs else "waits")
+            if trial.alive
+            else "error"
+            if trial.error
+            else "let go"
+            if trial.dropped
+            else "done"
+        )
+        setting = Text(visible(trial.error or described(trial.params)), style="" if trial.alive else "dim")
+        shown.add_row(*scores, str(trial.n_epochs), state, setting)
+    if len(ranked) > ROWS:
+        shown.caption = f"and {len(ranked) - ROWS} more"
+    return shown
+
+
+@contextmanager
+def watched(metric: object, quiet: bool) -> Iterator[list[Callable[[EpochOfSettings], None]]]:
+    """Yield the callbacks of a search; a table is left as it was at the end."""
+    if quiet:
+        yield []
+    elif not sys.stderr.isatty():
+        yield [lambda event: click.echo(line(event, metric), err=True)]
+    else:
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(console=Console(stderr=True), auto_refresh=False) as live:
+            yield [_updating(live, metric)]
+
+
+def _updating(live: Live, metric: object) -> Callable[[EpochOfSettings], None]:
+    return lambda event: live.update(table(event, metric), refresh=True)

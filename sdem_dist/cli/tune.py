@@ -1,0 +1,229 @@
+"""``sdem tune``: settings are tried by cross-validation, and the best are trained."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.searching import watched
+from sdem_dist.cli.shown import say, visible
+from sdem_dist.cli.sources import corpus_of, is_source
+from sdem_dist.cli.text_options import reading_options, text_options
+from sdem_dist.cli.train import TrainCommand, _value, estimator_of
+from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
+
+if TYPE_CHECKING:
+    from sdem_dist.corpus import Corpus
+    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.selection.search import CorpusSearchCV
+
+METRICS = ["log-loss", "accuracy", "macro-F1", "R2", "perplexity"]
+EPILOG = """\b
+Examples:
+  sdem tune posts.zarr posts.model
+  sdem tune posts.csv posts.model --label topic --text body --metric accuracy
+  sdem tune posts.zarr posts.model --space loss=hinge,ncll --space step=0.1,0.2,0.5
+  sdem tune posts.zarr posts.model --space space.json --trials 50 --workers 4
+  sdem tune posts.zarr posts.model --checkpoint run/ --resume
+  sdem tune posts.zarr posts.model --curve curve.png
+"""
+
+
+@click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
+@click.argument("corpus")
+@click.argument("model", type=LocalPath())
+@click.option(
+    "--metric", type=click.Choice(METRICS), help="What decides.  [default: log-loss; of numbers R2, else perplexity]"
+)
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, metavar="K", help="Parts of CORPUS.")
+@click.option("--validation", metavar="CORPUS", help="Score settings on this corpus instead of on folds.")
+@click.option(
+    "--trials", type=click.IntRange(1), default=17, show_default=True, metavar="N", help="Settings to try at most."
+)
+@click.option(
+    "--max-epochs", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="Epochs of a setting."
+)
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Begin no epoch after so long.")
+@click.option(
+    "--space",
+    "spaces",
+    multiple=True,
+    metavar="FILE|NAME=A,B,C",
+    help="What to try: values of a parameter, or a file of JSON with {name: [values]} or a list of such.  "
+    "[default: the estimator's own; may be repeated]",
+)
+@click.option("--no-halving", is_flag=True, help="Let no setting go early.")
+@click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="What to tune.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter that is not tried.  [may be repeated]"
+)
+@click.option(
+    "--curve", type=LocalPath(), metavar="FILE.png", help="Draw the winner's accuracy by number of documents, too."
+)
+@click.option("--table", type=LocalPath(), metavar="FILE.csv", help="Write all settings and their scores.")
+@click.option("--checkpoint", type=LocalPath(), metavar="FOLDER", help="Keep the search here after each epoch.")
+@click.option("--resume", is_flag=True, help="Go on from FOLDER, if it holds this search.")
+@click.option("--overwrite", is_flag=True, help="Replace a MODEL that exists, as --resume does.")
+@click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides folds and draws.  [default: 0]")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@reading_options
+@text_options
+@where_options
+@cluster_option
+def tune(
+    corpus: str, model: Path, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any
+) -> None:
+    """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
+
+    Settings of naive Bayes learn side by side, so that documents are read once for all; the worse half is let go after 1, 2,
+    4 and 8 epochs. At the end stand what was tried, what mattered, and the winner against the default.
+
+    CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number of
+    workers.
+    """
+    check_where(scheduler, workers, cluster)
+    if options["resume"] and options["checkpoint"] is None:
+        raise click.UsageError("--resume needs --checkpoint FOLDER")
+    from sdem_dist import CorpusSearchCV, SdemError, open_corpus
+    from sdem_dist.estimators.saving import check_destination
+    from sdem_dist.storage.publish import check_writable
+
+    check_destination(model)
+    if model.exists() and model.stat().st_size and not (options["overwrite"] or options["resume"]):
+        raise click.ClickException(f"{model} exists already: a model; choose another name, or replace it (--overwrite)")
+    for name in ("curve", "table"):
+        if options[name] is not None:
+            check_writable(options[name])
+    if options["curve"] is not None and options["curve"].suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
+    estimator = estimator_of({**options, "quiet": True})
+    metric = options["metric"] or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
+    validation = open_corpus(options["validation"]) if options["validation"] else None
+    if is_source(corpus) and (scheduler or cluster):
+        raise click.UsageError(f"{corpus} is no corpus, and workers elsewhere need one: make it with sdem ingest")
+    try:
+        with (
+            corpus_of(corpus, model, options) as documents,
+            client_of(scheduler, workers, cluster) as client,
+        ):
+            with watched(metric, options["quiet"]) as callbacks:
+                search = CorpusSearchCV(
+                    estimator,
+                    space_of(options["spaces"]),
+                    cv=options["folds"] if validation is None else validation,
+                    metric=metric,
+                    n_trials=options["trials"],
+                    max_epochs=options["max_epochs"],
+                    seconds=options["seconds"],
+                    halving=not options["no_halving"],
+                    random_state=options["seed"],
+                    callbacks=callbacks,
+                ).fit(documents, client=client, checkpoint=options["checkpoint"], resume=options["resume"])
+            search.best_estimator_.save(model)
+            _tell(search, model, options["table"])
+            if options["curve"] is not None:
+                _curve(search.best_estimator_, documents, options["curve"], options["seed"])
+    except KeyboardInterrupt:
+        folder = options["checkpoint"]
+        hint = f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"
+        click.echo(f"Interrupted; {hint}.", err=True)
+        raise SystemExit(130) from None
+    except SdemError:
+        raise
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def space_of(given: tuple[str, ...]) -> Any:
+    """Return the space that options describe; None where there are none.
+
+    Raises
+    ------
+    click.UsageError
+        A file cannot be read, or holds something else; or a parameter has no values, or is given twice.
+    """
+    named: dict[str, list[object]] = {}
+    files: list[Any] = []
+    for text in given:
+        name, equals, values = text.partition("=")
+        if not equals:
+            files += _of_file(Path(text))
+        elif name in named:
+            raise click.UsageError(f"--space {text}: {name} is given twice")
+        else:
+            named[name] = [_value(name, value) for value in parts(values)]
+            if not named[name]:
+                raise click.UsageError(f"--space {text}: write NAME=A,B,C")
+    if not files:
+        return [named] if named else None
+    return [{**space, **named} for space in files]
+
+
+def parts(text: str) -> list[str]:
+    """Cut a text at its commas that stand in no brackets or quotes."""
+    found, depth, quoted = [""], 0, ""
+    for c in text:
+        if quoted:
+            quoted = "" if c == quoted else quoted
+        elif c in "\"'":
+            quoted = c
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and not depth and not quoted:
+            found.append("")
+        else:
+            found[-1] += c
+    return [part.strip() for part in found if part.strip()]
+
+
+def _of_file(path: Path) -> list[dict[str, Any]]:
+    try:
+        space = json.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(
+            f"--space {path}: it is neither NAME=A,B,C nor a file that can be read: {error}"
+        ) from error
+    except ValueError as error:
+        raise click.UsageError(f"--space {path}: this is no JSON: {error}") from error
+    spaces = space if isinstance(space, list) else [space]
+    if not spaces or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in spaces):
+        raise click.UsageError(f"--space {path}: write {{name: [values]}}, or a list of such")
+    # JSON has lists where parameters have tuples, such as n-grams.
+    return [{k: [tuple(v) if isinstance(v, list) else v for v in values] for k, values in s.items()} for s in spaces]
+
+
+def _tell(search: CorpusSearchCV, model: Path, table: Path | None) -> None:
+    from sdem_dist.selection.summary import described, lines
+
+    for line in lines(search):
+        say(line)
+    say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
+    if table is None:
+        return
+    results = {k: v for k, v in search.cv_results_.items() if k != "params" and not k.startswith("param_")}
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["setting", *results])
+        for i, params in enumerate(search.cv_results_["params"]):
+            writer.writerow([visible(described(params)), *(visible(column[i]) for column in results.values())])
+    say(f"{table}: {len(search.trials_)} settings")
+
+
+def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int) -> None:
+    """Draw and print how accuracy grows with documents."""
+    from matplotlib.figure import Figure
+
+    from sdem_dist import learning_curve, plots
+
+    found = learning_curve(estimator, documents, random_state=seed)
+    say("Accuracy by number of documents, means over folds:")
+    for n, accuracies, losses in zip(found.n_documents, found.accuracy, found.log_loss, strict=True):
+        say(f"  {n:>12,}  accuracy {accuracies.mean():.4f} +- {accuracies.std():.4f}  log-loss {losses.mean():.4f}")
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    plots.learning_curve(found.n_documents, {"held-out folds": found.accuracy}, figure.subplots())
+    figure.savefig(path)
+    say(f"{path}: picture")

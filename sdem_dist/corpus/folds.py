@@ -1,0 +1,243 @@
+"""Folds of a corpus for cross-validation: masks over its documents, by a keyed hash of their place, even in each class."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
+from sdem_dist.corpus.layout import Header
+from sdem_dist.corpus.memory import MemoryCorpus
+from sdem_dist.corpus.reader import Corpus
+from sdem_dist.corpus.shards import Expected, read_arrays
+from sdem_dist.kernels.randomness import document_keys
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from sdem_dist.documents import DenseDocuments, Documents
+
+    class CorpusLike(Protocol):
+        """What parts read."""
+
+        def read(self, start: int, stop: int) -> Documents | DenseDocuments:
+            """Return documents."""
+
+
+FOLDS = (1 << 32) - 2
+"""Takes the place of an epoch in the keys that decide which fold a document is in."""
+SHARES = (1 << 32) - 3
+"""The same, of which documents are in a share."""
+_MOST_KEPT = 8
+_kept: dict[tuple[str, int, int], np.ndarray] = {}
+"""Folds of the corpora of this process: tasks ask for them by the hundred."""
+
+AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
+
+
+class Folds:
+    """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
+
+    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn. So folds depend on
+    the corpus and the seed alone.
+
+    Parameters
+    ----------
+    corpus : corpus on disk or in memory
+    k : int
+        At least 2, at most the number of documents.
+    seed : int
+    share : float
+        Of the documents outside a fold that are trained on, by another hash of their place.
+
+    Raises
+    ------
+    ValueError
+        There are fewer than two folds, or more than documents.
+    """
+
+    def __init__(self, corpus: AnyCorpus, k: int = 5, seed: int = 0, share: float = 1.0) -> None:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 2 <= k <= corpus.n_documents:
+            raise ValueError(f"k must be a whole number from 2 to {corpus.n_documents:,}, the documents, got {k!r}")
+        self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
+        self.reads: CorpusLike = corpus
+        """What parts read of; a search has it decoded already."""
+
+    def __reduce__(self) -> tuple[type[Folds], tuple[Any, ...]]:
+        return Folds, (self.corpus, self.k, self.seed, self.share)
+
+    def __repr__(self) -> str:
+        return f"Folds({self.corpus!r}, k={self.k}, seed={self.seed})"
+
+    def __len__(self) -> int:
+        return self.k
+
+    def __iter__(self) -> Iterator[tuple[Part, Part]]:
+        """Yield of each fold what is trained on without it, and the fold."""
+        for number in range(self.k):
+            yield self.train(number), self.test(number)
+
+    def train(self, number: int) -> Part:
+        """Return the corpus without a fold, from 0: it trains any estimator."""
+        return part_of(self, number, False)
+
+    def test(self, number: int) -> Part:
+        """Return a fold: estimators evaluate it."""
+        return part_of(self, number, True)
+
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        """The labels of all documents, int32 of shape (n_documents,)."""
+        return labels_of(self.corpus)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The fold of each document, in stored order: int16 of shape (n_documents,)."""
+        key = (self.corpus.cache_key, self.k, self.seed)
+        if key not in _kept:
+            while len(_kept) >= _MOST_KEPT:
+                _kept.pop(next(iter(_kept)), None)
+            _kept[key] = dealt(self.labels, self.corpus.n_documents, self.k, self.seed)
+        return _kept[key]
+
+    def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray:
+        """Return which of the documents `start` up to `stop` are in a fold, or are trained on without it."""
+        found = (self.numbers[start:stop] == number) == inside
+        if inside or self.share >= 1.0:
+            return np.asarray(found)
+        return found & (document_keys(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
+
+
+def dealt(labels: np.ndarray | None, n_documents: int, k: int, seed: int) -> np.ndarray:
+    """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn."""
+    keys = document_keys(seed, FOLDS, 0, n_documents)
+    order = np.argsort(keys, kind="stable") if labels is None else np.lexsort((keys, labels))
+    numbers = np.empty(n_documents, np.int16)
+    numbers[order] = np.arange(n_documents) % k
+    return numbers
+
+
+def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
+    """Read the labels of all documents and nothing else, int32 of shape (n_documents,); None where there are none."""
+    if not isinstance(corpus, Corpus):
+        return corpus.read(0, corpus.n_documents).labels
+    header = corpus.header
+    if not header.classes:
+        return None
+    parts = []
+    for shard, info in enumerate(header.shards):
+        expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
+        parts.append(read_arrays(corpus._group, info, corpus._stored(shard), expected, corpus.path, True)["labels"])
+    return np.concatenate(parts)
+
+
+class Part:
+    """Some documents of a corpus: it reads all, and those of no concern have weight 0.
+
+    So ranges, lanes and random numbers are those of the whole corpus. Document frequencies are the whole corpus's, too.
+
+    Parameters
+    ----------
+    folds : Folds
+    number : int
+        A fold.
+    inside : bool
+        The fold; otherwise all but the fold.
+    """
+
+    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
+        if not 0 <= number < folds.k:
+            raise IndexError(f"fold {number} is not among the {folds.k}, from 0")
+        self.folds, self.number, self.inside, self.whole = folds, number, inside, folds.corpus
+
+    def __reduce__(self) -> tuple[Callable[..., Part], tuple[object, ...]]:
+        return part_of, (self.folds, self.number, self.inside)
+
+    def __repr__(self) -> str:
+        what = "fold" if self.inside else "all but fold"
+        return f"{what} {self.number} of {self.folds.k} of {self.whole!r}"
+
+    @property
+    def mask(self) -> np.ndarray:
+        """Which documents are in it, bool of shape (n_documents,)."""
+        return self.folds.mask(self.number, self.inside, 0, self.n_documents)
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        weights = None if isinstance(self.whole, Corpus) else self.whole.read(0, self.whole.n_documents).weights
+        return np.where(self.mask, 1.0 if weights is None else weights, 0.0)
+
+    @property
+    def weight(self) -> float:
+        """Documents in it, by weight."""
+        return float(self._weights.sum())
+
+    @cached_property
+    def class_weights(self) -> tuple[float, ...]:
+        """Documents in it of each class, by weight."""
+        labels, n = self.folds.labels, len(self.whole.header.classes)
+        if labels is None:
+            return ()
+        known = labels >= 0
+        return tuple(np.bincount(labels[known], self._weights[known], n).tolist())
+
+    @cached_property
+    def header(self) -> Header:
+        """The corpus's, with the counts of these documents and an identity of its own."""
+        header = replace(self.whole.header, class_counts=tuple(int(c) for c in self.class_weights))
+        name = (
+            f"{self.whole.header.uid} {self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
+        )
+        header.__dict__["uid"] = hashlib.sha256(name.encode()).hexdigest()
+        return header
+
+    @cached_property
+    def cache_key(self) -> str:
+        """A name for the content."""
+        where = f"{self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
+        return f"{self.whole.cache_key} part {where}"
+
+    @property
+    def n_documents(self) -> int:
+        """How many positions there are to read: the corpus's."""
+        return self.whole.n_documents
+
+    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents | DenseDocuments:
+        """Return the documents `start` up to `stop` of the corpus, with weight 0 where they are not in this part."""
+        documents = self.folds.reads.read(start, stop)
+        weights = np.ones(stop - start) if documents.weights is None else documents.weights
+        mask = self.folds.mask(self.number, self.inside, start, stop)
+        return replace(documents, weights=np.where(mask, weights, 0.0))
+
+    def place(self, document: int) -> str:
+        """Return where a document is, for people."""
+        return self.whole.place(document)
+
+    def vocabulary(self) -> list[str] | None:
+        """Return the corpus's words."""
+        return self.whole.vocabulary()
+
+    @property
+    def document_frequency(self) -> np.ndarray:
+        """Of the whole corpus: folds share what becomes of counts."""
+        assert not isinstance(self.whole, DenseMemoryCorpus)
+        return self.whole.document_frequency
+
+
+class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of
+    """Some documents of a corpus on disk, which estimators take like a corpus."""
+
+    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
+        Part.__init__(self, folds, number, inside)
+        assert isinstance(folds.corpus, Corpus)
+        self.path = folds.corpus.path
+
+
+def part_of(folds: Folds, number: int, inside: bool) -> Part:
+    """Return a fold, or the corpus without it."""
+    return (CorpusPart if isinstance(folds.corpus, Corpus) else Part)(folds, number, inside)

@@ -1,0 +1,155 @@
+"""Documents that many tasks sorted, each its own, become the shards of one corpus, written by many tasks again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.corpus.layout import SHARDS, ClassLabel, ShardInfo
+from sdem_dist.corpus.rows import KeyedRows, cut
+from sdem_dist.corpus.shards import write_shard
+from sdem_dist.corpus.shuffle import keys_of_ranks
+from sdem_dist.storage.numbers import JsonObject
+
+if TYPE_CHECKING:
+    from sdem_dist.corpus.collect import Collected
+    from sdem_dist.engine.executor import Executor
+    from sdem_dist.storage.arrays import Group
+
+ROWS = "rows"
+TASK_ENTRIES = 1 << 23
+"""Entries of the shards that one task writes, about."""
+
+
+def write_rows(folder: Path, collected: Collected) -> JsonObject:
+    """Write documents to a file by ascending key; return what is known of them, as JSON."""
+    pieces = []
+    with (folder / ROWS).open("wb") as file:
+        for rows in collected.rows():
+            if rows.n_documents:
+                place = file.tell()
+                keys = int(rows.keys[0]), int(rows.keys[-1])
+                pieces.append([place, *keys, [list(part) for part in rows.write(file)]])
+    return {
+        "pieces": pieces,
+        "n_documents": collected.n_documents,
+        "n_nonzeros": collected.n_nonzeros,
+        "class_counts": list(collected.class_counts),
+        "n_targets": collected.n_targets,
+    }
+
+
+def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> list[KeyedRows]:
+    """Return the documents of `write_rows` with keys from `first` up to `stop`."""
+    found = []
+    with (folder / ROWS).open("rb") as file:
+        for place, low, high, layout in summary["pieces"]:
+            if low < stop and high >= first:
+                file.seek(place)
+                rows = KeyedRows.read(file, tuple((kind, size) for kind, size in layout))
+                start = int(np.searchsorted(rows.keys, np.uint64(first)))
+                end = rows.n_documents if stop > high else int(np.searchsorted(rows.keys, np.uint64(stop)))
+                found.append(rows.slice(start, end))
+    return found
+
+
+@dataclass(frozen=True)
+class SortedDocuments:
+    """Documents in files of sorted rows, see `sdem_dist.corpus.writer.Facts`.
+
+    Attributes
+    ----------
+    folders : sequence of Path
+        One for each task.
+    seed : int, or None
+        Of their order; None: that of the input.
+    scratch : Path
+        For intermediate files.
+    """
+
+    n_documents: int
+    n_features: int
+    n_nonzeros: int
+    classes: tuple[ClassLabel, ...]
+    class_counts: tuple[int, ...]
+    weighted: bool
+    dense: bool
+    n_targets: int
+    folders: Sequence[Path]
+    seed: int | None
+    scratch: Path
+
+    def write_shards(
+        self, executor: Executor, place: Path, parent: Group, sizes: list[int]
+    ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
+        """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.writer.WriteShards`."""
+        from sdem_dist.engine.ordered import in_order
+
+        ends = np.cumsum(sizes)
+        step = max(1, TASK_ENTRIES * len(sizes) // max(1, self.n_nonzeros))
+        groups = [range(i, min(i + step, len(sizes))) for i in range(0, len(sizes), step)]
+        ranks = [int(ends[group[-1]]) for group in groups[:-1]]
+        keys = ranks if self.seed is None else keys_of_ranks(self.seed, self.n_documents, ranks)
+        bounds = [0, *keys, 1 << 64]
+        kind = {"n_features": self.n_features, "dense": self.dense, "labelled": bool(self.classes)}
+        jobs = (
+            (place / SHARDS, self.scratch, list(self.folders), between, group[0], sizes[group[0] : group[-1] + 1], kind)
+            for group, between in zip(groups, pairwise(bounds), strict=True)
+        )
+        frequency = None if self.dense else np.zeros(self.n_features, np.int64)
+        shards: list[ShardInfo] = []
+        for number, written in enumerate(in_order(executor, write_some_shards, jobs)):
+            shards += [ShardInfo(**info) for info in written]
+            if frequency is not None:
+                words, documents = np.load(_frequencies(self.scratch, groups[number][0]))
+                frequency[words] += documents
+        return tuple(shards), frequency
+
+
+def write_some_shards(
+    place: Path,
+    scratch: Path,
+    folders: list[Path],
+    between: tuple[int, int],
+    first: int,
+    sizes: list[int],
+    kind: dict[str, object],
+) -> list[JsonObject]:
+    """Write consecutive shards from number `first` on; return what the manifest says of them.
+
+    Their document frequencies are left in a file of `scratch`.
+    """
+    import json
+
+    from sdem_dist.storage import arrays
+    from sdem_dist.storage.kept import SUMMARY
+
+    held: list[KeyedRows] = []
+    for folder in folders:
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        held += rows_between(folder, summary, *between)
+    rows = KeyedRows.concatenate(held)
+    del held
+    rows = rows.take(np.argsort(rows.keys))
+    parent = arrays.group_to_fill(place)
+    n_features, dense, labelled = int(str(kind["n_features"])), bool(kind["dense"]), bool(kind["labelled"])
+    made = []
+    for shard, part in enumerate(cut([rows], sizes), first):
+        info = write_shard(parent, shard, part, n_features, dense=dense, labelled=labelled, overwrite=True)
+        made.append({**vars(info), "checksums": dict(info.checksums)})
+    if not dense:
+        counted = np.stack(np.unique(rows.indices[rows.data != 0].astype(np.int64), return_counts=True))
+        path = _frequencies(scratch, first)
+        partial = path.with_name(f"{path.name}.{id(rows):x}.npy")
+        np.save(partial, counted)
+        partial.replace(path)
+    return made
+
+
+def _frequencies(scratch: Path, first: int) -> Path:
+    return scratch / f"frequencies-{first}.npy"

@@ -1,0 +1,35 @@
+"""Results of many tasks, in the order of what they were made from, with a bounded number under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from sdem_dist.engine.executor import Executor, Handle
+
+Made = TypeVar("Made")
+AHEAD = 3
+"""Tasks a worker that are submitted before the first of them is asked for."""
+
+
+def in_order(executor: Executor, function: Callable[..., Made], jobs: Iterable[tuple[object, ...]]) -> Iterator[Made]:
+    """Yield ``function(*job)`` of every job, in their order.
+
+    Jobs are taken, and results held, only as fast as they are asked for.
+
+    Parameters
+    ----------
+    executor : Executor
+    function : callable
+        As `Executor.submit` takes it.
+    jobs : iterable of tuple
+        Arguments; one that is a handle of the executor stands for its result.
+    """
+    waiting: deque[Handle[Made]] = deque()
+    for job in jobs:
+        waiting.append(executor.submit(function, *job))
+        if len(waiting) >= AHEAD * executor.n_workers:
+            yield executor.result(waiting.popleft())
+    while waiting:
+        yield executor.result(waiting.popleft())

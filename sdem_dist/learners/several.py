@@ -1,0 +1,195 @@
+"""Learners side by side: documents are read and prepared once for all of them, and each learns as it would alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.field import Field
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.word_statistics import SdemStatistics
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.word_counts import LocalDocuments, SdemState
+
+Words = Sdem[NaiveBayes] | WordEm
+NO_FOLD = -1
+
+
+@dataclass(frozen=True)
+class Several:
+    """Learners of one table of words side by side; documents bring the number of their fold as their target.
+
+    Their states are stacked: each array has one more axis, the first.
+
+    Attributes
+    ----------
+    learners : tuple of Sdem or WordEm
+        All prepare documents alike: of one `cache_key`, and of tables of one shape.
+    folds : tuple of int
+        The fold that each is trained without; `NO_FOLD`: none.
+    """
+
+    learners: tuple[Words, ...]
+    folds: tuple[int, ...]
+
+    state_type = SdemState
+
+    def __post_init__(self) -> None:
+        if len(self.learners) != len(self.folds) or not self.learners:
+            raise ValueError(f"{len(self.learners)} learners and {len(self.folds)} folds do not go together")
+        if len({(learner.cache_key, learner.width, learner.model.n_columns) for learner in self.learners}) > 1:
+            raise ValueError("learners side by side prepare documents alike, and have tables of one shape")
+
+    @property
+    def cache_key(self) -> str:
+        """Prepared documents hold their folds, too."""
+        return f"{self.learners[0].cache_key} with folds"
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is: stacks."""
+        n = len(self.learners)
+        return {
+            name: replace(field, shape=(n, *field.shape)) for name, field in self.learners[0].state_fields().items()
+        }
+
+    def check_state(self, state: SdemState) -> None:
+        """Check the state of each."""
+        for learner, member in zip(self.learners, members(state), strict=True):
+            learner.check_state(member)
+
+    def init(self) -> SdemState:
+        """Return the states before the first document; tables are not written to, so that equal ones are one."""
+        return self.stacked([learner.init() for learner in self.learners])
+
+    def stacked(self, states: Sequence[SdemState]) -> SdemState:
+        """Return states as one."""
+        return state_of(np.stack(fields) for fields in zip(*states, strict=True))
+
+    def prepare(self, documents: Documents) -> LocalDocuments:
+        """Prepare documents once for all, raises as `WordLearner.prepare`."""
+        folds = documents.targets
+        if folds is None:
+            raise ValueError("documents bring the number of their fold as their target")
+        prepared = self.learners[0].prepare(replace(documents, targets=None))
+        return prepared._replace(targets=folds)
+
+    def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> tuple[SdemStatistics, ...]:
+        """Return what each learner finds in a lane; what does not depend on a state is found once."""
+        found: dict[object, SdemStatistics] = {}
+        parts: dict[int, LocalDocuments] = {}
+        statistics = []
+        for i, (learner, fold) in enumerate(zip(self.learners, self.folds, strict=True)):
+            if fold not in parts:
+                parts[fold] = trained_without(documents, fold)
+            key = (fold, *(_counted(learner, documents) or (i,)))
+            if key not in found:
+                found[key] = learner.map(member(state, i), parts[fold], lane)
+            statistics.append(found[key])
+        return tuple(statistics)
+
+    def combine(self, parts: Sequence[tuple[SdemStatistics, ...]]) -> tuple[SdemStatistics, ...]:
+        """Combine the statistics of each learner; what learners share is combined once."""
+        found: dict[tuple[int, ...], SdemStatistics] = {}
+        combined = []
+        for learner, own in zip(self.learners, zip(*parts, strict=True), strict=True):
+            key = tuple(id(part) for part in own)
+            if key not in found:
+                found[key] = learner.combine(own)
+            combined.append(found[key])
+        return tuple(combined)
+
+    def update(self, state: SdemState, statistics: tuple[SdemStatistics, ...]) -> SdemState:
+        """Update each, into tables that are there once."""
+        new = state_of(np.empty_like(np.asarray(field)) for field in state)
+        for i, (learner, own) in enumerate(zip(self.learners, statistics, strict=True)):
+            for field, value in zip(new, learner.update(member(state, i), own), strict=True):
+                cast(np.ndarray, field)[i] = value
+        return new
+
+    def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
+        """Return the sums of each over the fold that it has not seen, one after the other."""
+        batches = list(batches)
+        return np.concatenate(
+            [
+                learner.evaluate(member(state, i), [of_fold(documents, fold) for documents in batches])
+                for i, (learner, fold) in enumerate(zip(self.learners, self.folds, strict=True))
+            ]
+        )
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return the metrics of each, with its number before their names."""
+        parts = np.split(sums, len(self.learners))
+        return {
+            f"{i} {name}": value
+            for i, (learner, part) in enumerate(zip(self.learners, parts, strict=True))
+            for name, value in learner.metrics(part).items()
+        }
+
+    def out_of_fold(self, state: SdemState, documents: LocalDocuments) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return of each learner the scores of the documents in its fold, and ln p(y, d) of them.
+
+        Both of shape (n_documents, n_classes), by their order in `documents`.
+        """
+        parts = {fold: of_fold(documents, fold) for fold in set(self.folds)}
+        found = []
+        for i, (learner, fold) in enumerate(zip(self.learners, self.folds, strict=True)):
+            local = parts[fold]
+            parameters = learner.model.parameters(member(state, i), local.words)
+            found.append(learner.model.scores(parameters, local, learner.seed))
+        return found
+
+
+def state_of(fields: Iterable[np.ndarray]) -> SdemState:
+    """Return the state of these fields; those without an axis are floats."""
+    return SdemState(*(cast(Any, field if field.ndim else float(field)) for field in fields))
+
+
+def member(state: SdemState, i: int) -> SdemState:
+    """Return one of stacked states, as views."""
+    return state_of(np.asarray(field)[i] for field in state)
+
+
+def members(state: SdemState) -> Iterator[SdemState]:
+    """Yield stacked states one by one."""
+    for i in range(len(np.asarray(state.t))):
+        yield member(state, i)
+
+
+def chosen(state: SdemState, which: Sequence[int]) -> SdemState:
+    """Return some of stacked states, stacked."""
+    return state_of(np.asarray(field)[list(which)] for field in state)
+
+
+def _folds(documents: LocalDocuments) -> np.ndarray:
+    return documents.targets[:, 0]
+
+
+def trained_without(documents: LocalDocuments, fold: int) -> LocalDocuments:
+    """Return prepared documents of which those of a fold have weight 0."""
+    return documents._replace(weights=np.where(_folds(documents) != fold, documents.weights, 0.0))
+
+
+def of_fold(documents: LocalDocuments, fold: int) -> LocalDocuments:
+    """Return the prepared documents of a fold."""
+    rows = np.flatnonzero(_folds(documents) == fold)
+    whole = documents.documents
+    lengths = np.diff(whole.indptr)[rows]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    entries = np.repeat(whole.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+    part = replace(whole, data=whole.data[entries], indices=whole.indices[entries], indptr=indptr)
+    return LocalDocuments(
+        part, documents.words, documents.labels[rows], documents.weights[rows], documents.targets[rows]
+    )
+
+
+def _counted(learner: Words, documents: LocalDocuments) -> tuple[Any, ...] | None:
+    """Return what counts depend on beside the fold, of learners that only count; None of others."""
+    if not isinstance(learner, WordEm) or learner.rule != "count" or (documents.labels < 0).any():
+        return None
+    return (learner.class_weight,)

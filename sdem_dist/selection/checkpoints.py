@@ -1,0 +1,113 @@
+"""Where a search stands, in one file of a folder: the settings, their states, and what folds said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.engine.identity import Json
+from sdem_dist.engine.saved import check_run
+from sdem_dist.errors import ModelError
+from sdem_dist.learners.several import state_of
+from sdem_dist.models.word_counts import SdemState
+from sdem_dist.selection.metrics import Predicted
+from sdem_dist.selection.side_by_side import Documents, Place, SideBySide
+from sdem_dist.selection.trials import Trial
+from sdem_dist.storage.archive import read_archive, write_archive
+from sdem_dist.storage.numbers import from_json, to_json
+from sdem_dist.storage.places import refuse_url
+
+KIND = "sdem-search"
+_FIELDS = ("log_proba", "log_likelihood", "lengths")
+
+
+def path_of(folder: str | Path, *, resume: bool) -> Path:
+    """Return the file of a folder, which is made.
+
+    Raises
+    ------
+    ModelError
+        The folder has the search of an earlier run, and `resume` is false; or it cannot be made.
+    """
+    refuse_url(folder, "checkpoints are kept in a folder", ModelError)
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(f"cannot keep checkpoints in {folder}: {error.strerror or error}") from error
+    path = folder / "search.sdem"
+    if path.exists() and not resume:
+        raise ModelError(f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder")
+    return path
+
+
+def write(path: Path, run: Json, epoch: int, trials: list[Trial], side: SideBySide) -> None:
+    """Publish where a search stands after so many epochs."""
+
+    def arrays() -> Iterator[tuple[str, np.ndarray]]:
+        for place, state in side.states():
+            for name, value in state._asdict().items():
+                yield f"state_{place.trial}_{place.fold}_{name}", np.asarray(value)
+        for trial in trials:
+            for name, scores in trial.scores.items():
+                yield f"scores_{trial.number}_{_plain(name)}", scores
+            if trial.found is not None:
+                for name in _FIELDS:
+                    yield f"found_{trial.number}_{name}", getattr(trial.found, name)
+
+    held = [
+        {
+            "alive": trial.alive,
+            "n_epochs": trial.n_epochs,
+            "epochs": trial.epochs,
+            "scores": list(trial.scores),
+            "temperature": trial.temperature,
+            "seconds": trial.seconds,
+            "dropped": trial.dropped,
+            "error": trial.error,
+            "found": trial.found is not None,
+        }
+        for trial in trials
+    ]
+    write_archive(path, KIND, arrays(), {"run": run, "epoch": epoch, "trials": to_json(held)})
+
+
+def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side: SideBySide) -> int:
+    """Take up a search where it stood; return the epochs that it has run.
+
+    Raises
+    ------
+    ModelError
+        The file is damaged, or (`OtherRunError`) of a search with other settings or of another corpus.
+    """
+    _, metadata = read_archive(path, KIND, [])
+    check_run(path, run, metadata)
+    held: list[dict[str, Any]] = from_json(metadata["trials"])
+    names = [f"found_{i}_{name}" for i, of in enumerate(held) if of["found"] for name in _FIELDS]
+    names += [f"scores_{i}_{_plain(name)}" for i, of in enumerate(held) for name in of["scores"]]
+    places = [Place(i, fold) for i, of in enumerate(held) if of["alive"] for fold in range(documents.n_folds)]
+    names += [f"state_{p.trial}_{p.fold}_{name}" for p in places for name in SdemState._fields]
+    arrays, _ = read_archive(path, KIND, names)
+    for trial, of in zip(trials, held, strict=True):
+        for name in ("alive", "n_epochs", "epochs", "temperature", "seconds", "dropped", "error"):
+            setattr(trial, name, of[name])
+        trial.scores = {name: arrays[f"scores_{trial.number}_{_plain(name)}"] for name in of["scores"]}
+        if of["found"]:
+            log_proba, marginal, lengths = (arrays[f"found_{trial.number}_{name}"] for name in _FIELDS)
+            trial.found = Predicted(
+                log_proba, documents.labels, documents.weights, documents.numbers, marginal, lengths
+            )
+    side.restore(
+        {
+            place: state_of(arrays[f"state_{place.trial}_{place.fold}_{name}"] for name in SdemState._fields)
+            for place in places
+        }
+    )
+    return int(metadata["epoch"])
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)

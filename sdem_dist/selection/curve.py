@@ -1,0 +1,86 @@
+"""How good an estimator is by how many documents it learns from: `learning_curve`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from sdem_dist.corpus.folds import Folds
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.corpus import Corpus
+    from sdem_dist.estimators.base import EngineEstimator
+
+SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
+
+
+class LearningCurve(NamedTuple):
+    """What `learning_curve` found.
+
+    Attributes
+    ----------
+    n_documents : ndarray of shape (n_sizes,)
+        Documents trained on.
+    accuracy, log_loss : ndarray of shape (n_sizes, n_folds)
+        On the fold that is left out; log-loss at the best temperature.
+    """
+
+    n_documents: np.ndarray
+    accuracy: np.ndarray
+    log_loss: np.ndarray
+
+
+def learning_curve(
+    estimator: EngineEstimator,
+    corpus: Corpus,
+    *,
+    shares: Sequence[float] = SHARES,
+    cv: int = 5,
+    n_folds: int | None = None,
+    random_state: int = 0,
+    client: Client | None = None,
+) -> LearningCurve:
+    """Return how good an estimator is by how many documents it is trained on.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Unfitted.
+    corpus : Corpus
+    shares : sequence of float
+        Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer in a share, too.
+    cv : int, default=5
+        Folds that the corpus is cut into.
+    n_folds : int or None, default=None
+        Of them so many are used.
+    random_state : int, default=0
+    client : distributed.Client, default=None
+
+    Raises
+    ------
+    ValueError
+        A share is not above 0 and at most 1, or the estimator is no classifier.
+    """
+    if estimator.spec.target != "labels":
+        raise ValueError(f"a learning curve is of accuracies, and {type(estimator).__name__} is no classifier")
+    if not shares or not all(0.0 < share <= 1.0 for share in shares):
+        raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
+    used = Folds(corpus, cv, random_state).k if n_folds is None else min(n_folds, cv)
+    sizes, found = [], []
+    for share in sorted(shares):
+        folds = Folds(corpus, cv, random_state, share)
+        sizes.append(np.mean([folds.train(fold).weight for fold in range(used)]))
+        found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
+    of = np.array(found)
+    return LearningCurve(np.round(sizes).astype(np.int64), of[:, :, 0], of[:, :, 1])
+
+
+def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client | None) -> tuple[float, float]:
+    model = clone(estimator).fit(folds.train(fold), client=client)
+    metrics = model.evaluate(folds.test(fold), client=client)
+    return metrics["accuracy"], metrics.get("tempered_log_loss", metrics["ncll"])

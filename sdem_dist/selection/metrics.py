@@ -1,0 +1,110 @@
+"""What a search is decided by: measures of predictions that folds make of documents they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_softmax
+
+from sdem_dist import calibration
+
+GREATER = {"accuracy": True, "macro-F1": True, "R2": True, "log-loss": False, "perplexity": False}
+"""Whether more is better, by metric."""
+CLASSES = ("log-loss", "accuracy", "macro-F1", "perplexity")
+"""Those of classifiers."""
+Metric = str | Callable[[np.ndarray, np.ndarray], float]
+"""A name, or a function of labels and probabilities whose value should be large."""
+
+
+class Predicted(NamedTuple):
+    """What models say of documents that they were not trained on."""
+
+    log_proba: np.ndarray
+    """ln p(y | d) at temperature 1, shape (n_documents, n_classes)."""
+    labels: np.ndarray
+    """Positions of the classes, shape (n_documents,); -1 where there is none."""
+    weights: np.ndarray
+    """Shape (n_documents,)."""
+    folds: np.ndarray
+    """Shape (n_documents,)."""
+    log_likelihood: np.ndarray | None = None
+    """ln p(d), shape (n_documents,)."""
+    lengths: np.ndarray | None = None
+    """Words, shape (n_documents,)."""
+
+
+def check_metric(metric: object) -> None:
+    """Raise ValueError unless it is a metric that is known, or a function."""
+    if not callable(metric) and metric not in GREATER:
+        raise ValueError(f"metric must be one of {', '.join(GREATER)} or a function, got {metric!r}")
+
+
+def greater_is_better(metric: Metric) -> bool:
+    """Whether large values are good."""
+    return callable(metric) or GREATER[metric]
+
+
+def name_of(metric: Metric) -> str:
+    """Return what people call a metric."""
+    return getattr(metric, "__name__", "score") if callable(metric) else metric
+
+
+def temperature_of(found: Predicted) -> float:
+    """Return the temperature with the least log-loss over all folds."""
+    used = (found.labels >= 0) & (found.weights > 0)
+    if not used.any():
+        return 1.0
+    sums = calibration.calibration_sums(
+        found.log_proba[used].astype(np.float64), found.labels[used], found.weights[used]
+    )
+    return calibration.finish(sums, float(found.weights[used].sum()))["temperature"]
+
+
+def tempered(log_proba: np.ndarray, temperature: float) -> np.ndarray:
+    """Return ln p(y | d) at a temperature, float64."""
+    return np.asarray(log_softmax(log_proba.astype(np.float64) / temperature, axis=1))
+
+
+def measured(found: Predicted, temperature: float, metrics: tuple[Metric, ...]) -> dict[str, np.ndarray]:
+    """Return each metric of each fold, by name.
+
+    Parameters
+    ----------
+    found : Predicted
+    temperature : float
+        Of probabilities.
+    metrics : tuple of str or callable
+    """
+    log_proba = tempered(found.log_proba, temperature)
+    used = (found.labels >= 0) & (found.weights > 0)
+    folds = np.unique(found.folds)
+    parts = [np.flatnonzero(used & (found.folds == fold)) for fold in folds]
+    return {
+        name_of(metric): np.array([_measure(metric, found, log_proba, rows) for rows in parts]) for metric in metrics
+    }
+
+
+def _measure(metric: Metric, found: Predicted, log_proba: np.ndarray, rows: np.ndarray) -> float:
+    labels, weights, of_rows = found.labels[rows], found.weights[rows], log_proba[rows]
+    if not len(rows):
+        return float("nan")
+    if callable(metric):
+        return float(metric(labels, np.exp(of_rows)))
+    if metric == "log-loss":
+        least = np.maximum(of_rows[np.arange(len(rows)), labels], -1e3)
+        return float(-(weights * least).sum() / weights.sum())
+    said = of_rows.argmax(axis=1)
+    if metric == "accuracy":
+        return float((weights * (said == labels)).sum() / weights.sum())
+    if metric == "macro-F1":
+        n = of_rows.shape[1]
+        hits = np.bincount(labels, weights * (said == labels), n)
+        both = np.bincount(labels, weights, n) + np.bincount(said, weights, n)
+        return float(np.mean(2.0 * hits[both > 0] / both[both > 0]))
+    assert metric == "perplexity"
+    if found.log_likelihood is None or found.lengths is None:
+        raise ValueError("this estimator has no perplexity: choose another metric")
+    total = float(found.lengths[rows].sum())
+    return float(np.exp(min(-float(found.log_likelihood[rows].sum()) / total, 700.0))) if total else float("nan")

@@ -1,0 +1,276 @@
+"""Settings of naive Bayes side by side: an epoch of all settings and folds reads and prepares documents once a weighting."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.folds import Folds, Part
+from sdem_dist.engine import tasks
+from sdem_dist.engine.anchors import Blocks
+from sdem_dist.engine.claims import Claim, release
+from sdem_dist.engine.executor import Executor
+from sdem_dist.engine.memory import SHARE, state_bytes
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.scoring import groups_of, groups_of_plan
+from sdem_dist.engine.tasks import CorpusLike
+from sdem_dist.estimators.naive_bayes import Beginning, MultinomialNB
+from sdem_dist.estimators.spec import Source
+from sdem_dist.estimators.weighted import WeightedCorpus
+from sdem_dist.learners.several import NO_FOLD, Several, Words, chosen, members
+from sdem_dist.models.weighting import Weighting
+from sdem_dist.models.word_counts import SdemState
+from sdem_dist.selection.metrics import Predicted
+from sdem_dist.selection.tasks import Feed, submit_epoch, submit_unseen
+from sdem_dist.selection.trials import Trial
+from sdem_dist.selection.views import Decoded, Folded
+
+_log = logging.getLogger(__name__)
+STATES = 3.0
+"""States that are there at once for each of a setting's models: before and after an epoch, and one under way."""
+CHUNK_BYTES = 1 << 30
+"""Bytes of states that one task trains at most."""
+
+
+class Documents(NamedTuple):
+    """What settings are tried on.
+
+    Attributes
+    ----------
+    source : Source
+        All training documents.
+    folds : Folds or None
+        Of them; None: settings are scored on `validation`.
+    validation : corpus or None
+    labels, weights, numbers : ndarray of shape (n_documents,)
+        Of the documents that are scored: position of the class, weight, fold.
+    """
+
+    source: Source
+    folds: Folds | None
+    validation: CorpusLike | None
+    labels: np.ndarray
+    weights: np.ndarray
+    numbers: np.ndarray
+
+    @property
+    def n_folds(self) -> int:
+        """How many models a setting has."""
+        return 1 if self.folds is None else self.folds.k
+
+    def training(self, fold: int) -> Source:
+        """Return the source that a fold's model is trained on."""
+        if self.folds is None:
+            return self.source
+        part: Part = self.folds.train(fold)
+        return replace(self.source, corpus=cast(Corpus, part), weight=part.weight, class_counts=part.class_weights)
+
+
+class Place(NamedTuple):
+    """Whose model it is."""
+
+    trial: int
+    fold: int
+
+
+@dataclass
+class Chunk:
+    """Models that one task trains, from one setting of the weighting."""
+
+    places: list[Place]
+    several: Several
+    weighting: Weighting | None
+    plan: Plan
+    blocks: Blocks[SdemState]
+
+    def keep(self, trials: set[int], executor: Executor) -> None:
+        """Let the models of other settings go."""
+        which = [i for i, place in enumerate(self.places) if place.trial in trials]
+        if len(which) == len(self.places):
+            return
+        self.places = [self.places[i] for i in which]
+        if not which:
+            self.blocks = []
+            return
+        learners, folds = self.several.learners, self.several.folds
+        self.several = Several(tuple(learners[i] for i in which), tuple(folds[i] for i in which))
+        self.blocks = [executor.submit(_kept, self.blocks[0], which)]
+
+
+def _kept(block: tasks.Timed[SdemState], which: Sequence[int]) -> tasks.Timed[SdemState]:
+    return tasks.Timed(chosen(block.value, which))
+
+
+class SideBySide:
+    """Trials of naive Bayes under way.
+
+    Parameters
+    ----------
+    made : callable
+        From a trial's number to an unfitted estimator.
+    documents : Documents
+    trials : list of Trial
+        Those that cannot be trained end, with an error.
+    executor : Executor
+    """
+
+    def __init__(
+        self,
+        made: Callable[[int], MultinomialNB],
+        documents: Documents,
+        trials: list[Trial],
+        executor: Executor,
+    ) -> None:
+        self._documents, self._trials, self._executor = documents, trials, executor
+        self._name = uuid.uuid4().hex
+        self._whole = Decoded(documents.source.corpus)
+        self.chunks = self._chunks(made)
+
+    def close(self) -> None:
+        """Give back what workers keep for this."""
+        self._executor.everywhere(release, self._name)
+        release(self._name)
+
+    def _chunks(self, made: Callable[[int], MultinomialNB]) -> list[Chunk]:
+        groups: dict[object, list[tuple[Place, Beginning]]] = {}
+        if self._documents.folds is not None:
+            self._documents.folds.reads = self._whole
+        sources = [self._documents.training(fold) for fold in range(self._documents.n_folds)]
+        for trial in self._trials:
+            try:
+                found = [made(trial.number).beginning(source) for source in sources]
+            except ValueError as error:
+                trial.alive, trial.error = False, str(error)
+                continue
+            for fold, start in enumerate(found):
+                assert start is not None
+                plan = replace(start.plan, n_epochs=1, n_blocks=1)
+                key = (start.weighting, start.learner.cache_key, plan)
+                groups.setdefault(key, []).append((Place(trial.number, fold), start))
+        n = max(1, sum(map(len, groups.values())) // (2 * self._executor.n_workers))
+        return [
+            self._chunk(group[i : i + size])
+            for group in groups.values()
+            for size in [max(1, min(n, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
+            for i in range(0, len(group), size)
+        ]
+
+    def _chunk(self, group: list[tuple[Place, Beginning]]) -> Chunk:
+        learners: tuple[Words, ...] = tuple(start.learner for _, start in group)
+        several = Several(learners, tuple(place.fold for place, _ in group))
+        state = several.stacked([start.initial for _, start in group])
+        first = group[0][1]
+        plan = replace(first.plan, n_epochs=1, n_blocks=1)
+        return Chunk(
+            [place for place, _ in group], several, first.weighting, plan, [self._executor.put(tasks.Timed(state))]
+        )
+
+    def _view(self, corpus: CorpusLike, weighting: Weighting | None, folds: Folds | int) -> Folded:
+        source = self._documents.source
+        if weighting is None:
+            return Folded(corpus, folds)
+        assert not hasattr(source.corpus, "values")
+        return Folded(WeightedCorpus(corpus, weighting, source.corpus), folds)  # type: ignore[arg-type]
+
+    def _feeds(self, chunk: Chunk) -> tuple[Feed, Feed]:
+        """Return what a chunk is trained and scored on."""
+        documents = self._documents
+        claim = Claim(self._name, int(STATES * self.bytes), self._executor.memory_bytes)
+        training = self._view(self._whole, chunk.weighting, NO_FOLD - 1 if documents.folds is None else documents.folds)
+        feed = Feed(chunk.several, training, claim)
+        if documents.validation is None:
+            return feed, feed
+        return feed, feed._replace(corpus=self._view(Decoded(documents.validation), chunk.weighting, 0))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the states of all models."""
+        width = self._documents.source.n_features * max(len(self._documents.source.classes), 1)
+        return sum(8 * width * len(chunk.places) for chunk in self.chunks)
+
+    def epoch(self, number: int) -> dict[int, Predicted]:
+        """Run one epoch, from 0, of all settings under way; return what the folds of each say."""
+        documents, executor, waiting = self._documents, self._executor, []
+        started = time.perf_counter()
+        under_way = [chunk for chunk in self.chunks if chunk.places]
+        for chunk in under_way:
+            plan = replace(chunk.plan, first=number)
+            chunk.blocks = submit_epoch(self._feeds(chunk)[0], plan, executor, chunk.blocks)
+        for chunk in under_way:
+            groups = groups_of_plan(chunk.plan)
+            if documents.validation is not None:
+                groups = groups_of(documents.validation.n_documents)
+            waiting.append((chunk, submit_unseen(self._feeds(chunk)[1], groups, executor, chunk.blocks)))
+        found: dict[int, Predicted] = {}
+        for chunk, scored in waiting:
+            self._gather(chunk, scored, found)
+        executor.noticed()
+        for trial in self._trials:
+            if trial.number in found:
+                trial.seconds += (time.perf_counter() - started) / len(found)
+        return found
+
+    def _gather(self, chunk: Chunk, scored: list, found: dict[int, Predicted]) -> None:  # type: ignore[type-arg]
+        documents = self._documents
+        n, n_classes = len(documents.labels), len(documents.source.classes)
+        for place in chunk.places:
+            if place.trial not in found:
+                found[place.trial] = Predicted(
+                    np.zeros((n, n_classes), np.float32),
+                    documents.labels,
+                    documents.weights,
+                    documents.numbers,
+                    np.zeros(n),
+                    np.zeros(n),
+                )
+        for ranges, handle in scored:
+            for (start, stop), unseen in zip(ranges, self._executor.result(handle), strict=True):
+                numbers = documents.numbers[start:stop]
+                for place, log_proba, marginal in zip(
+                    chunk.places, unseen.log_proba, unseen.log_likelihood, strict=True
+                ):
+                    rows = start + np.flatnonzero(numbers == place.fold)
+                    of_trial = found[place.trial]
+                    assert of_trial.log_likelihood is not None
+                    assert of_trial.lengths is not None
+                    of_trial.log_proba[rows] = log_proba
+                    of_trial.log_likelihood[rows] = marginal
+                    of_trial.lengths[rows] = unseen.lengths[rows - start]
+
+    def keep(self, trials: set[int]) -> None:
+        """Let only these settings go on."""
+        for chunk in self.chunks:
+            chunk.keep(trials, self._executor)
+        self.chunks = [chunk for chunk in self.chunks if chunk.places]
+
+    def states(self) -> Iterator[tuple[Place, SdemState]]:
+        """Yield the state of each model, for checkpoints; a chunk's are fetched together."""
+        for chunk in self.chunks:
+            yield from zip(chunk.places, members(self._executor.result(chunk.blocks[0]).value), strict=True)
+
+    def restore(self, states: Mapping[Place, SdemState]) -> None:
+        """Go on from the states of the models under way, as `states` yielded them."""
+        self.keep({place.trial for place in states})
+        for chunk in self.chunks:
+            state = chunk.several.stacked([states[place] for place in chunk.places])
+            chunk.blocks = [self._executor.put(tasks.Timed(state))]
+
+
+def at_once(source: Source, n_folds: int, n_trials: int, memory: int) -> int:
+    """Return how many settings memory holds side by side, at least one, and say so where it does not hold all."""
+    one = STATES * 8.0 * source.n_features * max(len(source.classes), 1) * n_folds
+    fits = max(1, int(SHARE * memory / one))
+    if fits < n_trials:
+        _log.warning(
+            "memory holds %d of %d settings side by side: they are tried in turns, and documents read again",
+            fits,
+            n_trials,
+        )
+    return min(fits, n_trials)

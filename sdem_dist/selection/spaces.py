@@ -1,0 +1,122 @@
+"""What a search tries: grids, distributions, and what is worth trying of each estimator where nothing is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.model_selection import ParameterGrid, ParameterSampler
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+
+Space = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""Values to try of each parameter, in a list or as an object with ``rvs``; or several such spaces."""
+
+_DISCRIMINATIVE: list[dict[str, list[Any]]] = [
+    {"loss": ["hinge"], "weighting": ["tfidf", "log"], "norm": [7.0, 10.0, 14.0], "step": [0.1, 0.2, 0.4]},
+    {"loss": ["ncll"], "weighting": ["tfidf", "log"], "norm": [7.0, 10.0, 14.0], "step": [0.5, 1.0, 2.0]},
+]
+_RARE: dict[str, list[Any]] = {"min_df": [1, 2]}
+_COUNTING: dict[str, list[Any]] = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
+DEFAULTS: dict[str, list[dict[str, list[Any]]]] = {
+    "MultinomialNB": [*[{**space, **_RARE} for space in _DISCRIMINATIVE], _COUNTING],
+    "BernoulliNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0]}],
+    "PoissonNB": [{"loss": ["ncll", "hinge", "nll"]}],
+    "CategoricalNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0, 10.0]}],
+    "GaussianNB": [{"loss": ["ncll", "hinge", "nll"]}],
+    "MixedNB": [{"loss": ["ncll", "hinge", "nll"]}],
+    "LDAClassifier": [{"loss": ["ncll", "nll"], "n_topics": [2, 4, 8]}],
+    "SdemMixtureClassifier": [{"loss": ["ncll", "hinge"], "n_components": [2, 4]}],
+    "EMMixtureClassifier": [{"n_components": [1, 2, 4, 8]}],
+    "MultiplicativeMixtureClassifier": [{"n_components": [1, 2, 4]}],
+    "SupervisedLDAClassifier": [{"n_components": [10, 20, 50]}],
+    "SupervisedLDARegressor": [{"n_components": [10, 20, 50]}],
+    "LatentDirichletAllocation": [{"n_components": [5, 10, 20, 50]}],
+    "MultinomialMixture": [{"n_components": [2, 5, 10, 20]}],
+    "GaussianRegressor": [{"loss": ["ncll", "nll"]}],
+}
+"""Default spaces by estimator."""
+
+
+def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[dict[str, list[Any]]]:
+    """Return the space of an estimator where nothing is said.
+
+    Parameters
+    ----------
+    estimator : estimator
+    weighted : bool
+        Documents hold other numbers than counts: those are not weighed again.
+    orders : int
+        Longest n-grams of the corpus.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    name = type(estimator).__name__
+    if name not in DEFAULTS:
+        raise ValueError(f"{name} has no space of its own: say what to try, such as space={{'alpha': [0.1, 1.0]}}")
+    known = estimator.get_params(deep=False)
+    spaces = [{key: values for key, values in space.items() if key in known} for space in DEFAULTS[name]]
+    if weighted:
+        spaces = [{k: v for k, v in space.items() if k not in ("weighting", "norm", "min_df")} for space in spaces]
+    if orders > 1 and "ngram_range" in known:
+        spaces = [{**space, "ngram_range": [(1, n) for n in range(1, orders + 1)]} for space in spaces]
+    return spaces
+
+
+def settings(
+    estimator: EngineEstimator, space: Space, n_trials: int | None, random_state: int
+) -> list[dict[str, object]]:
+    """Return what is tried: first the estimator as it is, then the whole grid, or so many drawn from the space.
+
+    Raises
+    ------
+    ValueError
+        The space names parameters that the estimator does not have, or holds no values.
+    """
+    spaces = [dict(space)] if isinstance(space, Mapping) else [dict(part) for part in space]
+    known = estimator.get_params(deep=False)
+    for part in spaces:
+        for name, values in part.items():
+            if name not in known:
+                raise ValueError(f"{type(estimator).__name__} has no {name}; it has {', '.join(known)}")
+            if not hasattr(values, "rvs") and (
+                isinstance(values, str) or not isinstance(values, Sequence | np.ndarray)
+            ):
+                raise ValueError(f"{name} must have a list of values or a distribution with rvs, got {values!r}")
+            if not hasattr(values, "rvs") and not len(values):
+                raise ValueError(f"{name} has no value to try")
+    drawn = any(hasattr(values, "rvs") for part in spaces for values in part.values())
+    size = sum(len(ParameterGrid({k: list(v) for k, v in part.items()})) for part in spaces) if not drawn else 0
+    if drawn or (n_trials is not None and size > n_trials - 1):
+        found = _drawn(spaces, (n_trials or 17) - 1, random_state)
+    else:
+        found = [dict(chosen) for part in spaces for chosen in ParameterGrid({k: list(v) for k, v in part.items()})]
+    return _different(estimator, [{}, *found])
+
+
+def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict[str, object]]:
+    """Draw settings from each space in turn, so that none goes short."""
+    parts = []
+    for number, part in enumerate(spaces):
+        share = n // len(spaces) + (number < n % len(spaces))
+        finite = not any(hasattr(values, "rvs") for values in part.values())
+        share = min(share, len(ParameterGrid(part))) if finite else share
+        parts.append(list(ParameterSampler(part, share, random_state=random_state + number)) if share else [])
+    return [dict(chosen) for part in parts for chosen in part]
+
+
+def _different(estimator: EngineEstimator, found: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Leave out what has been named before, by what estimators come of it."""
+    known, kept = estimator.get_params(deep=False), []
+    seen: list[dict[str, object]] = []
+    for chosen in found:
+        whole = {**known, **chosen}
+        if not any(whole == other for other in seen):
+            seen.append(whole)
+            kept.append(chosen)
+    return kept

@@ -1,0 +1,157 @@
+"""What a search found, for people: what was tried, what mattered, the winner against the default."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sdem_dist.selection.metrics import greater_is_better, name_of, tempered
+from sdem_dist.selection.trials import Trial
+
+if TYPE_CHECKING:
+    from sdem_dist.selection.search import CorpusSearchCV
+
+NORMAL = 1.96
+"""Standard errors on either side of a mean within which 95 % lie."""
+OPTIMISTIC = (
+    "The best score of many settings is optimistic, since it was chosen by the same folds. An honest one comes from "
+    "documents that took no part: sdem evaluate."
+)
+
+
+class Effect(NamedTuple):
+    """How much a parameter mattered."""
+
+    name: str
+    means: list[tuple[object, float, int]]
+    """Of each value the mean score of the settings that have it, and their number; the best first."""
+    difference: float
+    """Between the best and the worst mean."""
+
+
+class Difference(NamedTuple):
+    """How much lower a loss, or higher an accuracy, is with the winner than with the default."""
+
+    metric: str
+    default: float
+    winner: float
+    low: float
+    """The difference in favour of the winner is with 95 % between this and `high`, over documents."""
+    high: float
+
+
+def described(params: dict[str, object]) -> str:
+    """Return a setting in words."""
+    return ", ".join(f"{name}={_short(value)}" for name, value in params.items()) or "the default"
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def effects(search: CorpusSearchCV) -> list[Effect]:
+    """Return the parameters by how much they mattered; each value by the mean over all settings that have it.
+
+    Settings that were let go early are judged by the epochs that they had.
+    """
+    metric = name_of(search.metric)
+    sign = 1.0 if greater_is_better(search.metric) else -1.0
+    trials = [trial for trial in search.trials_ if metric in trial.scores]
+    found = []
+    for name in dict.fromkeys(name for trial in trials for name in trial.params):
+        groups: defaultdict[str, list[tuple[object, float]]] = defaultdict(list)
+        for trial in trials:
+            if name in trial.params:  # spaces need not have all parameters
+                groups[repr(trial.params[name])].append((trial.params[name], float(trial.scores[metric].mean())))
+        means = [(group[0][0], float(np.mean([score for _, score in group])), len(group)) for group in groups.values()]
+        means.sort(key=lambda of: -sign * of[1])
+        if len(means) > 1:
+            found.append(Effect(name, means, abs(means[0][1] - means[-1][1])))
+    return sorted(found, key=lambda effect: -effect.difference)
+
+
+def differences(search: CorpusSearchCV) -> list[Difference]:
+    """Return how the winner compares with the estimator as it is, document by document; empty where they are one."""
+    winner, default = search.trials_[search.best_index_], search.trials_[0]
+    if winner is default or winner.found is None or default.found is None:
+        return []
+    found = []
+    for metric, of in {"log-loss": _losses, "accuracy": _hits}.items():
+        before, after = of(default), of(winner)
+        gain = before - after if metric == "log-loss" else after - before
+        error = NORMAL * float(gain.std(ddof=1)) / len(gain) ** 0.5 if len(gain) > 1 else float("nan")
+        mean = float(gain.mean())
+        found.append(Difference(metric, float(before.mean()), float(after.mean()), mean - error, mean + error))
+    return found
+
+
+def _used(trial: Trial) -> np.ndarray:
+    assert trial.found is not None
+    return np.flatnonzero((trial.found.labels >= 0) & (trial.found.weights > 0))
+
+
+def _losses(trial: Trial) -> np.ndarray:
+    assert trial.found is not None
+    rows, temperature = _used(trial), trial.temperature if trial.found.lengths is not None else 1.0
+    log_proba = tempered(trial.found.log_proba[rows], temperature)
+    return np.minimum(-log_proba[np.arange(len(rows)), trial.found.labels[rows]], 1e3)
+
+
+def _hits(trial: Trial) -> np.ndarray:
+    assert trial.found is not None
+    rows = _used(trial)
+    return np.asarray(trial.found.log_proba[rows].argmax(axis=1) == trial.found.labels[rows], np.float64)
+
+
+def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
+    """Return a report of a search, line by line.
+
+    Parameters
+    ----------
+    search : fitted CorpusSearchCV
+    most : int
+        Settings that are shown; the default is shown in any case.
+    """
+    metric, best = name_of(search.metric), search.trials_[search.best_index_]
+    ranked = sorted(search.trials_, key=lambda trial: (-trial.score(search.metric), trial.number))
+    shown = [trial for i, trial in enumerate(ranked) if i < most or trial.number == 0]
+    dropped = sum(trial.dropped is not None for trial in ranked)
+    said = [f"Tried {len(ranked)} settings, each on {search.n_splits_} {'fold' if search.n_splits_ == 1 else 'folds'}"]
+    said[0] += f"; {dropped} were let go early:" if dropped else ":"
+    said += [f"  {_scores(trial, metric)}  {_ending(trial)}  {described(trial.params)}" for trial in shown]
+    if len(shown) < len(ranked):
+        said.append(f"  and {len(ranked) - len(shown)} more (cv_results_ in Python, --table here)")
+    if found := effects(search):
+        said += ["", f"What mattered: mean {metric} by value, the best first"]
+        for effect in found:
+            values = ", ".join(f"{_short(value)} {mean:.4f}" for value, mean, _ in effect.means)
+            said.append(f"  {effect.name:<14} {effect.difference:.4f}  ({values})")
+    said += ["", f"Best: {described(search.best_params_ if search.best_params_ else best.params)}"]
+    for of in differences(search):
+        clear = "" if of.low > 0 or of.high < 0 else ", which may be chance"
+        gain = 0.5 * (of.low + of.high)
+        word = ("lower" if gain >= 0 else "higher") if of.metric == "log-loss" else ("higher" if gain >= 0 else "lower")
+        low, high = sorted((of.low, of.high)) if gain >= 0 else sorted((-of.low, -of.high))
+        said.append(
+            f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {abs(gain):.4f} {word} "
+            f"(95 % interval {low:.4f} to {high:.4f}{clear})"
+        )
+    if best.number == 0:
+        said.append("  No setting was better than the default.")
+    return [*said, OPTIMISTIC]
+
+
+def _scores(trial: Trial, metric: str) -> str:
+    if trial.error:
+        return "not trained"
+    names = dict.fromkeys([metric, *[name for name in ("log-loss", "accuracy") if name in trial.scores]])
+    return "  ".join(f"{name} {trial.scores[name].mean():.4f}" for name in names)
+
+
+def _ending(trial: Trial) -> str:
+    if trial.error:
+        return trial.error
+    epochs = f"{trial.n_epochs} epoch{'s' * (trial.n_epochs != 1)}"
+    return f"{epochs}, let go" if trial.dropped is not None else epochs

@@ -1,0 +1,74 @@
+"""What a search runs on workers: an epoch of learners side by side, and their scores of the documents they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sdem_dist.engine import tasks
+from sdem_dist.engine.anchors import Blocks
+from sdem_dist.engine.executor import Executor, Handle
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.rounds import Bundling, submit_round
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.several import Several
+from sdem_dist.learners.word_statistics import SdemStatistics
+from sdem_dist.models.naive_bayes import lengths
+from sdem_dist.models.word_counts import LocalDocuments, SdemState
+
+Feed = tasks.Feed[SdemState, tuple[SdemStatistics, ...], LocalDocuments]
+
+
+class Unseen(NamedTuple):
+    """What learners say of the documents of their fold among those of a range."""
+
+    log_proba: list[np.ndarray]
+    """Of each learner ln p(y | d) at temperature 1: shape (n_documents of its fold, n_classes), float32."""
+    log_likelihood: list[np.ndarray]
+    """Of each learner ln p(d): shape (n_documents of its fold,)."""
+    lengths: np.ndarray
+    """Of all documents of the range: words, or sums of weights."""
+
+
+def epoch_of_one_lane(feed: Feed, lane: Lane, block: tasks.Timed[SdemState]) -> tasks.Timed[SdemState]:
+    """Return the states after a round of one lane: its map and its update in one task."""
+    found = tasks.map_lanes(feed, [lane], False, block)
+    return tasks.update(feed.learner, tasks.LEAVES, block, found)
+
+
+def submit_epoch(feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[SdemState]) -> Blocks[SdemState]:
+    """Submit one epoch of learners side by side and return the handle of their states after it."""
+    if plan.n_rounds == plan.n_lanes == 1:
+        lanes = plan.lanes(0, 0)
+        return [executor.submit(epoch_of_one_lane, feed, lanes[0], blocks[0], affinity=0.0)]
+    bundle = Bundling(plan, executor).size
+    for number in range(plan.n_rounds):
+        blocks = submit_round(feed, plan, executor, blocks, 0, number, bundle)
+    return blocks
+
+
+def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[SdemState]) -> list[Unseen]:
+    """Return what the learners say of documents that they were not trained on, of each range."""
+    learner, found = feed.learner, []
+    assert isinstance(learner, Several)
+    for documents in feed.prepared(ranges, tasks._Watch()):
+        scored = learner.out_of_fold(block.value, documents)
+        marginal = [logsumexp(joint, axis=1) if len(joint) else np.zeros(0) for _, joint in scored]
+        log_proba = [
+            (scores - logsumexp(scores, axis=1, keepdims=True) if len(scores) else scores).astype(np.float32)
+            for scores, _ in scored
+        ]
+        found.append(Unseen(log_proba, marginal, lengths(documents.documents)))
+    return found
+
+
+def submit_unseen(
+    feed: Feed, groups: Sequence[tuple[float, list[tuple[int, int]]]], executor: Executor, blocks: Blocks[SdemState]
+) -> list[tuple[list[tuple[int, int]], Handle[list[Unseen]]]]:
+    """Submit the scoring of groups of ranges; return each with its handle."""
+    return [
+        (ranges, executor.submit(unseen, feed, ranges, blocks[0], affinity=affinity)) for affinity, ranges in groups
+    ]

@@ -1,0 +1,83 @@
+"""How good an estimator is, by cross-validation: `cross_validate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sdem_dist.selection.metrics import Metric, name_of
+from sdem_dist.selection.search import CorpusSearchCV
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.estimators.base import EngineEstimator
+
+
+class CrossValidated(NamedTuple):
+    """What `cross_validate` found."""
+
+    scores: dict[str, np.ndarray]
+    """Each metric of each fold, by name, as it is: a log-loss is positive."""
+    proba: np.ndarray | None
+    """Probabilities out of fold, shape (n_documents, n_classes); None where the estimator is no classifier."""
+    folds: np.ndarray
+    """The fold of each document."""
+    n_epochs: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return "  ".join(f"{name} {values.mean():.4f} +- {values.std():.4f}" for name, values in self.scores.items())
+
+
+def cross_validate(
+    estimator: EngineEstimator,
+    X: object,
+    y: object = None,
+    *,
+    cv: object = 5,
+    metric: Metric | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    client: Client | None = None,
+) -> CrossValidated:
+    """Return how good an estimator is on documents that its models have not seen.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        Unfitted. `MultinomialNB` is trained for as many epochs as lower the log-loss of its folds, 20 at most, or for its
+        `n_epochs`.
+    X : Corpus, matrix or texts
+    y : array-like, default=None
+        None with a corpus.
+    cv : int, Corpus or tuple (X, y), default=5
+    metric : str or callable, default=None
+        Beside log-loss and accuracy, see `CorpusSearchCV`. None: these two of classifiers, R2 of numbers, else perplexity.
+    random_state : int, default=0
+        Decides the folds.
+    n_jobs : int, default=None
+    client : distributed.Client, default=None
+
+    Returns
+    -------
+    CrossValidated
+    """
+    chosen: Metric = metric or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
+    search = CorpusSearchCV(
+        estimator,
+        {},
+        cv=cv,
+        metric=chosen,
+        refit=False,
+        halving=False,
+        random_state=random_state,
+        n_jobs=n_jobs,
+    ).fit(X, y, client=client)
+    trial = search.trials_[0]
+    if trial.error:
+        raise ValueError(f"{name_of(chosen)}: {trial.error}")
+    proba = getattr(search, "oof_proba_", None)
+    folds = getattr(search, "oof_folds_", search._numbers)
+    return CrossValidated(trial.scores, proba, folds, trial.n_epochs, trial.seconds)

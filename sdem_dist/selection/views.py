@@ -1,0 +1,85 @@
+"""Corpora as a search reads them: decoded once where memory holds them, with the number of each document's fold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from sdem_dist.byte_cache import prepared_cache
+from sdem_dist.corpus.folds import Folds
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.engine.tasks import CorpusLike
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A corpus whose counts stay in memory as they were read, for other weightings of them.
+
+    Attributes
+    ----------
+    corpus : corpus
+    """
+
+    corpus: CorpusLike
+
+    @property
+    def cache_key(self) -> str:
+        """Name the content."""
+        return self.corpus.cache_key
+
+    @property
+    def n_documents(self) -> int:
+        """How many documents there are."""
+        return self.corpus.n_documents
+
+    def place(self, document: int) -> str:
+        """Return where a document is, for people."""
+        return self.corpus.place(document)
+
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
+        """Return the documents `start` up to `stop`, read at most once by each process that has room for them."""
+        key = (f"{self.corpus.cache_key} decoded", start, stop)
+        return prepared_cache.get(key, lambda: self.corpus.read(start, stop))
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Documents that bring the number of their fold as their target.
+
+    Attributes
+    ----------
+    corpus : corpus
+    folds : Folds or int
+        Of the same documents; a number: all are in this fold.
+    """
+
+    corpus: CorpusLike
+    folds: Folds | int
+
+    @property
+    def cache_key(self) -> str:
+        """Name the content."""
+        folds = self.folds
+        return f"{self.corpus.cache_key} folds {(folds.k, folds.seed) if isinstance(folds, Folds) else folds}"
+
+    @property
+    def n_documents(self) -> int:
+        """How many documents there are."""
+        return self.corpus.n_documents
+
+    def place(self, document: int) -> str:
+        """Return where a document is, for people."""
+        return self.corpus.place(document)
+
+    def numbers(self, start: int, stop: int) -> np.ndarray:
+        """Return the folds of the documents `start` up to `stop`."""
+        if isinstance(self.folds, Folds):
+            return self.folds.numbers[start:stop]
+        return np.full(stop - start, self.folds, np.int16)
+
+    def read(self, start: int, stop: int) -> Documents:
+        """Return the documents `start` up to `stop` with their folds."""
+        documents = cast(Documents, self.corpus.read(start, stop))
+        return replace(documents, targets=self.numbers(start, stop)[:, None].astype(np.float64))

@@ -1,0 +1,379 @@
+"""An ingest whose stages are tasks of an executor: the corpus is that of `sdem_dist.text.ingest` in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.corpus.sorted_rows import SortedDocuments
+from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
+from sdem_dist.engine.ordered import in_order
+from sdem_dist.errors import IngestError, SdemError
+from sdem_dist.storage.kept import kept_folder
+from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.places import refuse_url
+from sdem_dist.text.bad_lines import EXAMPLES_KEPT, LineGate, label_name
+from sdem_dist.text.counting import Tally
+from sdem_dist.text.runs import MergedTerms, vocabulary_file
+from sdem_dist.text.stages import (
+    Arranging,
+    Counting,
+    RunOf,
+    TermColumns,
+    arrange_stretch,
+    count_stretch,
+    digest,
+    folder_of,
+    hold_out,
+    merge_range,
+)
+from sdem_dist.text.stretches import Stretch, stretches
+from sdem_dist.text.vocabulary import bounds_of, limit, no_word
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.engine.executor import Executor
+    from sdem_dist.text.ingest import IngestReport
+    from sdem_dist.text.plan import CorpusPlan, IngestPlan
+    from sdem_dist.text.sources import Reading
+
+FORMAT = 1
+"""Of what is kept beside a corpus meanwhile."""
+RANGE_TERMS = 1 << 20
+"""Terms of all runs together that one task merges, about."""
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What tasks counted.
+
+    Attributes
+    ----------
+    scratch : Path
+    stretches : list of Stretch
+    summaries : list of dict
+        What `count_stretch` returned.
+    tally : Tally
+        Of all.
+    held_out : list of int
+        Documents held out of each stretch.
+    any_term : bool
+        A document that is not held out has a term.
+    """
+
+    scratch: Path
+    stretches: list[Stretch]
+    summaries: list[JsonObject]
+    tally: Tally
+    held_out: list[int]
+    any_term: bool
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the stretches."""
+        return [stretch.name for stretch in self.stretches]
+
+    @property
+    def starts(self) -> list[int]:
+        """Position of the first document of each stretch."""
+        return list(accumulate((s["n_documents"] for s in self.summaries), initial=0))[:-1]
+
+    @property
+    def runs(self) -> list[RunOf]:
+        """All runs of terms, in order."""
+        pairs = zip(self.names, self.summaries, strict=True)
+        return [RunOf(name, run, longest) for name, summary in pairs for run, longest in summary["runs"]]
+
+
+def counted_by_tasks(
+    executor: Executor,
+    scratch: Path,
+    sources: Sequence[Path],
+    counting: Counting,
+    held_out: float,
+    random_state: int,
+    gate: LineGate,
+    progress: Progress,
+) -> Counted:
+    """Count all sources; `gate` learns how many lines were left out."""
+    found = list(stretches(sources, counting.reading, gate))
+    tally, summaries, of_text = Tally(n_columns=counting.settings.n_features or 0), [], dict[str, bool]()
+    for summary in in_order(executor, count_stretch, ((counting, scratch, stretch) for stretch in found)):
+        summaries.append(summary)
+        tally.n_documents += summary["n_documents"]
+        tally.n_columns = max(tally.n_columns, summary["n_columns"])
+        tally.first_column = min(tally.first_column, summary["first_column"])
+        tally.whole = tally.whole and summary["whole"]
+        gate.skipped += summary["skipped"]
+        gate.examples += summary["examples"][: EXAMPLES_KEPT - len(gate.examples)]
+        for label in summary["labels"]:
+            tally.classes.setdefault(label, len(tally.classes))
+        for label, is_text in summary["of_text"].items():
+            if of_text.setdefault(label, is_text) != is_text:
+                raise IngestError(
+                    f"the label {label!r} is a text in some places of the sources and no text in others: write all alike"
+                )
+        progress("counting", tally.n_documents, None)
+    counted = Counted(scratch, found, summaries, tally, [0] * len(found), any(s["any_term"] for s in summaries))
+    if not held_out:
+        return counted
+    jobs = (
+        (scratch, name, start, held_out, random_state)
+        for name, start in zip(counted.names, counted.starts, strict=True)
+    )
+    marked = list(in_order(executor, hold_out, jobs))
+    tally.n_held_out = sum(n for n, _ in marked)
+    return Counted(scratch, found, summaries, tally, [n for n, _ in marked], any(there for _, there in marked))
+
+
+@dataclass(frozen=True)
+class MergedRanges:
+    """The terms of the corpus, and where the columns of each run are."""
+
+    terms: MergedTerms
+    folders: list[Path]
+    bases: list[int]
+    chosen: Path | None
+
+    def columns(self, counted: Counted, number: int) -> TermColumns:
+        """Return the columns of the runs of a stretch."""
+        before = sum(len(summary["runs"]) for summary in counted.summaries[:number])
+        places = {run: before + i for i, (run, _) in enumerate(counted.summaries[number]["runs"])}
+        folder = folder_of(counted.scratch, counted.names[number])
+        return TermColumns(folder, places, self.folders, self.bases, self.chosen)
+
+
+def merged_by_tasks(executor: Executor, counted: Counted, counting: Counting) -> MergedRanges:
+    """Merge the terms of all stretches, range by range, and choose those of the corpus."""
+    settings, scratch = counting.settings, counted.scratch
+    if not counted.any_term:
+        raise no_word()
+    least, most = bounds_of(settings, counted.tally.n_training)
+    limits, with_totals = (int(np.ceil(least)), int(np.floor(most))), settings.max_features is not None
+    borders = _borders(counted.summaries)
+    root = scratch / f"terms-{digest(counted.names)}"
+    folders = [root / f"range-{number}" for number in range(len(borders) + 1)]
+    runs = counted.runs
+    jobs = (
+        (scratch, folder, runs, between, limits, with_totals)
+        for folder, between in zip(folders, pairwise([None, *borders, None]), strict=True)
+    )
+    sizes = [summary["n_terms"] for summary in in_order(executor, merge_range, jobs)]
+    path = root / "vocabulary"
+    with path.open("wb") as whole:
+        for folder in folders:
+            with (folder / "vocabulary").open("rb") as part:
+                shutil.copyfileobj(part, whole)
+    strings = vocabulary_file(path, np.concatenate([np.load(folder / "sizes.npy") for folder in folders]))
+    totals = np.concatenate([np.load(folder / "totals.npy") for folder in folders]) if with_totals else None
+    terms = MergedTerms(root, strings, totals)
+    limit(terms, settings, counted.tally.n_training)
+    chosen = None
+    if terms.kept is not None:
+        chosen = root / "chosen.npy"
+        np.save(chosen, terms.kept)
+    return MergedRanges(terms, folders, list(accumulate(sizes, initial=0))[:-1], chosen)
+
+
+def _borders(summaries: Sequence[JsonObject]) -> list[bytes]:
+    """Return the terms that part all terms into ranges of about `RANGE_TERMS`."""
+    shown = sorted({bytes.fromhex(term) for summary in summaries for term in summary["samples"]})
+    n_ranges = min(-(-sum(summary["n_terms"] for summary in summaries) // RANGE_TERMS), len(shown))
+    return sorted({shown[i * len(shown) // n_ranges] for i in range(1, n_ranges)})
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What the corpora of an ingest have in common."""
+
+    executor: Executor
+    counted: Counted
+    plan: CorpusPlan
+    ranges: MergedRanges | None
+    targets: bool
+    ids: bool
+    shuffle: bool
+    random_state: int
+    vectorizer: JsonObject
+    shard_documents: int | None
+    overwrite: bool
+
+    def write(
+        self,
+        path: Path,
+        held_out: bool,
+        made_by: JsonObject,
+        before_publishing: Callable[[], object],
+        progress: Progress,
+    ) -> tuple[SortedDocuments, int]:
+        """Write the documents held out, or the others; return what they are, and how many of them have no word."""
+        documents, n_empty = self._arranged(held_out, progress)
+        with destination(path, self.overwrite) as (place, _):
+            header = write_contents(
+                place,
+                documents,
+                partial(documents.write_shards, self.executor, Path(place)),
+                vocabulary=self.plan.vocabulary,
+                vectorizer=plain_json(self.vectorizer, "vectorizer"),
+                made_by=plain_json(made_by, "made_by"),
+                shard_documents=self.shard_documents,
+            )
+            before_publishing()
+        reopened(path, header)
+        return documents, n_empty
+
+    def _arranged(self, held_out: bool, progress: Progress) -> tuple[SortedDocuments, int]:
+        counted, columns, tally = self.counted, self.plan.columns, self.counted.tally
+        classes = None if self.targets else tuple((str(label_name(name)), name) for name in self.plan.classes)
+        seed = self.random_state if self.shuffle and not held_out else None
+        how = Arranging(columns.n_features, columns.offset, classes, tally.whole, seed, held_out, self.ids)
+        pairs = zip(counted.summaries, counted.held_out, strict=True)
+        sizes = [out if held_out else summary["n_documents"] - out for summary, out in pairs]
+        before = list(accumulate(sizes, initial=0))
+        root = counted.scratch / f"rows-{digest(counted.names)}-{'held-out' if held_out else 'kept'}"
+        some = [number for number, size in enumerate(sizes) if size]
+        folders = [root / str(number) for number in some]
+        root.mkdir(exist_ok=True)
+        jobs = (
+            (
+                counted.scratch,
+                folder,
+                counted.names[number],
+                how,
+                None if self.ranges is None else self.ranges.columns(counted, number),
+                (counted.starts[number], before[number]),
+            )
+            for number, folder in zip(some, folders, strict=True)
+        )
+        done, summaries = 0, []
+        for summary in in_order(self.executor, arrange_stretch, jobs):
+            summaries.append(summary)
+            done += summary["n_documents"]
+            progress("writing", done, before[-1])
+        counts = zip(*(summary["class_counts"] for summary in summaries), strict=True)
+        documents = SortedDocuments(
+            n_documents=before[-1],
+            n_features=columns.n_features,
+            n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
+            classes=() if self.targets else tuple(self.plan.classes),
+            class_counts=tuple(map(sum, counts)),
+            weighted=not tally.whole,
+            dense=False,
+            n_targets=max(summary["n_targets"] for summary in summaries),
+            folders=folders,
+            seed=seed,
+            scratch=root,
+        )
+        return documents, sum(summary["n_empty"] for summary in summaries)
+
+
+class ByTasks:
+    """An ingest on the workers of a client: its stages, in order.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    plan : IngestPlan
+    gate : LineGate
+    reading : Reading
+    numeric, targets : bool
+    held_out : float
+    random_state, block_documents : int
+    progress : callable
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        plan: IngestPlan,
+        gate: LineGate,
+        reading: Reading,
+        numeric: bool,
+        targets: bool,
+        held_out: float,
+        random_state: int,
+        block_documents: int,
+        progress: Progress,
+    ) -> None:
+        reference, on_error = plan.reference, gate.on_error
+        path, uid = (None, None) if reference is None else (reference.path, reference.header.uid)
+        known = plan.known_classes
+        self._counting = Counting(plan.settings, reading, numeric, on_error, known, targets, path, uid, block_documents)
+        self._client, self._plan, self._gate, self._progress = client, plan, gate, progress
+        self._held_out, self._random_state = held_out, random_state
+        self._ranges: MergedRanges | None = None
+
+    @contextmanager
+    def counted(self, sources: Sequence[Path], path: Path) -> Iterator[Counted]:
+        """Count all sources; what is done is kept beside `path` until the block has ended."""
+        from sdem_dist.engine.dask import DaskExecutor
+
+        for place in (path, *sources):
+            refuse_url(place, "workers read and write files and folders", IngestError)
+        self._executor = DaskExecutor(self._client)
+        how, random_state = self._counting, self._random_state
+        content = repr((FORMAT, how, self._held_out, random_state))
+        identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        absolute = [source.absolute() for source in sources]
+        try:
+            with kept_folder(path.absolute(), "counted", identity) as scratch:
+                yield counted_by_tasks(
+                    self._executor, scratch, absolute, how, self._held_out, random_state, self._gate, self._progress
+                )
+        except SdemError:
+            raise
+        except OSError as error:
+            raise IngestError(
+                f"cannot keep the counted documents in {path.absolute().parent} meanwhile, which all workers have to see: "
+                f"{error}; nothing was written"
+            ) from error
+
+    def settled(self, counted: Counted) -> CorpusPlan:
+        """Choose the terms and decide the columns."""
+        if self._plan.vocabulary is None and self._counting.settings.kind == "count":
+            self._ranges = merged_by_tasks(self._executor, counted, self._counting)
+        return self._plan.settled(counted.tally, None if self._ranges is None else self._ranges.terms)
+
+    def write(
+        self,
+        destinations: list[Path],
+        counted: Counted,
+        plan: CorpusPlan,
+        report: IngestReport,
+        made_by: JsonObject,
+        shard_documents: int | None,
+        overwrite: bool,
+    ) -> None:
+        """Write the corpus and that of held-out documents; neither appears before both are written."""
+        counting = self._counting
+        writing = Writing(
+            self._executor,
+            counted,
+            plan,
+            self._ranges,
+            counting.targets,
+            counting.reading.id is not None,
+            self._plan.shuffle,
+            self._random_state,
+            counting.settings.to_json(),
+            shard_documents,
+            overwrite,
+        )
+
+        def write_held_out() -> None:
+            for path in destinations[1:]:
+                writing.write(path, True, {**made_by, "part": "held out"}, lambda: None, self._progress)
+
+        written, report.n_empty = writing.write(destinations[0], False, made_by, write_held_out, self._progress)
+        report.n_documents, report.n_nonzeros = written.n_documents, written.n_nonzeros

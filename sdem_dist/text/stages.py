@@ -1,0 +1,330 @@
+"""The tasks of an ingest on many processes: pure functions from stretches of the sources to files in a shared folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from sdem_dist.corpus.collect import collect
+from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.sorted_rows import write_rows
+from sdem_dist.corpus.writer import MEMORY_LIMIT
+from sdem_dist.storage.kept import once
+from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.batches import Batch, ColumnMap, SecondPass
+from sdem_dist.text.counters import Vocabulary
+from sdem_dist.text.counting import count_matrices, count_text
+from sdem_dist.text.held_out import held_out_mask
+from sdem_dist.text.kept_texts import KeptTexts
+from sdem_dist.text.merged_runs import RunSlice, index_of, merge, place_of, samples
+from sdem_dist.text.runs import Runs, run_path
+from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading, blocks_of_source, matrix_blocks
+from sdem_dist.text.spill import block_path, load_arrays, load_block, save_arrays, save_block, save_bytes
+from sdem_dist.text.stretches import Stretch
+from sdem_dist.text.vectorizer import VectorizerSettings
+
+SAMPLES = 32
+"""Terms of a run that its task shows, to cut the terms into ranges of about equal size."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How stretches are counted.
+
+    Attributes
+    ----------
+    settings : VectorizerSettings
+    reading : Reading
+    numeric : bool
+        The sources hold numbers.
+    on_error : {"raise", "skip"}
+    known_classes : frozenset of str, or None
+    targets : bool
+    reference : str, or None
+        The corpus whose vocabulary is taken.
+    reference_uid : str, or None
+    block_documents : int
+    """
+
+    settings: VectorizerSettings
+    reading: Reading
+    numeric: bool
+    on_error: Literal["raise", "skip"]
+    known_classes: frozenset[str] | None
+    targets: bool
+    reference: str | None
+    reference_uid: str | None
+    block_documents: int
+
+
+@dataclass(frozen=True)
+class RunOf:
+    """A run of a stretch: its name, its number there, and the bytes of its longest term."""
+
+    stretch: str
+    number: int
+    longest: int
+
+    def path(self, scratch: Path, part: str) -> Path:
+        """Return where a part of it lies."""
+        return run_path(folder_of(scratch, self.stretch), self.number, part)
+
+
+def folder_of(scratch: Path, stretch: str) -> Path:
+    """Return where the counts of a stretch lie."""
+    return scratch / f"counts-{stretch}"
+
+
+def digest(names: Sequence[str]) -> str:
+    """Return a name of all stretches together."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
+
+
+def count_stretch(counting: Counting, scratch: Path, stretch: Stretch) -> JsonObject:
+    """Count the documents of a stretch as the first pass of an ingest does, and write down its terms, sorted."""
+    return once(folder_of(scratch, stretch.name), partial(_counted, counting, stretch))
+
+
+def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
+    reading, settings = counting.reading, counting.settings
+    gate = LineGate(counting.on_error, counting.known_classes, counting.targets)
+    runs = None
+    if counting.numeric:
+        blocks = matrix_blocks([stretch.source], reading, gate, min(counting.block_documents, MATRIX_DOCUMENTS))
+        tally = count_matrices(blocks, folder, 0.0, 0, _silent)
+    else:
+        if stretch.part is not None:
+            gate.start = stretch.part[0] if stretch.source.is_file() else 0
+        terms: Runs | Vocabulary | None = None
+        if counting.reference is not None and counting.settings.kind == "count":
+            terms = _vocabulary(counting.reference, counting.reference_uid)
+        elif settings.kind == "count":
+            terms = runs = Runs(folder, settings, 1)
+        ids = None if reading.id is None else KeptTexts(folder / "ids")
+        texts = blocks_of_source(stretch.source, reading, gate, counting.block_documents, stretch.part)
+        found = (block for block in texts if block.labels)
+        tally = count_text(found, folder, settings, terms, 0.0, 0, 1, _silent, None, ids)
+        if ids is not None:
+            ids.save()
+    written = {} if runs is None else runs.write_all()
+    shown, n_terms, any_term = [], 0, runs is None
+    for run in written:
+        texts_path, table_path = (run_path(folder, run, part) for part in ("texts", "table"))
+        table = np.fromfile(table_path, np.int64).reshape(-1, 3)
+        save_arrays(run_path(folder, run, "index"), index := index_of(table))
+        n_terms, any_term = n_terms + len(table), any_term or bool(table[:, 1].any())
+        shown += [term.hex() for term in samples(texts_path, table_path, index, SAMPLES)]
+    (folder / "labels.json").write_text(json.dumps(list(tally.classes)), encoding="utf-8")
+    return {
+        "n_blocks": tally.n_blocks,
+        "n_documents": tally.n_documents,
+        "labels": [] if counting.targets else list(tally.classes),
+        "of_text": {} if counting.targets else {name: gate.texts.get(name, True) for name in tally.classes},
+        "n_columns": tally.n_columns,
+        "first_column": tally.first_column,
+        "whole": tally.whole,
+        "skipped": gate.skipped,
+        "examples": gate.examples,
+        "runs": [[run, longest] for run, longest in written.items()],
+        "samples": shown,
+        "n_terms": n_terms,
+        "any_term": any_term,
+    }
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    """Report nothing."""
+
+
+@lru_cache(2)
+def _vocabulary(path: str, uid: str | None) -> Vocabulary:
+    """Return the vocabulary of a corpus; the uid tells it from another that took its place."""
+    from sdem_dist.corpus import open_corpus
+
+    corpus = open_corpus(path)
+    return Vocabulary(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
+
+
+def hold_out(scratch: Path, stretch: str, first: int, held_out: float, random_state: int) -> tuple[int, bool]:
+    """Mark the documents of a stretch that are held out, and take them from the numbers of its terms.
+
+    Returns how many they are, and whether a document that is not held out has a term. Doing it twice changes nothing.
+    """
+    folder = folder_of(scratch, stretch)
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    tallies: dict[int, np.ndarray] = {}
+    nodes: dict[int, np.ndarray] = {}
+    for run, _ in summary["runs"]:
+        (n_nodes,), nodes[run] = load_arrays(run_path(folder, run, "nodes"), 2)
+        tallies[run] = np.zeros((n_nodes, 2), np.int64)
+    n_held_out = 0
+    for number in range(summary["n_blocks"]):
+        block = load_block(block_path(folder, number))
+        mask = held_out_mask(first, len(block.labels), held_out, random_state)
+        first, n_held_out = first + len(mask), n_held_out + int(mask.sum())
+        new = block_path(folder, number).with_suffix(".new")
+        save_block(new, replace(block, held_out=mask))
+        new.replace(block_path(folder, number))
+        if block.run in tallies:
+            kept = np.repeat(~mask, np.diff(block.counts.indptr))
+            there, tally = block.counts.nodes[kept], tallies[block.run]
+            tally[:, 0] += np.bincount(there, minlength=len(tally))
+            tally[:, 1] += np.bincount(there, block.counts.counts[kept], len(tally)).astype(np.int64)
+    any_term = not summary["runs"]
+    for run, tally in tallies.items():
+        path = run_path(folder, run, "table")
+        table = np.fromfile(path, np.int64).reshape(-1, 3)
+        table[:, 1:] = tally[nodes[run]]
+        save_bytes(path.with_suffix(".new"), table)
+        path.with_suffix(".new").replace(path)
+        any_term = any_term or bool(table[:, 1].any())
+    return n_held_out, any_term
+
+
+def merge_range(
+    scratch: Path,
+    folder: Path,
+    runs: Sequence[RunOf],
+    between: tuple[bytes | None, bytes | None],
+    limits: tuple[int, int],
+    with_totals: bool,
+) -> JsonObject:
+    """Merge the terms of all runs from one term up to another."""
+
+    def merged(partial_folder: Path) -> JsonObject:
+        slices = []
+        for run in runs:
+            texts, table = run.path(scratch, "texts"), run.path(scratch, "table")
+            (index,) = load_arrays(run.path(scratch, "index"), 1)
+            places = [None if term is None else place_of(texts, table, index, term) for term in between]
+            row, byte = places[0] or (0, 0)
+            stop = 1 << 62 if places[1] is None else places[1][0]
+            slices.append(RunSlice(texts, table, run.longest, row, stop, byte))
+        found = merge(slices, limits, with_totals, partial_folder / "vocabulary")
+        bounds = np.cumsum([0, *(len(numbers) for numbers in found.numbers)])
+        np.save(partial_folder / "bounds.npy", bounds)
+        np.save(partial_folder / "numbers.npy", np.concatenate([np.zeros(0, np.int32), *found.numbers]))
+        np.save(partial_folder / "sizes.npy", found.sizes)
+        if found.totals is not None:
+            np.save(partial_folder / "totals.npy", found.totals)
+        return {"n_terms": len(found.sizes)}
+
+    return once(folder, merged)
+
+
+@dataclass(frozen=True)
+class TermColumns:
+    """The columns of the runs of one stretch, see `sdem_dist.text.batches.RunColumns`.
+
+    Attributes
+    ----------
+    folder : Path
+        Of the stretch.
+    places : dict of int to int
+        Place of each of its runs among all.
+    ranges : sequence of Path
+        What `merge_range` filled.
+    bases : sequence of int
+        Number of the first term that is kept of each range.
+    chosen : Path, or None
+        The column of each term within bounds, where `max_features` left some out.
+    """
+
+    folder: Path
+    places: dict[int, int]
+    ranges: Sequence[Path]
+    bases: Sequence[int]
+    chosen: Path | None
+
+    def columns(self, run: int) -> np.ndarray:
+        """Return the column of every node of a run, -1 for those left out, int32."""
+        place, parts = self.places[run], []
+        for folder, base in zip(self.ranges, self.bases, strict=True):
+            start, stop = np.load(folder / "bounds.npy", mmap_mode="r")[place : place + 2]
+            numbers = np.load(folder / "numbers.npy", mmap_mode="r")[start:stop]
+            parts.append(np.where(numbers < 0, np.int32(-1), numbers + np.int32(base)))
+        of_terms = np.concatenate(parts)
+        if self.chosen is not None:
+            of_terms = np.where(of_terms < 0, np.int32(-1), np.load(self.chosen, mmap_mode="r")[of_terms])
+        (n_nodes,), nodes = load_arrays(run_path(self.folder, run, "nodes"), 2)
+        columns = np.full(n_nodes, -1, np.int32)
+        columns[nodes] = of_terms
+        return columns
+
+
+@dataclass(frozen=True)
+class Arranging:
+    """How counted stretches become rows of the corpus.
+
+    Attributes
+    ----------
+    n_features, offset : int
+        See `ColumnMap`.
+    classes : tuple of (str, class name), or None
+        The corpus's class for each label; None for targets.
+    whole : bool
+    seed : int, or None
+        Of the order of documents; None keeps that of the sources.
+    held_out : bool
+        Of the documents held out, or of the others.
+    ids : bool
+        The documents bring ids.
+    """
+
+    n_features: int
+    offset: int
+    classes: tuple[tuple[str, ClassLabel], ...] | None
+    whole: bool
+    seed: int | None
+    held_out: bool
+    ids: bool
+
+
+def arrange_stretch(
+    scratch: Path,
+    folder: Path,
+    stretch: str,
+    how: Arranging,
+    terms: TermColumns | None,
+    first: tuple[int, int],
+) -> JsonObject:
+    """Give the documents of a stretch their columns, and write them down in the order of the corpus.
+
+    `first` is the position of the first of them in the sources, and in the part of them that the corpus holds.
+    """
+
+    def arranged(partial_folder: Path) -> JsonObject:
+        counts = folder_of(scratch, stretch)
+        summary = json.loads((counts / "summary.json").read_text(encoding="utf-8"))
+        labels = json.loads((counts / "labels.json").read_text(encoding="utf-8"))
+        if how.classes is None:
+            classes = np.array(labels, np.float64)
+        else:
+            named, classes = dict(how.classes), np.empty(len(labels), object)
+            classes[:] = [named[label] for label in labels]
+        ids = KeptTexts.reopened(counts / "ids") if how.ids else None
+        columns = ColumnMap(how.n_features, terms, how.offset)
+        second = SecondPass(counts, summary["n_blocks"], columns, classes, how.whole, 1, ids, first[0])
+        n_empty = 0
+
+        def wrote(batch: Batch) -> None:
+            nonlocal n_empty
+            n_empty += int(np.count_nonzero(np.diff(batch[0].indptr) == 0))
+
+        spill = partial_folder / "spill"
+        spill.mkdir()
+        of_corpus = None if how.classes is None else [name for _, name in how.classes]
+        batches = second.batches(how.held_out, wrote)
+        weighted = not how.whole or None
+        collected = collect(batches, spill, MEMORY_LIMIT, of_corpus, weighted, seed=how.seed, first=first[1])
+        return {**write_rows(partial_folder, collected), "n_empty": n_empty}
+
+    return once(folder, arranged)

@@ -1,0 +1,111 @@
+"""Sources cut into stretches, each of which one task can read: line ranges, row groups, groups of files, or whole files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.compressed import COMPRESSIONS
+from sdem_dist.text.line_blocks import is_utf8_name
+from sdem_dist.text.sources import Reading, source_format
+
+STRETCH_BYTES = 1 << 24
+"""About what one task reads, where a source can be cut."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Consecutive documents of one source.
+
+    Attributes
+    ----------
+    source : Path
+    size, changed : int
+        Bytes of the file, and when it was last changed, in nanoseconds.
+    part : pair of int, or None
+        First and last + 1 of its bytes (lines), row groups (Parquet) or files (a folder); None: all.
+    """
+
+    source: Path
+    size: int
+    changed: int
+    part: tuple[int, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """A name of its content, for files."""
+        content = repr((str(self.source.absolute()), self.size, self.changed, self.part))
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def stretches(sources: Iterable[Path], reading: Reading, gate: LineGate, size: int | None = None) -> Iterator[Stretch]:
+    """Yield the stretches of sources, in order; where they are cut depends on the sources alone.
+
+    Parameters
+    ----------
+    sources : iterable of Path
+    reading : Reading
+    gate : LineGate
+        Is told what in a folder belongs to no class.
+    size : int
+        Bytes of a stretch, about; by default `STRETCH_BYTES`.
+    """
+    size = size or STRETCH_BYTES
+    for source in sources:
+        form = source_format(source, reading)
+        if form == "folder":
+            yield from _of_folder(source, gate, size)
+            continue
+        there = source.stat()
+        parts: Iterable[tuple[int, int] | None] = (None,)
+        if reading.id is None and there.st_size > size:
+            if form == "tsv" and source.suffix.lower() not in COMPRESSIONS and is_utf8_name(reading.encoding):
+                parts = _of_lines(source, there.st_size, size)
+            elif form == "parquet":
+                parts = _of_row_groups(source, size)
+        yield from (Stretch(source, there.st_size, there.st_mtime_ns, part) for part in parts)
+
+
+def _of_lines(source: Path, n_bytes: int, size: int) -> Iterator[tuple[int, int]]:
+    with source.open("rb") as file:
+        start = 0
+        while start < n_bytes:
+            file.seek(min(start + size, n_bytes))
+            file.readline()
+            yield start, file.tell()
+            start = file.tell()
+
+
+def _of_row_groups(source: Path, size: int) -> Iterator[tuple[int, int] | None]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        groups = pyarrow.parquet.read_metadata(source)
+    except (pyarrow.ArrowException, OSError):
+        yield None  # its reader says what is wrong
+        return
+    first = held = 0
+    for group in range(groups.num_row_groups):
+        held += groups.row_group(group).total_byte_size
+        if held >= size or group + 1 == groups.num_row_groups:
+            yield first, group + 1
+            first, held = group + 1, 0
+
+
+def _of_folder(folder: Path, gate: LineGate, size: int) -> Iterator[Stretch]:
+    from sdem_dist.text.formats.folder import labelled_files
+
+    first = number = held = changed = 0
+    for number, (_, file) in enumerate(labelled_files(folder, gate), 1):
+        there = os.stat(file)
+        held, changed = held + there.st_size, max(changed, there.st_mtime_ns)
+        if held >= size:
+            yield Stretch(folder, held, changed, (first, number))
+            first, held, changed = number, 0, 0
+    if first == 0 or first < number:
+        yield Stretch(folder, held, changed, (first, number))

@@ -1,0 +1,152 @@
+"""What choosing settings costs, what it gains, and whether wrong labels are found.
+
+    SDEM_CORPORA=FOLDER python tests/benchmarks/choose.py [cost] [gain] [suspects] [NAME...]
+
+cost: 16 settings x 5 folds against one training of the defaults with its evaluation, cold from disk, in one process each;
+gain: the default search against GridSearchCV over C of LinearSVC and LogisticRegression, test documents, one core;
+suspects: 20 % of 20 Newsgroups' labels flipped, average precision against out-of-fold LogisticRegression (and cleanlab).
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from corpora import Split, load
+
+from sdem_dist import CorpusSearchCV, MultinomialNB, label_suspects, open_corpus, write_corpus
+from sdem_dist.byte_cache import prepared_cache, shard_cache
+
+NAMES = ("r8", "webkb", "20ng")
+SETTINGS = {"loss": ["hinge", "ncll"], "step": [0.1, 0.2, 0.5, 1.0], "weighting": ["tfidf", "log"]}
+C = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
+
+
+def cold() -> None:
+    for cache in (prepared_cache, shard_cache):
+        cache.clear()
+
+
+def cost(split: Split, space: dict = SETTINGS, cv: int = 5) -> dict[str, float]:
+    """Return seconds of one training with its evaluation, and of searches with and without halving."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "corpus.zarr")
+        write_corpus(path, split.X, split.y)
+        corpus = open_corpus(path)
+        search = {"cv": cv, "n_trials": None, "n_jobs": 1}
+        CorpusSearchCV(MultinomialNB(), space, **search).fit(corpus)  # compiles
+        found = {}
+        times = []
+        for _ in range(5):
+            cold()
+            started = time.perf_counter()
+            model = MultinomialNB(n_jobs=1).fit(corpus)
+            model.evaluate(corpus)
+            times.append(time.perf_counter() - started)
+        found["training"] = float(np.median(times))
+        for name, halving in {"halving": True, "all": False}.items():
+            cold()
+            started = time.perf_counter()
+            fitted = CorpusSearchCV(MultinomialNB(), space, halving=halving, **search).fit(corpus)
+            found[name] = time.perf_counter() - started
+        found["settings"] = len(fitted.trials_)
+        return found
+
+
+def gain(split: Split, c: list[float] = C, cv: int = 5) -> dict[str, dict[str, float]]:
+    """Return accuracy and log-loss on test documents, and seconds, of the default search and of scikit-learn's."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import LinearSVC
+
+    found = {}
+    for name, ours in {
+        "defaults": MultinomialNB(n_jobs=1),
+        "search": CorpusSearchCV(MultinomialNB(), n_jobs=1, cv=cv),
+    }.items():
+        started = time.perf_counter()
+        ours.fit(split.X, split.y)
+        seconds = time.perf_counter() - started
+        model = getattr(ours, "best_estimator_", ours)
+        found[name] = {"seconds": seconds, "accuracy": model.score(split.X_test, split.y_test)}
+        found[name]["log-loss"] = log_loss(split.y_test, model.predict_proba(split.X_test), labels=model.classes_)
+    for name, peer in {"LinearSVC": LinearSVC(), "LogisticRegression": LogisticRegression(max_iter=1000)}.items():
+        grid = {f"{type(peer).__name__.lower()}__C": c}
+        searched = GridSearchCV(make_pipeline(TfidfTransformer(sublinear_tf=True), peer), grid, cv=cv)
+        started = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            searched.fit(split.X, split.y)
+        found[name] = {"seconds": time.perf_counter() - started, "accuracy": searched.score(split.X_test, split.y_test)}
+        if hasattr(searched, "predict_proba"):
+            p = searched.predict_proba(split.X_test)
+            found[name]["log-loss"] = log_loss(split.y_test, p, labels=searched.classes_)
+    return found
+
+
+def suspects(split: Split, share: float = 0.2, cv: int = 5) -> dict[str, tuple[float, float]]:
+    """Return average precision of the documents whose label was flipped, and seconds, of ours and of the peers."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import average_precision_score
+    from sklearn.model_selection import cross_val_predict
+    from sklearn.pipeline import make_pipeline
+
+    from sdem_dist.selection.suspects import suspects_of
+
+    rng = np.random.default_rng(0)
+    classes, y = np.unique(split.y, return_inverse=True)
+    wrong = rng.random(len(y)) < share
+    given = np.where(wrong, (y + rng.integers(1, len(classes), len(y))) % len(classes), y)
+    label_suspects(split.X[:200], given[:200], cv=2, n_jobs=1)  # compiles
+    started = time.perf_counter()
+    ours = label_suspects(split.X, given, n=None, cv=cv, n_jobs=1)
+    found = {
+        "label_suspects": (average_precision_score(wrong[ours.documents], ours.doubt), time.perf_counter() - started)
+    }
+    started = time.perf_counter()
+    peer = make_pipeline(TfidfTransformer(sublinear_tf=True), LogisticRegression(max_iter=1000))
+    proba = cross_val_predict(peer, split.X, given, cv=cv, method="predict_proba")
+    theirs = suspects_of(proba, given, np.arange(len(classes)))
+    seconds = time.perf_counter() - started
+    precision = average_precision_score(wrong[theirs.documents], theirs.doubt)
+    found["LogisticRegression, the same score"] = precision, seconds
+    try:
+        from cleanlab.rank import get_label_quality_scores
+    except ImportError:
+        return found
+    for method in ("self_confidence", "normalized_margin", "confidence_weighted_entropy"):
+        quality = get_label_quality_scores(given, proba, method=method)
+        found[f"cleanlab {method}, LogisticRegression"] = average_precision_score(wrong, -quality), seconds
+    return found
+
+
+def main(words: list[str]) -> None:
+    whats = [word for word in words if word in ("cost", "gain", "suspects")] or ["cost", "gain", "suspects"]
+    names = [word for word in words if word not in ("cost", "gain", "suspects")]
+    for what in whats:
+        for name in names or (NAMES if what != "suspects" else ("20ng",)):
+            split = load(name)
+            if what == "cost":
+                found = cost(split)
+                ratios = (
+                    f"halving {found['halving'] / found['training']:.1f}, all {found['all'] / found['training']:.1f}"
+                )
+                print(f"{name}: {found}; times one training: {ratios}", flush=True)
+            elif what == "gain":
+                for method, of in gain(split).items():
+                    print(f"{name}: {method:<20}", "  ".join(f"{k} {v:.4f}" for k, v in of.items()), flush=True)
+            else:
+                for method, (precision, seconds) in suspects(split).items():
+                    print(f"{name}: {method:<50} average precision {precision:.4f}  {seconds:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,129 @@
+"""``sdem tune`` and ``sdem suspects``, as a user types them."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import click
+import pytest
+from cli.commands import run as run_texts
+from selection.conftest import made
+
+from sdem_dist import load_model, write_corpus
+from sdem_dist.cli.tune import parts, space_of
+
+
+def run(arguments):
+    return run_texts(*map(str, arguments))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tune")
+    X, y, _ = made(300)
+    write_corpus(path / "c.zarr", X, y)
+    rows = [f"{label}\t{' '.join(f'w{w}' for w in row.indices)}" for label, row in zip(y, X, strict=True)]
+    (path / "posts.tsv").write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_a_model_and_a_report(folder):
+    result = run(
+        ["tune", folder / "c.zarr", folder / "m.model", "--folds", 3, "--space", "loss=hinge,ncll", "--space", "step=0.1,0.5",
+         "--curve", folder / "curve.png", "--table", folder / "t.csv"]
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    for words in ("Tried 5 settings, each on 3 folds", "What mattered", "Best: ", "the default", "is optimistic"):
+        assert words in result.output
+    assert "epoch 1:" in result.stderr and "of 5 settings go on" in result.stderr
+    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader((folder / "t.csv").open()))
+    assert len(rows) == 5 and rows[0]["setting"] == "the default"
+    best = min(rows, key=lambda row: int(row["rank_test_score"]))
+    model = load_model(folder / "m.model")
+    assert f"loss={model.loss}" in best["setting"] or (best["setting"] == "the default" and model.loss == "hinge")
+    again = run(["tune", folder / "c.zarr", folder / "m.model"])
+    assert again.exit_code == 1 and "--overwrite" in again.output
+
+
+def test_a_source_and_another_estimator(folder):
+    result = run(
+        ["tune", folder / "posts.tsv", folder / "lda.model", "--estimator", "LDAClassifier", "--quiet", "--folds", 2,
+         "--space", "n_topics=1,2", "--set", "n_epochs=2", "--metric", "accuracy"]
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert load_model(folder / "lda.model").predict(["w1 w2 w3"]).shape == (1,)
+
+
+def test_a_search_is_kept(folder):
+    arguments = [
+        "tune",
+        folder / "c.zarr",
+        folder / "kept.model",
+        "--space",
+        "step=0.1,0.5",
+        "--checkpoint",
+        folder / "run",
+    ]
+    assert run(arguments).exit_code == 0
+    refused = run([*arguments, "--overwrite"])
+    assert refused.exit_code == 1 and "--resume" in refused.output
+    assert run([*arguments, "--resume"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--space", "stepp=1"], "has no stepp"),
+        (["--space", "nowhere.json"], "neither NAME=A,B,C nor a file"),
+        (["--space", "step="], "write NAME=A,B,C"),
+        (["--resume"], "--checkpoint"),
+        (["--metric", "R2"], "has no R2"),
+        (["--curve", "c.txt"], ".png"),
+        (["--estimator", "MultinomialNBB"], "MultinomialNB"),
+    ],
+)
+def test_mistakes(folder, arguments, message, tmp_path):
+    result = run(["tune", folder / "c.zarr", tmp_path / "x.model", *arguments])
+    assert result.exit_code != 0 and message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_spaces(tmp_path):
+    assert parts("(1, 1),(1, 2)") == ["(1, 1)", "(1, 2)"] and parts("'a,b',c") == ["'a,b'", "c"]
+    assert space_of(("ngram_range=(1,1),(1,2)", "loss=hinge,null")) == [
+        {"ngram_range": [(1, 1), (1, 2)], "loss": ["hinge", None]}
+    ]
+    (tmp_path / "s.json").write_text('[{"loss": ["nll"], "alpha": [1, 0.5]}, {"ngram_range": [[1, 2]]}]')
+    assert space_of((str(tmp_path / "s.json"), "min_df=2")) == [
+        {"loss": ["nll"], "alpha": [1, 0.5], "min_df": [2]}, {"ngram_range": [(1, 2)], "min_df": [2]},
+    ]  # fmt: skip
+    (tmp_path / "bad.json").write_text('{"loss": "nll"}')
+    with pytest.raises(click.UsageError, match="values"):
+        space_of((str(tmp_path / "bad.json"),))
+    assert space_of(()) is None
+
+
+def test_suspects_are_listed(folder):
+    result = run(["suspects", folder / "c.zarr", "-n", 5, "--folds", 3])
+    assert result.exit_code == 0, result.output
+    assert "of 300 documents" in result.output and "p(label)" in result.output and "--keep-text" in result.output
+    objects = run(["suspects", folder / "c.zarr", "-n", 5, "--folds", 3, "--json"])
+    found = [json.loads(line) for line in objects.stdout.splitlines()]
+    assert len(found) == 5 and found[0]["doubt"] >= found[-1]["doubt"] > 0.5
+    assert found[0]["label"] != found[0]["other"]
+
+
+def test_labels_and_texts_from_anybody_reach_no_terminal_raw(tmp_path):
+    X, y, _ = made(120, seed=8)
+    evil = {"a": "<script>\x1b[31m", "b": "b\u202e", "c": "c"}
+    rows = [
+        f"{evil[label]}\t{' '.join(f'w{w}' for w in row.indices)} \x1b]0;x\x07" for label, row in zip(y, X, strict=True)
+    ]
+    (tmp_path / "posts.tsv").write_text("\n".join(rows) + "\n")
+    assert run(["ingest", tmp_path / "posts.tsv", tmp_path / "c.zarr", "--keep-text"]).exit_code == 0
+    result = run(["suspects", tmp_path / "c.zarr", "--folds", 2])
+    assert result.exit_code == 0, result.output
+    assert "\\x1b[31m" in result.output and "\x1b" not in result.output and "\u202e" not in result.output
+    assert "w1" in result.output

@@ -1,0 +1,213 @@
+"""An ingest by worker processes: the corpus of an ingest in this process, whatever is killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sdem_dist import IngestError, open_corpus
+from sdem_dist.cluster import connected
+from sdem_dist.corpus import sorted_rows
+from sdem_dist.corpus.check import check_corpus
+from sdem_dist.text import Reading, VectorizerSettings, by_tasks, ingest, stretches
+
+WORDS = [f"{a}{b}" for a in ("sun", "moon", "star", "sky", "sea", "élan", "Ω") for b in ("", "s", "ly", "-ish", "ness")]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with connected(None, 2) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_tasks(monkeypatch):
+    """Cut even small sources into many tasks."""
+    monkeypatch.setattr(stretches, "STRETCH_BYTES", 4000)
+    monkeypatch.setattr(by_tasks, "RANGE_TERMS", 20)
+    monkeypatch.setattr(sorted_rows, "TASK_ENTRIES", 700)
+
+
+def documents(n=400, seed=0):
+    draw = random.Random(seed)
+    return [(draw.choice("abc"), " ".join(draw.choices(WORDS, k=draw.randint(0, 12)))) for _ in range(n)]
+
+
+def write_source(folder: Path, form: str) -> list[Path]:
+    rows = documents()
+    if form in ("tsv", "two"):
+        halves = [rows] if form == "tsv" else [rows[:150], rows[150:]]
+        for i, half in enumerate(halves):
+            (folder / f"{i}.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in half), encoding="utf-8")
+        return [folder / f"{i}.tsv" for i in range(len(halves))]
+    if form == "parquet":
+        table = pa.table(
+            {"label": [r[0] for r in rows], "text": [r[1] for r in rows], "name": [f"n{i}" for i in range(400)]}
+        )
+        pq.write_table(table, folder / "s.parquet", row_group_size=60)
+        return [folder / "s.parquet"]
+    if form == "jsonl":
+        named = [{"label": r[0], "text": r[1], "name": f"n{i}"} for i, r in enumerate(rows)]
+        (folder / "s.jsonl").write_text("".join(json.dumps(record) + "\n" for record in named))
+        return [folder / "s.jsonl"]
+    if form == "folder":
+        for i, (label, text) in enumerate(rows):
+            (folder / "s" / label).mkdir(parents=True, exist_ok=True)
+            (folder / "s" / label / f"{i}.txt").write_text(text, encoding="utf-8")
+        return [folder / "s"]
+    if form == "targets":
+        draw = random.Random(1)
+        (folder / "s.tsv").write_text("".join(f"{draw.random()}\t{r[1]}\n" for r in rows), encoding="utf-8")
+        return [folder / "s.tsv"]
+    assert form == "svmlight"
+    draw = random.Random(1)
+    columns = [sorted(draw.sample(range(1, 60), 5)) for _ in range(400)]
+    rows_of_numbers = [" ".join(f"{c}:{draw.randint(1, 9) / 2}" for c in row) for row in columns]
+    lines = [f"{draw.choice([1, -1])} {row}" for row in rows_of_numbers]
+    (folder / "a.svm").write_text("\n".join(lines[:250]))
+    (folder / "b.svm").write_text("\n".join(lines[250:]))
+    return [folder / "a.svm", folder / "b.svm"]
+
+
+def left_over(folder: Path) -> list[str]:
+    return [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+CASES = {
+    "lines": ("tsv", {}, {}),
+    "two files, bigrams": ("two", {"ngram_range": (1, 2), "min_df": 3, "max_df": 0.5}, {}),
+    "held out": ("two", {"min_df": 2}, {"held_out": 0.3, "random_state": 5}),
+    "most frequent": ("tsv", {"ngram_range": (1, 2), "max_features": 25}, {"held_out": 0.2}),
+    "hashing": ("tsv", {"kind": "hashing", "n_features": 32}, {}),
+    "characters": ("tsv", {"analyzer": "char", "ngram_range": (1, 3)}, {"shard_documents": 33}),
+    "parquet": ("parquet", {}, {}),
+    "parquet with ids": ("parquet", {}, {"reading": Reading(id="name")}),
+    "json": ("jsonl", {}, {"held_out": 0.1}),
+    "folder": ("folder", {"min_df": 2}, {}),
+    "targets": ("targets", {}, {"targets": True}),
+    "numbers": ("svmlight", None, {"held_out": 0.2}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_corpus_as_in_this_process(case, tmp_path, client):
+    form, settings, more = CASES[case]
+    sources = write_source(tmp_path, form)
+    settings = None if settings is None else VectorizerSettings(**settings)
+    here = ingest(sources, tmp_path / "here", settings, **more)
+    there = ingest(sources, tmp_path / "there", settings, client=client, **more)
+    for name in (
+        "n_documents",
+        "n_features",
+        "n_nonzeros",
+        "n_empty",
+        "classes",
+        "n_held_out",
+        "first_column",
+        "n_skipped",
+    ):
+        assert getattr(here, name) == getattr(there, name), name
+    for part in ("", "-held-out")[: 1 + ("held_out" in more)]:
+        one, other = (open_corpus(f"{tmp_path}/{name}{part}") for name in ("here", "there"))
+        assert one.header.uid == other.header.uid
+        assert {**one.header.made_by, "sources": 0} == {**other.header.made_by, "sources": 0}
+        assert not list(check_corpus(other))
+    assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_any_number_of_workers(n_workers, tmp_path):
+    sources = write_source(tmp_path, "two")
+    ingest(sources, tmp_path / "here")
+    with connected(None, n_workers) as client:
+        ingest(sources, tmp_path / "there", client=client)
+    assert open_corpus(tmp_path / "here").header.uid == open_corpus(tmp_path / "there").header.uid
+
+
+def test_test_documents_follow_a_corpus(tmp_path, client):
+    sources = write_source(tmp_path, "two")
+    ingest(sources[:1], tmp_path / "train", VectorizerSettings(stem="english"), client=client)
+    for name, more in (("here", {}), ("there", {"client": client})):
+        ingest(sources[1:], tmp_path / name, vocabulary_from=tmp_path / "train", **more)
+    here, there = open_corpus(tmp_path / "here"), open_corpus(tmp_path / "there")
+    assert here.header.uid == there.header.uid
+    assert list(there.ids(0)) == list(range(len(there.ids(0))))
+
+
+def test_bad_lines_have_their_numbers_in_the_file(tmp_path, client):
+    lines = [f"{label}\t{text}" for label, text in documents()]
+    lines[333] = "no tab here"
+    lines[399] = "nor here"
+    (tmp_path / "s.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    said = []
+    for more in ({}, {"client": client}):
+        with pytest.raises(IngestError, match=r"s\.tsv, line 334: there is no TAB") as refused:
+            ingest(tmp_path / "s.tsv", tmp_path / "c", **more)
+        said.append(str(refused.value))
+        report = ingest(tmp_path / "s.tsv", tmp_path / "c", on_error="skip", overwrite=True, **more)
+        said.append(report.skipped_examples)
+        (tmp_path / "c").rename(tmp_path / f"c{len(said)}")
+    assert said[:2] == said[2:]
+    assert left_over(tmp_path) == []
+
+
+def test_a_killed_worker_changes_nothing(tmp_path):
+    sources = write_source(tmp_path, "two")
+    ingest(sources, tmp_path / "here", VectorizerSettings(ngram_range=(1, 2)))
+    with connected(None, 2) as client:
+        pids = list(client.run(os.getpid).values())
+
+        def kill(stage: str, done: int, total: object) -> None:
+            if pids and done > 100:
+                os.kill(pids.pop(), signal.SIGKILL)
+
+        ingest(sources, tmp_path / "there", VectorizerSettings(ngram_range=(1, 2)), client=client, progress=kill)
+    assert not pids
+    assert open_corpus(tmp_path / "here").header.uid == open_corpus(tmp_path / "there").header.uid
+    assert left_over(tmp_path) == []
+
+
+KILLED = """
+import os, signal, sys
+from sdem_dist.cluster import connected
+from sdem_dist.text import by_tasks, ingest, stretches
+stretches.STRETCH_BYTES, by_tasks.RANGE_TERMS = 4000, 20
+def progress(stage, done, total):
+    if stage == sys.argv[1] and done > 150:
+        os.killpg(0, signal.SIGKILL)
+if __name__ == "__main__":
+    os.setpgid(0, 0)
+    with connected(None, 1) as client:
+        ingest(sys.argv[3:], sys.argv[2], client=client, progress=progress)
+"""
+
+
+@pytest.mark.parametrize("stage", ["counting", "writing"])
+def test_after_a_killed_driver_the_same_call_goes_on(stage, tmp_path, client, monkeypatch):
+    sources = write_source(tmp_path, "two")
+    ingest(sources, tmp_path / "here")
+    (tmp_path / "killed.py").write_text(KILLED)
+    command = [sys.executable, str(tmp_path / "killed.py"), stage, str(tmp_path / "there"), *map(str, sources)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert not (tmp_path / "there").exists()
+    (kept,) = tmp_path.glob(".there.counted-*")
+    before = {p: p.stat().st_ino for p in kept.glob("counts-*/summary.json")}
+    assert before
+    seen = {}
+
+    def progress(name: str, done: int, total: object) -> None:
+        seen.update({p: p.stat().st_ino for p in before})
+
+    ingest(sources, tmp_path / "there", client=client, progress=progress)
+    assert seen == before
+    assert open_corpus(tmp_path / "here").header.uid == open_corpus(tmp_path / "there").header.uid
+    assert left_over(tmp_path) == []

@@ -1,0 +1,42 @@
+"""Documents of three classes, as a matrix and as a corpus."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sdem_dist import open_corpus, write_corpus
+
+
+def made(n, seed=0, n_words=60, flipped=0.1):
+    rng = np.random.default_rng(seed)
+    topics = np.random.default_rng(42).dirichlet(np.full(n_words, 0.2), size=3)
+    y = rng.choice(3, p=[0.5, 0.3, 0.2], size=n)
+    X = np.stack([rng.multinomial(rng.integers(5, 30), topics[k]) for k in y])
+    wrong = rng.random(n) < flipped
+    labels = np.where(wrong, (y + rng.integers(1, 3, n)) % 3, y)
+    return sp.csr_matrix(X.astype(np.uint8)), np.array(["a", "b", "c"])[labels], wrong
+
+
+@pytest.fixture(scope="session")
+def documents():
+    return made(400)
+
+
+@pytest.fixture(scope="session")
+def corpus(documents, tmp_path_factory):
+    path = tmp_path_factory.mktemp("selection") / "corpus.zarr"
+    write_corpus(path, documents[0], documents[1], shard_documents=150)
+    return open_corpus(path)
+
+
+@pytest.fixture(scope="session")
+def client():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client

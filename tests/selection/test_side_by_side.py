@@ -1,0 +1,91 @@
+"""Each setting and fold that learns beside others has the bits of training it alone, in memory, on disk and on a cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sdem_dist import MultinomialNB
+from sdem_dist.corpus.folds import Folds, labels_of
+from sdem_dist.engine.dask import DaskExecutor
+from sdem_dist.engine.executor import InProcess
+from sdem_dist.estimators.source import source_of
+from sdem_dist.selection.side_by_side import Documents, SideBySide
+from sdem_dist.selection.trials import Trial
+
+SETTINGS = [
+    {},
+    {"loss": "ncll", "step": 0.5},
+    {"loss": "ncll", "step": 2.0, "class_weight": "balanced"},
+    {"weighting": "log", "min_df": 3, "norm": 5.0},
+    {"weighting": "counts", "norm": None},
+    {"n_lanes": 3, "rounds_per_epoch": 2},
+    {"merge": "sum", "batch_size": 50, "loss": "ncll"},
+    {"loss": "nll", "alpha": 0.1},
+    {"loss": "nll", "alpha": 1.0, "class_weight": {"a": 2.0}},
+    {"loss": "nll", "alpha": 1.0, "n_lanes": 3},
+]
+EPOCHS = 3
+
+
+def estimator(number):
+    settings = SETTINGS[number]
+    if settings.get("loss") == "nll":
+        return MultinomialNB(**settings, n_jobs=1)
+    return MultinomialNB(**settings, n_epochs=EPOCHS, validation_fraction=0.0, n_jobs=1)
+
+
+def states(corpus, executor, k=3):
+    """Return the state of each (setting, fold) after as many epochs as it would have alone, and the scores out of fold."""
+    source = source_of(MultinomialNB(), corpus)
+    folds = Folds(corpus, k)
+    n = corpus.n_documents
+    documents = Documents(source, folds, None, labels_of(corpus), np.ones(n), folds.numbers)
+    trials = [Trial(i, settings, EPOCHS) for i, settings in enumerate(SETTINGS)]
+    side, found, scores = SideBySide(estimator, documents, trials, executor), {}, {}
+    for epoch in range(EPOCHS):
+        scores |= side.epoch(epoch)
+        if epoch == 0:
+            counting = {i for i, settings in enumerate(SETTINGS) if settings.get("loss") == "nll"}
+            found |= {place: [np.array(f) for f in s] for place, s in side.states() if place.trial in counting}
+            side.keep(set(range(len(SETTINGS))) - counting)
+    found |= {place: [np.array(f) for f in s] for place, s in side.states()}
+    side.close()
+    return found, scores
+
+
+@pytest.fixture(scope="module")
+def beside(corpus):
+    with InProcess(1) as executor:
+        return states(corpus, executor)
+
+
+@pytest.mark.parametrize("number", range(len(SETTINGS)))
+def test_the_bits_of_training_alone(number, corpus, beside):
+    found, scores = beside
+    folds = corpus.folds(3)
+    for fold in range(3):
+        alone = estimator(number).fit(folds.train(fold))
+        assert all(np.array_equal(ours, theirs) for ours, theirs in zip(found[number, fold], alone.state_, strict=True))
+        inside = folds.numbers == fold
+        whole = corpus.read(0, corpus.n_documents)
+        expected = alone.set_params(calibrate=False).predict_log_proba(whole.to_csr()[inside])
+        ours = scores[number].log_proba[inside]
+        temperature = alone.temperature_
+        assert temperature == 1.0
+        assert ours == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+def test_settings_and_folds_differ_so_that_equality_means_something(beside):
+    assert len({state[0].tobytes() for state in beside[0].values()}) >= 3 * (len(SETTINGS) - 1)
+
+
+def test_the_same_bits_on_threads_and_on_a_cluster(corpus, beside, client):
+    with InProcess(2) as threads:
+        others = [states(corpus, threads), states(corpus, DaskExecutor(client))]
+    for found, scores in others:
+        assert found.keys() == beside[0].keys()
+        for place, state in found.items():
+            assert all(np.array_equal(a, b) for a, b in zip(state, beside[0][place], strict=True))
+        for number, predicted in scores.items():
+            assert np.array_equal(predicted.log_proba, beside[1][number].log_proba)

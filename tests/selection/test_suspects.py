@@ -1,0 +1,68 @@
+"""Wrong labels are found, an estimator is cross-validated, and learns more from more documents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from selection.conftest import made
+from sklearn.metrics import average_precision_score
+
+from sdem_dist import (
+    GaussianNB,
+    LatentDirichletAllocation,
+    MultinomialNB,
+    cross_validate,
+    label_suspects,
+    learning_curve,
+)
+from sdem_dist.selection.suspects import suspects_of
+
+
+def test_wrong_labels_are_suspected():
+    X, y, wrong = made(600, seed=3, flipped=0.2)
+    found = label_suspects(X, y, n=None, n_jobs=1)
+    assert len(found) == found.n_documents == 600
+    assert sorted(found.documents) == list(range(600))
+    assert (np.diff(found.doubt) <= 0).all()
+    assert np.array_equal(found.labels, y[found.documents]) and (found.labels != found.others).all()
+    assert average_precision_score(wrong[found.documents], found.doubt) > 0.85
+
+
+def test_documents_without_a_label_are_left_out():
+    proba = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5], [0.4, 0.6]])
+    found = suspects_of(proba, np.array([1, 1, -1, 0]), np.array(["no", "yes"]))
+    assert found.documents.tolist() == [0, 3, 1] and found.n_documents == 3
+    assert found.others.tolist() == ["no", "yes", "no"]
+    assert found.doubt == pytest.approx([0.9, 0.6, 0.2])
+
+
+def test_a_corpus_and_its_rows_in_memory(corpus):
+    on_disk = label_suspects(corpus, n=20, n_jobs=1)
+    whole = corpus.read(0, corpus.n_documents)
+    assert np.array_equal(np.array(corpus.header.classes)[whole.labels[on_disk.documents]], on_disk.labels)
+    assert len(on_disk) == 20
+    with pytest.raises(ValueError, match="positive"):
+        label_suspects(corpus, n=0)
+
+
+@pytest.mark.parametrize("n_epochs", [1, 7])
+def test_cross_validation_is_that_of_models_without_the_fold(corpus, n_epochs):
+    model = MultinomialNB(loss="ncll", n_epochs=n_epochs, validation_fraction=0.0)
+    found = cross_validate(model, corpus, cv=3)
+    folds = corpus.folds(3)
+    accuracies = [model.fit(folds.train(f)).evaluate(folds.test(f))["accuracy"] for f in range(3)]
+    assert found.scores["accuracy"] == pytest.approx(accuracies)
+    assert found.n_epochs == n_epochs and found.proba.shape == (400, 3) and "log-loss" in str(found)
+    table = np.random.default_rng(0).normal(np.arange(100)[:, None] % 2, 0.5, (100, 2))
+    assert cross_validate(GaussianNB(), table, np.arange(100) % 2).scores["accuracy"].mean() > 0.7
+
+
+def test_more_documents_teach_more(corpus):
+    curve = learning_curve(MultinomialNB(n_jobs=1), corpus, shares=(0.05, 1.0), cv=4, n_folds=2)
+    assert curve.accuracy.shape == curve.log_loss.shape == (2, 2)
+    assert curve.n_documents[0] < 40 and curve.n_documents[1] == 300
+    assert curve.accuracy[0].mean() < curve.accuracy[1].mean()
+    with pytest.raises(ValueError, match="shares"):
+        learning_curve(MultinomialNB(), corpus, shares=(0.0, 1.0))
+    with pytest.raises(ValueError, match="classifier"):
+        learning_curve(LatentDirichletAllocation(), corpus)
