@@ -23,7 +23,9 @@ def converted(latex: str, *, block: bool) -> str:
     except (MathError, SyntaxError, ValueError, KeyError, AttributeError) as error:
         raise ExtensionError(f"the formula cannot be read: {error}\n{latex}") from error
     # Browsers leave no space between a function and its argument, and too much around bars.
-    formula = re.sub(r"<mo>(&ApplyFunction;|\u2061)</mo>(?!\s*<mo[^>]*>\()", r'\g<0><mspace width="0.17em"></mspace>', formula)
+    formula = re.sub(
+        r"<mo>(&ApplyFunction;|\u2061)</mo>(?!\s*<mo[^>]*>\()", r'\g<0><mspace width="0.17em"></mspace>', formula
+    )
     return re.sub(r"<mo[^>]*>\|</mo>", '<mo lspace="0.05em" rspace="0.05em" stretchy="false">|</mo>', formula)
 
 

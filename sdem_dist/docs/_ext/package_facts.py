@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-
 def functions_of(page: Path) -> list[str]:
     """Return the full names of the functions that the tables of a page name, each once."""
     found: dict[str, None] = {}
