@@ -37,8 +37,8 @@ TEXT = 60
 def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any) -> None:
     """List the documents of CORPUS whose label is doubted most by models that have not seen them.
 
-    CORPUS is cut into folds; each is judged by a model of the others. Doubt is 1 - p(label). Look at the documents before you change a label: rare but right ones are doubted,
-    too.
+    CORPUS is cut into folds; each is judged by a model of the others. Doubt is 1 - p(label). Look at
+    the documents before you change a label: rare but right ones are doubted, too.
 
     CORPUS may be a source, too, as in sdem train.
     """
@@ -97,12 +97,7 @@ def show(found: Suspects, documents: Corpus, name: str, number: int, as_json: bo
         return
     doubted = int((found.other_proba > found.label_proba).sum())
     head = ("document", "label", "rather", "doubt", "p(label)", "p(other)", "text" if documents.has_texts else "")
-    click.echo(
-        table(
-            f"{name}: of {found.n_documents:,} documents {doubted:,} would get another label; the most doubtful",
-            [head, *rows],
-        ),
-        nl=False,
-    )
+    title = f"{name}: of {found.n_documents:,} documents {doubted:,} would get another label; the most doubtful"
+    click.echo(table(title, [head, *rows]), nl=False)
     if not documents.has_texts:
         say("Documents are named by their ids; with sdem ingest --keep-text their texts are shown, too.")
