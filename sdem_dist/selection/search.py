@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from sdem_dist.selection.metrics import CLASSES, Metric, check_metric, greater_i
 from sdem_dist.selection.results import results_of
 from sdem_dist.selection.side_by_side import Documents, SideBySide, at_once
 from sdem_dist.selection.spaces import Space, default_space, settings
-from sdem_dist.selection.trials import MONITOR, Trial, best_of, halve, kept_after
+from sdem_dist.selection.trials import MONITOR, Trial, best_of, epochs_of, halve, kept_after
 
 if TYPE_CHECKING:
     from typing import Self
@@ -183,7 +183,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
         found = settings(estimator, space if self.space is None else self.space, self.n_trials, seed)
         self.trials_ = [
-            Trial(i, params, *_epochs({**estimator.get_params(), **params}, self.max_epochs))
+            Trial(i, params, *epochs_of({**estimator.get_params(), **params}, self.max_epochs))
             for i, params in enumerate(found)
         ]
         beside = type(estimator) is MultinomialNB and estimator.unlabelled is None
@@ -387,14 +387,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_index_")
-
-
-def _epochs(params: Mapping[str, object], most: int) -> tuple[int, bool]:
-    """Return how many epochs a setting has at most, and whether it has them in any case."""
-    given = params.get("n_epochs")
-    if params.get("loss") == "nll":  # counts once
-        return 1, True
-    return (int(given), True) if isinstance(given, int | np.integer) else (most, False)
 
 
 def _orders(source: Source) -> int:
