@@ -31,6 +31,13 @@ class BernoulliNB(FeatureNB):
     ----------
     classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
         As of `GaussianNB`.
+
+    Examples
+    --------
+    >>> from sdem_dist import BernoulliNB
+    >>> clf = BernoulliNB(loss="nll").fit([[1, 0], [1, 0], [0, 1], [1, 1]], [0, 0, 1, 1])
+    >>> clf.predict([[1, 0], [0, 1]]).tolist()
+    [0, 1]
     """
 
     alpha: float = param(1.0, real(), "Pseudo-count of each of the two values.")
@@ -63,6 +70,13 @@ class CategoricalNB(FeatureNB):
     ----------
     classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
         As of `GaussianNB`.
+
+    Examples
+    --------
+    >>> from sdem_dist import CategoricalNB
+    >>> clf = CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
+    >>> clf.predict([[0, 1], [2, 0]]).tolist()
+    [0, 1]
     """
 
     alpha: float = param(1.0, real(), "Pseudo-count of each category.")
@@ -99,6 +113,13 @@ class PoissonNB(FeatureNB):
     ----------
     classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
         As of `GaussianNB`.
+
+    Examples
+    --------
+    >>> from sdem_dist import PoissonNB
+    >>> clf = PoissonNB(loss="nll").fit([[9, 1], [8, 0], [1, 7], [0, 9]], [0, 0, 1, 1])
+    >>> clf.predict([[7, 2], [1, 6]]).tolist()
+    [0, 1]
     """
 
     alpha: float = param(1.0, real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class.")

@@ -37,6 +37,13 @@ class EMMixtureClassifier(JointMixture):
     References
     ----------
     Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS. (The baseline.)
+
+    Examples
+    --------
+    >>> from sdem_dist import EMMixtureClassifier
+    >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
+    >>> EMMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
+    [0, 1]
     """
 
     n_epochs: int = param(64, integer(), "Iterations of EM.")

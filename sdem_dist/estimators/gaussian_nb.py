@@ -34,6 +34,15 @@ class GaussianNB(FeatureNB):
     n_iter_ : int
     theta_, var_ : ndarray of shape (n_classes, n_features)
         Mean and variance of each class and column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sdem_dist import GaussianNB
+    >>> X = np.array([[1.0, 2.0], [1.5, np.nan], [4.0, 4.5], [5.0, 5.0]])
+    >>> clf = GaussianNB(loss="nll").fit(X, ["low", "low", "high", "high"])
+    >>> clf.predict([[1.2, np.nan], [np.nan, 5.0]]).tolist()  # what is missing is summed out
+    ['low', 'high']
     """
 
     var_smoothing: float = param(

@@ -68,6 +68,15 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         One entry an epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means a row, of standardised
         columns).
     n_iter_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sdem_dist import GaussianRegressor
+    >>> X, y = [[1.0, 2.0], [2.0, 1.0], [3.0, 4.0], [4.0, 3.0], [5.0, 6.0]], [3.0, 3.0, 7.0, 7.0, 11.0]
+    >>> model = GaussianRegressor().fit(X, y)
+    >>> model.predict([[6.0, 5.0], [6.0, np.nan]]).round().tolist()
+    [11.0, 12.0]
     """
 
     loss: str = param(

@@ -49,6 +49,15 @@ class LatentDirichletAllocation(TopicModel):
     References
     ----------
     Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
+
+    Examples
+    --------
+    >>> from sdem_dist import LatentDirichletAllocation
+    >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
+    >>> model = LatentDirichletAllocation(n_components=2).fit(X)
+    >>> first, second, third, _ = model.transform(X[:4]).argmax(axis=1)
+    >>> bool(first == second != third)
+    True
     """
 
     topic_rate: float | None = param(

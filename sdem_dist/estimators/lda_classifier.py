@@ -75,6 +75,16 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
+
+    Examples
+    --------
+    >>> from sdem_dist import LDAClassifier
+    >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 5, [0, 0, 1, 1] * 5
+    >>> clf = LDAClassifier(loss="nll", n_topics=2).fit(X, y)
+    >>> clf.predict([[3, 1, 0, 0]]).tolist()
+    [0]
+    >>> clf.transform(X).shape
+    (20, 4)
     """
 
     loss: str | Loss = param(

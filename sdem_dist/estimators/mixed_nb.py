@@ -40,6 +40,15 @@ class MixedNB(FeatureNB):
     categories_ : dict of int to ndarray
         The categories of those columns that hold other things than numbers, in the order of the numbers that stand for them in
         `sample`. Others met in prediction are missing values.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sdem_dist import MixedNB
+    >>> frame = pd.DataFrame({"visits": [1, 2, 9, 8], "country": ["fr", "fr", "de", "de"]})
+    >>> clf = MixedNB(loss="nll", kinds={"visits": "poisson"}).fit(frame, ["new", "new", "old", "old"])
+    >>> clf.predict(frame[:1]).tolist()
+    ['new']
     """
 
     kinds: Mapping[Any, str | Family] | None = param(

@@ -66,6 +66,14 @@ class MultinomialMixture(OfText, Seeded, ClusterMixin, EngineEstimator):
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2, NLL.
+
+    Examples
+    --------
+    >>> from sdem_dist import MultinomialMixture
+    >>> X = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50
+    >>> first, second, third, _ = MultinomialMixture(2).fit(X).predict(X[:4])
+    >>> bool(first == second != third)
+    True
     """
 
     n_components: int = param(8, integer(), "Clusters.", positional=True)

@@ -75,6 +75,13 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     References
     ----------
     Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.
+
+    Examples
+    --------
+    >>> from sdem_dist import MultiplicativeMixtureClassifier
+    >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
+    >>> MultiplicativeMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
+    [0, 1]
     """
 
     n_epochs: int = param(200, integer(), "Updates, each a pass over the documents.")

@@ -118,6 +118,17 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
+
+    Examples
+    --------
+    >>> from sdem_dist import MultinomialNB
+    >>> texts = ["goal in the last minute", "the bank raises its rate", "a late goal wins", "rates fall, shares rise"] * 5
+    >>> labels = ["sport", "money", "sport", "money"] * 5
+    >>> clf = MultinomialNB().fit(texts, labels)
+    >>> clf.predict(["the goal of the match", "a new rate"]).tolist()
+    ['sport', 'money']
+    >>> clf.explain(["a late goal"])[0].telling(2)
+    ['late', 'goal']
     """
 
     loss: str | Loss = param(

@@ -41,6 +41,16 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
     ------
     ModelError
         The file is missing, cut short, altered, of a newer format, or does not hold a model of this package.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sdem_dist import PoissonNB, load_model
+    >>> path = Path(tempfile.mkdtemp()) / "counts.model"
+    >>> PoissonNB(loss="nll").fit([[9, 1], [8, 0], [1, 7], [0, 9]], [0, 0, 1, 1]).save(path)
+    >>> load_model(path).predict([[7, 2]]).tolist()
+    [0]
     """
     if Path(path).is_dir():
         raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")

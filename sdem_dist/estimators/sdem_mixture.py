@@ -51,6 +51,13 @@ class SdemMixtureClassifier(JointMixture):
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.
+
+    Examples
+    --------
+    >>> from sdem_dist import SdemMixtureClassifier
+    >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
+    >>> SdemMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
+    [0, 1]
     """
 
     loss: str | Loss = param(

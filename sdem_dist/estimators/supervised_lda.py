@@ -61,6 +61,16 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
     References
     ----------
     Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
+
+    Examples
+    --------
+    >>> from sdem_dist import SupervisedLDAClassifier
+    >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [0, 0, 1, 1] * 50
+    >>> clf = SupervisedLDAClassifier(n_components=2).fit(X, y)
+    >>> clf.predict([[3, 1, 0, 0]]).tolist()
+    [0]
+    >>> clf.transform(X).shape
+    (200, 2)
     """
 
     gamma: float = param(1.0, real(above=True), "Factor inside the softmax.")
@@ -120,6 +130,15 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     References
     ----------
     Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
+
+    Examples
+    --------
+    >>> from sdem_dist import SupervisedLDARegressor
+    >>> X, stars = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 50, [1.0, 2.0, 8.0, 9.0] * 50
+    >>> model = SupervisedLDARegressor(n_components=2).fit(X, stars)
+    >>> low, high = model.predict([[3, 1, 0, 0], [0, 0, 1, 3]])
+    >>> bool(low < high)
+    True
     """
 
     gamma: float = param(

@@ -20,6 +20,12 @@ def cluster_scores(y: object, labels: object) -> dict[str, float]:
     dict
         ``purity``: the share of documents whose class is the most frequent one of their cluster, which grows with the number
         of clusters by itself; ``nmi`` and ``ari``: scikit-learn's, where 0 is chance and 1 agreement (NMI about so).
+
+    Examples
+    --------
+    >>> from sdem_dist import cluster_scores
+    >>> cluster_scores(["cat", "cat", "dog", "dog"], [1, 1, 0, 0])["purity"]
+    1.0
     """
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
     from sklearn.metrics.cluster import contingency_matrix

@@ -16,7 +16,7 @@ from sdem_dist.storage.places import is_url
 
 Group = zarr.Group
 
-# A tenth larger than lz4hc, decoded as fast, written thirty times as fast: tests/benchmarks/codecs.py.
+# A tenth larger than lz4hc, decoded as fast, written thirty times as fast: see docs/decisions/storage.md.
 _COMPRESSOR = BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
 
 WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23

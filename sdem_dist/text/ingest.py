@@ -173,6 +173,19 @@ def ingest(
         `path` is taken, or the device is full.
     ValueError
         Arguments contradict each other.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sdem_dist import ingest, open_corpus
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for label, text in (("sport", "a late goal"), ("money", "the bank")):
+    ...     (folder / "news" / label).mkdir(parents=True)
+    ...     _ = (folder / "news" / label / "1.txt").write_text(text, encoding="utf-8")
+    >>> _ = ingest(folder / "news", folder / "news.zarr")
+    >>> len(open_corpus(folder / "news.zarr"))
+    2
     """
     started = time.monotonic()
     files, reading, progress = _paths(sources), reading or Reading(), progress or _silent

@@ -63,6 +63,17 @@ def test_the_papers_algorithms_are_all_there():
         assert f"Algorithm {number}" in descent
 
 
+def test_the_reference_has_every_public_name_and_every_command():
+    from sdem_dist.catalogue import PUBLIC
+    from sdem_dist.cli import main
+
+    listed = set(re.findall(r"^   (\w+)$", (DOCS / "reference" / "index.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(PUBLIC) <= listed
+    shown = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
+    for command in main.list_commands(click.Context(main)):
+        assert f"## sdem {command}\n" in shown, command
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_references_lead_somewhere(page):
     for name in REFERENCE.findall(page.read_text(encoding="utf-8")):

@@ -46,6 +46,7 @@ class FormulaFunctions(SphinxDirective):
     """The documentation of every function that ``formulas.md`` names, but what the reference has anyway."""
 
     def run(self) -> list[nodes.Node]:
+        """Return the documentation."""
         page = Path(self.env.srcdir) / "formulas.md"
         self.env.note_dependency(str(page))
         parsed = nodes.container()
@@ -72,6 +73,7 @@ class CommandHelp(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
+        """Return the text."""
         from click.testing import CliRunner
 
         from sdem_dist.cli import main
