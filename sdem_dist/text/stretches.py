@@ -13,7 +13,7 @@ from sdem_dist.text.compressed import COMPRESSIONS
 from sdem_dist.text.line_blocks import is_utf8_name
 from sdem_dist.text.sources import Reading, source_format
 
-STRETCH_BYTES = 1 << 24
+STRETCH_BYTES = 1 << 23
 """About what one task reads, where a source can be cut."""
 
 
