@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.engine.executor import Executor
-    from sdem_dist.text.ingest import IngestReport
+    from sdem_dist.text.ingest_report import IngestReport
     from sdem_dist.text.plan import CorpusPlan, IngestPlan
     from sdem_dist.text.sources import Reading
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist import CorpusError, open_corpus, write_corpus
+from sdem_dist import CorpusError, GaussianNB, MultinomialNB, open_corpus, write_corpus
 from sdem_dist.cluster import connected
 from sdem_dist.corpus import sorted_rows
 from sdem_dist.corpus.check import check_corpus
@@ -65,3 +66,21 @@ def test_what_does_not_fit_is_named(tmp_path, client):
     with pytest.raises(CorpusError, match="leave client out"):
         write_corpus(tmp_path / "c", COUNTS, LABELS, client=client)
     assert os.listdir(tmp_path) == []
+
+
+def test_training_is_that_of_the_corpus(tmp_path, client):
+    X, y = da.from_array(COUNTS, chunks=(70, 12)), da.from_array(LABELS, chunks=70)
+    with dask.config.set({"temporary-directory": str(tmp_path)}):
+        from_array = MultinomialNB(n_epochs=2, random_state=3).fit(X, y, client=client)
+        assert os.listdir(tmp_path) == []
+    corpus = write_corpus(tmp_path / "c", COUNTS, LABELS, random_state=3)
+    from_corpus = MultinomialNB(n_epochs=2, random_state=3).fit(corpus)
+    np.testing.assert_array_equal(from_array.predict_proba(COUNTS), from_corpus.predict_proba(COUNTS))
+
+
+def test_what_cannot_be_trained_from_an_array_is_named(client):
+    X = da.from_array(COUNTS, chunks=(70, 12))
+    with pytest.raises(ValueError, match="no sample weights"):
+        MultinomialNB().fit(X, LABELS, np.ones(300), client=client)
+    with pytest.raises(ValueError, match="models of counts"):
+        GaussianNB().fit(X, LABELS, client=client)
