@@ -127,7 +127,7 @@ def _run(
 
     _refuse_the_wrong_order(model, paths)
     if output is not None:
-        check_table(output)
+        check_table(output, (model, *paths))
     reading = Reading(form, text=text, encoding=encoding, id=id_column)
     sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
     estimator = load_model(model)
