@@ -91,7 +91,7 @@ def evaluate(
     if of_source and (scheduler or workers or cluster):
         raise click.UsageError(f"workers read a corpus, and {corpus} is a source: make a corpus of it with sdem ingest")
     if errors is not None:
-        check_table(errors)
+        check_table(errors, (model, corpus))
     estimator = load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is of classifiers and regressors, and {model} is neither")
