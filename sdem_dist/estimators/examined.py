@@ -40,12 +40,15 @@ class Examined:
         Blocks of what the documents of a source were.
     unknown_share : float or None
         Share of the words of a source that the model does not know.
+    ids : sequence
+        Of the documents of a source: of its column of ids, or places in it. Without any they are positions.
     """
 
     documents: Any
     labels: list[object] | None = None
     texts: Sequence[Texts] = ()
     unknown_share: float | None = None
+    ids: Sequence[object] = ()
 
     @property
     def has_texts(self) -> bool:
@@ -71,10 +74,10 @@ class Examined:
         return [found[p] for p in wanted]
 
     def ids_of(self, positions: Iterable[int]) -> list[object]:
-        """Return the ids of some documents: those of the corpus, or their places in the source, from 0."""
+        """Return the ids of some documents: those of the corpus or the source, or positions, from 0."""
         wanted = [int(p) for p in positions]
         if not isinstance(self.documents, Corpus):
-            return list(wanted)
+            return [self.ids[p] for p in wanted] if self.ids else list(wanted)
         starts = self.documents.header.shard_starts.tolist()
         found: dict[int, object] = {}
         shard, ids = -1, None

@@ -202,3 +202,24 @@ def test_report(made, tmp_path, model, documents):
 def test_report_refuses_to_replace_a_model(made):
     assert "ends in .html" in refused("report", str(made / "m"), str(made / "test.zarr"), "-o", str(made / "m"), code=2)
     load_model(made / "m")
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_errors_are_found_again_in_their_source(made, tmp_path, suffix):
+    """Also where lines are left out, and where the source has ids of its own."""
+    lines = ["sport\tgoal match", "no such class\tbread", "sport\tbread oven bread salt", "sport\tgoal team"]
+    pairs = [line.split("\t") for line in lines]
+    source, out = tmp_path / f"t.{suffix}", tmp_path / "e.jsonl"
+    if suffix == "jsonl":
+        source.write_text("".join(json.dumps({"label": a, "text": b, "key": f"D{b[0]}"}) + "\n" for a, b in pairs))
+    else:
+        with source.open("w", newline="") as file:
+            written = csv.writer(file, delimiter="\t" if suffix == "tsv" else ",", lineterminator="\n")
+            written.writerows(
+                [*([] if suffix == "tsv" else [("label", "text", "key")]), *([a, b, f"D{b[0]}"] for a, b in pairs)]
+            )
+    columns = ("--label", "0", "--text", "1") if suffix == "tsv" else ()
+    for more, expected in (((), 2), (("--id", "2" if suffix == "tsv" else "key"), "Db")):
+        skipping = ("--on-error", "skip", "--errors", str(out), *columns, *more)
+        ok("evaluate", str(made / "m"), str(source), *skipping)
+        assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [expected]
