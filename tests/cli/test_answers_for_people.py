@@ -14,6 +14,7 @@ import pytest
 from cli.commands import ok, refused
 
 from sdem_dist import EMMixtureClassifier, load_model, open_corpus, write_corpus
+from sdem_dist.estimators import examined
 
 RNG = np.random.default_rng(0)
 NASTY = "<script>alert(1)</script>"
@@ -223,3 +224,24 @@ def test_errors_are_found_again_in_their_source(made, tmp_path, suffix):
         skipping = ("--on-error", "skip", "--errors", str(out), *columns, *more)
         ok("evaluate", str(made / "m"), str(source), *skipping)
         assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [expected]
+
+
+def test_blocks_of_errors_are_those_of_one(made, tmp_path, monkeypatch):
+    """Every pass over a corpus brings many errors together; how many changes nothing."""
+    for name, gathered, block in (("one", 50_000, 1000), ("many", 5, 2)):
+        monkeypatch.setattr(examined, "GATHERED", gathered)
+        monkeypatch.setattr(examined, "BLOCK", block)
+        for documents in ("test.zarr", "test.tsv"):
+            out = tmp_path / f"{name}-{documents}.jsonl"
+            ok("evaluate", str(made / "m"), str(made / documents), "--errors", str(out))
+    for documents in ("test.zarr", "test.tsv"):
+        one, many = ((tmp_path / f"{name}-{documents}.jsonl").read_text() for name in ("one", "many"))
+        assert one == many and one.count("\n") > 7
+
+
+def test_json_has_no_nan(made, tmp_path):
+    source = tmp_path / "unknown.tsv"
+    source.write_text("sport\tzzz\n")
+    found = ok("evaluate", str(made / "m"), str(source), "--json")
+    json.loads(found, parse_constant=lambda name: pytest.fail(name))
+    assert json.loads(found)["perplexity"] is None
