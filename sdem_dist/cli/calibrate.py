@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from sdem_dist.cli.outputs import refuse_inputs
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 from sdem_dist.counted import counted
@@ -25,7 +26,11 @@ def calibrate(model: Path, corpus: str, output: Path | None, source: SourceOptio
     """
     from sdem_dist import load_model
     from sdem_dist.estimators.classifier import EngineClassifier
+    from sdem_dist.estimators.saving import check_destination
 
+    if output is not None:
+        refuse_inputs(output, (corpus,))
+    check_destination(output or model)
     estimator = load_model(model)
     if not isinstance(estimator, EngineClassifier):
         raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")

@@ -13,6 +13,7 @@ from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, is_source, source_options
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
+from sdem_dist.storage.numbers import null_for_nan
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.reporting import Report
@@ -49,7 +50,8 @@ UNSHOWN = ("temperature", "tempered_log_loss")
     "--errors",
     type=LocalPath(),
     metavar="FILE",
-    help="Write the wrong predictions, the surest first, with their telling words: .csv, .tsv, .jsonl or .parquet.",
+    help="Write the wrong predictions, the surest first, with their telling words: .csv, .tsv, .jsonl or .parquet. Of a "
+    "regressor all documents, the largest error first.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @source_options
@@ -91,7 +93,7 @@ def evaluate(
     if of_source and (scheduler or workers or cluster):
         raise click.UsageError(f"workers read a corpus, and {corpus} is a source: make a corpus of it with sdem ingest")
     if errors is not None:
-        check_table(errors)
+        check_table(errors, (model, corpus))
     estimator = load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is of classifiers and regressors, and {model} is neither")
@@ -109,7 +111,8 @@ def evaluate(
     if not of_source:
         weighted = documents.header.layout == "sparse" and (documents.header.weighted or weighted)
     if as_json:
-        click.echo(json.dumps(metrics | (report.to_dict() if full and report is not None else {})))
+        found = metrics | (report.to_dict() if full and report is not None else {})
+        click.echo(json.dumps(null_for_nan(found), allow_nan=False))
     else:
         say(f"{counted(n, 'document')} of {corpus}")
         _show(metrics, weighted)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.shown import say
 
@@ -41,6 +42,8 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: b
         texts = tuple(line.rstrip("\r\n") for line in sys.stdin)
     if not texts:
         raise click.ClickException("there is no text to explain")
+    if html is not None:
+        check_output(html, (model,))
     estimator = load_model(model)
     if estimator.spec.predicts != "class":
         raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is of classifiers")

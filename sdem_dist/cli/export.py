@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.parameters import LocalPath
 
 
@@ -27,6 +28,7 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool) -> None
     form = form or file.suffix.lower()
     if form not in (".onnx", ".skops"):
         raise click.UsageError(f"say --onnx or --sklearn: the suffix of {file} does not")
+    check_output(file, (model,))
     estimator = load_model(model)
     if form == ".onnx":
         save_onnx(estimator, file)

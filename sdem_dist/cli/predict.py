@@ -135,7 +135,7 @@ def _run(
     if elsewhere and (verbose or jobs is not None):
         raise click.UsageError(f"{'--verbose' if verbose else '--jobs'} is of threads of this process, not of workers")
     if output is not None:
-        check_table(output)
+        check_table(output, (model, *paths))
     reading = Reading(form, text=text, encoding=encoding, id=id_column)
     sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
     estimator = load_model(model)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
@@ -28,11 +29,10 @@ def report(model: Path, corpus: str, output: Path, source: SourceOptions) -> Non
     from sdem_dist import load_model
     from sdem_dist.inspection.report_page import report_page
     from sdem_dist.reports.page import write_page
-    from sdem_dist.storage.publish import check_writable
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"{output}: a report is a page of HTML, so its name ends in .html")
-    check_writable(output)
+    check_output(output, (model, corpus))
     estimator = load_model(model)
     examined = examined_documents(estimator, corpus, source)
     write_page(output, f"{model.name}: report", report_page(estimator, examined, model.name, corpus))

@@ -127,7 +127,7 @@ def examined_documents(
     from sdem_dist import open_corpus
     from sdem_dist.estimators.examined import Examined
     from sdem_dist.text.bad_lines import LineGate
-    from sdem_dist.text.sources import numeric_format, text_blocks
+    from sdem_dist.text.sources import numeric_format, placed_blocks
     from sdem_dist.text.transform import TextTransformer
     from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -141,14 +141,16 @@ def examined_documents(
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
     gate = LineGate(source.on_error, frozenset(classes) if classes else None, numeric=target == "numbers")
     counts, labels, texts = [], [], []
+    ids: list[object] = []
     if numeric_format([Path(path)], source.reading) is not None:
         raise click.UsageError(
             f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the "
             "training), and give that"
         )
-    for block in text_blocks([Path(path)], source.reading, gate):
+    for block in placed_blocks(Path(path), source.reading, gate):
         counts.append(count(block.texts))
         labels += block.labels
+        ids += block.ids or []
         if keep_texts:
             texts.append(block.texts)
     if gate.skipped:
@@ -158,4 +160,4 @@ def examined_documents(
     known: list[object] = [classes[name] for name in labels] if classes else list(labels)
     if target == "numbers":
         known = [float(name) for name in labels]
-    return Examined(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share)
+    return Examined(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share, ids)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 TEXT = 60
 """Letters of a text that are shown."""
-DOUBTFUL = 0.5
-"""Doubt above which models would have said the other class."""
 
 
 @click.command(cls=TrainCommand, no_args_is_help=True)
@@ -39,9 +37,8 @@ DOUBTFUL = 0.5
 def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any) -> None:
     """List the documents of CORPUS whose label is doubted most by models that have not seen them.
 
-    CORPUS is cut into folds; each is judged by a model of the others. Doubt is (1 + p(other) - p(label)) / 2: above .5 the
-    model would have said the other class. Look at the documents before you change a label: rare but right ones are doubted,
-    too.
+    CORPUS is cut into folds; each is judged by a model of the others. Doubt is 1 - p(label). Look at
+    the documents before you change a label: rare but right ones are doubted, too.
 
     CORPUS may be a source, too, as in sdem train.
     """
@@ -98,10 +95,9 @@ def show(found: Suspects, documents: Corpus, name: str, number: int, as_json: bo
         rows.append((str(of["document"]), str(of["label"]), str(of["other"]), *numbers, short))
     if as_json:
         return
-    doubted = int((found.doubt > DOUBTFUL).sum())
+    doubted = int((found.other_proba > found.label_proba).sum())
     head = ("document", "label", "rather", "doubt", "p(label)", "p(other)", "text" if documents.has_texts else "")
-    click.echo(
-        table(f"{name}: of {found.n_documents:,} documents {doubted:,} are doubted; the first", [head, *rows]), nl=False
-    )
+    title = f"{name}: of {found.n_documents:,} documents {doubted:,} would get another label; the most doubtful"
+    click.echo(table(title, [head, *rows]), nl=False)
     if not documents.has_texts:
         say("Documents are named by their ids; with sdem ingest --keep-text their texts are shown, too.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from sdem_dist.cli.answers import on_a_line
+from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.shown import visible
 
 Columns = dict[str, list[Any]]
@@ -33,15 +34,11 @@ def write_table(path: Path, blocks: Iterator[Columns]) -> None:
     publish_file(path, lambda partial: write(partial, blocks))
 
 
-def check_table(path: Path) -> None:
-    """Raise UsageError where no table can be written to a path of this name: better before the work than after it."""
-    from sdem_dist.storage.publish import check_writable
-
+def check_table(path: Path, inputs: Iterable[str | Path]) -> None:
+    """Raise UsageError where no table can be written to a path, see `sdem_dist.cli.outputs.check_output`."""
     if path.suffix.lower() not in FORMS:
         raise click.UsageError(f"{path}: the suffix says the format, one of {', '.join(FORMS)}")
-    if path.is_dir():
-        raise click.UsageError(f"{path} is a folder; name a file")
-    check_writable(path)
+    check_output(path, inputs)
 
 
 def _same(names: list[str], block: Columns) -> list[list[Any]]:

@@ -36,6 +36,8 @@ from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.corpus.collect import Collected
     from sdem_dist.corpus.shards import TextsAt
     from sdem_dist.storage.arrays import Group
@@ -66,6 +68,7 @@ def write_corpus(
     overwrite: bool = False,
     before_publishing: Callable[[], object] | None = None,
     texts: TextsAt | None = None,
+    client: Client | None = None,
 ) -> Corpus:
     """Write documents as a corpus.
 
@@ -110,6 +113,8 @@ def write_corpus(
         Called when all is written, just before the directory appears; if it raises, the corpus does not appear.
     texts : callable, optional
         From the ids of documents to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
+    client : distributed.Client, optional
+        Its workers compute the blocks of a dask array and write them; all see the folder of `path`. The corpus is the same.
 
     Returns
     -------
@@ -131,6 +136,27 @@ def write_corpus(
         raise CorpusError("documents without labels beside others are for dense corpora: dense=True")
     if dense and targets is not None:
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
+    if client is not None:
+        if dense or not (ids is None and targets is None and before_publishing is None and texts is None):
+            raise CorpusError(
+                "a client's workers write counts or weights with labels: leave client out for anything more"
+            )
+        from sdem_dist.corpus.by_tasks import write_dask_array
+
+        return write_dask_array(
+            path,
+            X,
+            y,
+            client,
+            classes=classes,
+            vocabulary=vocabulary,
+            vectorizer=plain_json(vectorizer, "vectorizer"),
+            made_by=plain_json(made_by, "made_by"),
+            weighted=weighted,
+            seed=int(random_state) if shuffle else None,
+            shard_documents=shard_documents,
+            overwrite=overwrite,
+        )
     if is_table(X):
         X, vocabulary, vectorizer = corpus_of_table(X, dense, vocabulary, vectorizer)
     vectorizer, made_by = plain_json(vectorizer, "vectorizer"), plain_json(made_by, "made_by")

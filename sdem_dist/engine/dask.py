@@ -209,6 +209,12 @@ def _same_attempt(error: BaseException, known: BaseException | None) -> bool:
     return error is known or getattr(error, "attempt", error) == getattr(known, "attempt", known)
 
 
+def scratch_folder() -> str | None:
+    """Return Dask's folder for temporary files, ``temporary-directory`` of its configuration, or None."""
+    found = dask.config.get("temporary-directory", None)
+    return None if found is None else str(found)
+
+
 def _identity(value: Value) -> Value:
     return value
 

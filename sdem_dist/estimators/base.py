@@ -15,6 +15,7 @@ from sdem_dist.estimators import parameters
 from sdem_dist.estimators.matching import check_classes, check_words
 from sdem_dist.estimators.source import source_of
 from sdem_dist.estimators.spec import Estimator, Source, Trained
+from sdem_dist.estimators.validation import is_dask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,7 +86,8 @@ class EngineEstimator(Estimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the documents in memory.
         client : distributed.Client, default=None
-            Train on this Dask cluster; `X` is then a corpus on storage that its workers see.
+            Train on this Dask cluster; `X` is then a corpus on storage that its workers see, or a dask array of counts,
+            which they write as one into Dask's ``temporary-directory`` meanwhile.
         validation : Corpus or tuple (X, y), default=None
             Documents evaluated after epochs, for the history and for `patience`.
         checkpoint : path, default=None
@@ -119,6 +121,20 @@ class EngineEstimator(Estimator):
 
         parameters.check(self)
         self._check()
+        if client is not None and is_dask(X):
+            from sdem_dist.estimators.scratch import corpus_in_scratch
+
+            with corpus_in_scratch(self, X, y, sample_weight, client) as written:
+                return self.fit(
+                    written,
+                    client=client,
+                    validation=validation,
+                    checkpoint=checkpoint,
+                    checkpoint_rounds=checkpoint_rounds,
+                    checkpoint_seconds=checkpoint_seconds,
+                    resume=resume,
+                    callbacks=callbacks,
+                )
         source = source_of(self, X, y, sample_weight, client=client)
         self.damaged_shards_ = []
         with executor_for(client, self.n_jobs, source) as executor:

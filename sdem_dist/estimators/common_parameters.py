@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sdem_dist.estimators.parameters import (
     Constraint,
     checked_later,
@@ -115,3 +117,15 @@ class Steps:
         "round at one theta lead to one step.",
     )
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a round for ``merge="sum"``. None: 128.')
+
+
+def pseudo_count(alpha: str | float, n_features: int) -> float:
+    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2).
+
+    0 becomes 1e-10, as with scikit-learn's ``force_alpha=False``.
+    """
+    if alpha == "laplace":
+        return 1.0
+    if alpha == "log":
+        return float(np.log(max(n_features, 2)))
+    return max(float(alpha), 1e-10)

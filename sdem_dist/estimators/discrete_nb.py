@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sdem_dist.estimators.common_parameters import pseudo_count
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
-from sdem_dist.estimators.naive_bayes import pseudo_count
 from sdem_dist.estimators.parameters import checked_later, estimator, or_none, param, real
 from sdem_dist.families import Bernoulli, Categorical, Poisson
 from sdem_dist.learners.columns import ColumnSummary

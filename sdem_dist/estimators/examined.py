@@ -17,6 +17,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators.explaining import explanations
 from sdem_dist.estimators.scoring import AnyCorpus, documents_in_pieces
 from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.text.texts import texts_of_strings
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 BLOCK = 1000
 """Errors that are explained at a time."""
+GATHERED = 50_000
+"""Errors that one pass over a corpus brings together."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,15 @@ class Examined:
         Blocks of what the documents of a source were.
     unknown_share : float or None
         Share of the words of a source that the model does not know.
+    ids : sequence
+        Of the documents of a source: of its column of ids, or places in it. Without any they are positions.
     """
 
     documents: Any
     labels: list[object] | None = None
     texts: Sequence[Texts] = ()
     unknown_share: float | None = None
+    ids: Sequence[object] = ()
 
     @property
     def has_texts(self) -> bool:
@@ -71,10 +77,10 @@ class Examined:
         return [found[p] for p in wanted]
 
     def ids_of(self, positions: Iterable[int]) -> list[object]:
-        """Return the ids of some documents: those of the corpus, or their places in the source, from 0."""
+        """Return the ids of some documents: those of the corpus or the source, or positions, from 0."""
         wanted = [int(p) for p in positions]
         if not isinstance(self.documents, Corpus):
-            return list(wanted)
+            return [self.ids[p] for p in wanted] if self.ids else list(wanted)
         starts = self.documents.header.shard_starts.tolist()
         found: dict[int, object] = {}
         shard, ids = -1, None
@@ -103,6 +109,13 @@ class Examined:
             return np.concatenate(parts)[back]
         return sp.vstack(parts, format="csr")[back]
 
+    def gathered(self, positions: np.ndarray) -> Examined:
+        """Return some documents, in the order asked for, in memory; a corpus is read once."""
+        if not len(positions):
+            return self
+        texts = [texts_of_strings(self.texts_of(positions))] if self.has_texts else []
+        return Examined(self.rows(positions), None, texts, None, self.ids_of(positions))
+
     def explained(self, estimator: Any, positions: np.ndarray, against: list[object]) -> list[Explanation] | None:
         """Return explanations of some documents against a class for each; None for a model that has none."""
         texts = self.texts_of(positions) if self.has_texts else None
@@ -125,12 +138,17 @@ def mistakes(estimator: EngineEstimator, report: Any, examined: Examined) -> Ite
     examined : Examined
         The documents of the report.
     """
-    for start in range(0, max(len(report.errors), 1), BLOCK):
-        rows = report.errors[start : start + BLOCK]
-        if isinstance(report, ClassificationReport):
-            yield _of_classes(estimator, report, examined, rows)
-        else:
-            yield _of_numbers(report, examined, rows)
+    errors, of_classes = report.errors, isinstance(report, ClassificationReport)
+    for begin in range(0, max(len(errors), 1), GATHERED):
+        together = errors[begin : begin + GATHERED]
+        found = examined.gathered(report.positions[together] if of_classes else together)
+        for start in range(0, max(len(together), 1), BLOCK):
+            rows = together[start : start + BLOCK]
+            places = np.arange(start, start + len(rows))
+            if of_classes:
+                yield _of_classes(estimator, report, found, rows, places)
+            else:
+                yield _of_numbers(report, found, rows, places)
 
 
 def _beside(examined: Examined, positions: np.ndarray) -> dict[str, list[Any]]:
@@ -142,9 +160,13 @@ def _beside(examined: Examined, positions: np.ndarray) -> dict[str, list[Any]]:
 
 
 def _of_classes(
-    estimator: EngineEstimator, report: ClassificationReport, examined: Examined, rows: np.ndarray
+    estimator: EngineEstimator,
+    report: ClassificationReport,
+    examined: Examined,
+    rows: np.ndarray,
+    positions: np.ndarray,
 ) -> dict[str, list[Any]]:
-    positions, classes = report.positions[rows], report.classes
+    classes = report.classes
     labels = classes[report.labels[rows]].tolist()
     found = _beside(examined, positions) | {
         "label": labels,
@@ -159,8 +181,8 @@ def _of_classes(
     return found
 
 
-def _of_numbers(report: Any, examined: Examined, rows: np.ndarray) -> dict[str, list[Any]]:
-    found, n = _beside(examined, rows), report.targets.shape[1]
+def _of_numbers(report: Any, examined: Examined, rows: np.ndarray, positions: np.ndarray) -> dict[str, list[Any]]:
+    found, n = _beside(examined, positions), report.targets.shape[1]
     for k in range(n):
         number = f"_{k}" if n > 1 else ""
         found[f"target{number}"] = report.targets[rows, k].tolist()

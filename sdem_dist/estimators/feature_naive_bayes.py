@@ -216,6 +216,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
 
         For the generative fit this replaces p(y). For the other losses scores gain ``ln new - ln old`` share, old being
         that of the training documents, class weights included: what training has made of p(y) beyond the shares stays.
+        Thresholds of `calibrate_sets` belong to the old probabilities, so the copy has none: calibrate it again.
 
         Raises
         ------
@@ -237,6 +238,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
             trained_prior = self._lazy_parameters.trained.value.log_prior
             log_prior[known] = trained_prior[known] + shares[known] - np.log(old[known])
         new = copy.copy(self)
+        new.__dict__.pop("set_scores_", None)
         new._lazy_parameters = self._lazy_parameters.with_prior(log_prior - logsumexp(log_prior))
         return new
 

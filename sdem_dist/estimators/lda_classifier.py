@@ -16,8 +16,8 @@ from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
-from sdem_dist.estimators.naive_bayes import check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
+from sdem_dist.estimators.plans import check_merge, plan_of
 from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec

@@ -16,7 +16,7 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, Unlabelled
+from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, Unlabelled, pseudo_count
 from sdem_dist.estimators.parameters import (
     a_loss,
     checked_later,
@@ -37,7 +37,7 @@ from sdem_dist.estimators.training_time import (
     chosen,
     share_held_out,
 )
-from sdem_dist.estimators.validation import some
+from sdem_dist.estimators.validation import classes_of_batches
 from sdem_dist.estimators.weighting import checked_orders, sample, scaled, weighting_of
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
     from sdem_dist.reports.explanation import DocumentParts
 
-SUM_BATCH = 128
-"""Default documents of a round for ``merge="sum"``."""
 PRIOR_POWER = 0.125
 """Power of its document frequency that a word's pseudo-count grows with: words that are met often take shorter steps."""
 TOLERANCE = 1e-4
@@ -193,7 +191,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
     def _check(self) -> None:
-        check_merge(self)
+        plans.check_merge(self)
         if self.alpha == 0 and self.loss != "nll":
             raise ValueError(
                 "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
@@ -271,7 +269,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
             return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
         choosing = share_held_out(self.validation_fraction, n) > 0
         epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
-        return plan_of(self, n, epochs, seed)
+        return plans.plan_of(self, n, epochs, seed)
 
     def _model(self, source: Source) -> NaiveBayes:
         n_classes = len(source.classes)
@@ -341,7 +339,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         parameters.check(self)
         self._check()
         first = not hasattr(self, "state_")  # a first call that failed leaves classes_ behind
-        known = self._all_classes(classes, first)
+        known = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
         if first:
             self.history_, self.n_iter_ = [], 0
@@ -362,16 +360,6 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
     def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:
         weights = weights_of_classes(self.class_weight, source)
         return replace(self.learner_, n_documents=self.state_.t + source.weight, class_weight=weights)
-
-    def _all_classes(self, classes: object, first: bool) -> np.ndarray:
-        if first and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit.")
-        known = np.unique(np.asarray(classes)) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(known, np.unique(np.asarray(classes))):
-            raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}")
-        if len(known) < 2:
-            raise ValueError(f"classes has one class only ({some(known)}): a classifier needs at least two classes")
-        return known
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
@@ -400,30 +388,3 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
-
-
-def check_merge(e: Any) -> None:
-    """Raise ValueError where settings belong to another merge."""
-    if e.merge == "mean" and e.batch_size is not None:
-        raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
-    if e.merge == "sum" and e.rounds_per_epoch is not None:
-        raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
-
-
-def plan_of(e: Any, n_documents: int, n_epochs: int, seed: int) -> Plan:
-    """Return the plan of a run of a discriminative loss."""
-    if e.merge == "sum":
-        return plans.batches(n_documents, n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
-    return plans.sequential(n_documents, n_epochs, seed, e.n_lanes, e.rounds_per_epoch)
-
-
-def pseudo_count(alpha: str | float, n_features: int) -> float:
-    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2).
-
-    0 becomes 1e-10, as with scikit-learn's ``force_alpha=False``.
-    """
-    if alpha == "laplace":
-        return 1.0
-    if alpha == "log":
-        return float(np.log(max(n_features, 2)))
-    return max(float(alpha), 1e-10)

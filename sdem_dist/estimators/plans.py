@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sdem_dist.engine.memory import default_blocks
@@ -18,6 +20,8 @@ FIRST_ROUND_DOCUMENTS = 64
 MAX_LANE_DOCUMENTS = 10_000
 """Documents of a sequential lane in a round."""
 ROUNDS = 8
+SUM_BATCH = 128
+"""Default documents of a round for ``merge="sum"``."""
 SUM_TASK_DOCUMENTS = 1_000
 """Documents of counts that make a task worth its overhead, where lanes only add."""
 PASS_DOCUMENTS = 4_096
@@ -88,3 +92,18 @@ def seed_of(random_state: object) -> int:
             return int(random_state)
         raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state!r}")
     return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def check_merge(e: Any) -> None:
+    """Raise ValueError where settings belong to another merge."""
+    if e.merge == "mean" and e.batch_size is not None:
+        raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
+    if e.merge == "sum" and e.rounds_per_epoch is not None:
+        raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
+
+
+def plan_of(e: Any, n_documents: int, n_epochs: int, seed: int) -> Plan:
+    """Return the plan of a run of a discriminative loss."""
+    if e.merge == "sum":
+        return batches(n_documents, n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
+    return sequential(n_documents, n_epochs, seed, e.n_lanes, e.rounds_per_epoch)

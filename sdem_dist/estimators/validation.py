@@ -170,3 +170,24 @@ def _advice(estimator: Estimator) -> str:
     if estimator._layout == "dense":
         return f"{name} takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
     return f"{name} takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"
+
+
+def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
+    """Return the classes of a model that is fitted batch by batch.
+
+    Parameters
+    ----------
+    known : ndarray or None
+        Those of the batches before; None at the first.
+    classes : array-like or None
+        What this call says of them.
+    """
+    if known is None:
+        if classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        known = np.unique(np.asarray(classes))
+    elif classes is not None and not np.array_equal(known, np.unique(np.asarray(classes))):
+        raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}")
+    if len(known) < 2:
+        raise ValueError(f"classes has one class only ({some(known)}): a classifier needs at least two classes")
+    return known

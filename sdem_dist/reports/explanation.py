@@ -10,6 +10,7 @@ import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.reports.html import cell, html_table
+from sdem_dist.storage.numbers import null_for_nan
 from sdem_dist.visible import columns, one_line, visible
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class TopicPart(NamedTuple):
 class Explanation:
     """Log-odds of one class against another for one document, as a sum.
 
-    ``log_odds == prior + offset + sum of the words' parts``, all divided by the model's temperature already.
+    ``log_odds == prior + offset + sum of the words' parts`` but for rounding, all divided by the model's temperature
+    already. Both sides are infinite against a class of prior 0.
 
     Attributes
     ----------
@@ -93,13 +95,14 @@ class Explanation:
         return [w.word for w in self.words if sign * w.part > 0][:n]
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain values, as JSON can hold them."""
-        return {
+        """Return plain values, as JSON can hold them: None for NaN and infinities."""
+        found = {
             **{name: getattr(self, name) for name in _PLAIN},
             "topics": [t._asdict() for t in self.topics],
-            "words": [{k: None if v != v else v for k, v in w._asdict().items()} for w in self.words],
-            "marks": [list(m) for m in self.marks],
+            "words": [w._asdict() for w in self.words],
+            "marks": list(self.marks),
         }
+        return dict(null_for_nan(found))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the words with their parts, as a pandas table."""

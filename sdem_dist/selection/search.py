@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +26,10 @@ from sdem_dist.estimators.spec import Source
 from sdem_dist.estimators.training_time import MOST_EPOCHS
 from sdem_dist.selection import checkpoints, one_by_one
 from sdem_dist.selection.metrics import CLASSES, Metric, check_metric, greater_is_better, name_of, tempered
+from sdem_dist.selection.results import results_of
 from sdem_dist.selection.side_by_side import Documents, SideBySide, at_once
 from sdem_dist.selection.spaces import Space, default_space, settings
-from sdem_dist.selection.trials import MONITOR, Trial, best_of, halve, kept_after
+from sdem_dist.selection.trials import MONITOR, Trial, best_of, epochs_of, halve, kept_after
 
 if TYPE_CHECKING:
     from typing import Self
@@ -182,7 +183,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
         found = settings(estimator, space if self.space is None else self.space, self.n_trials, seed)
         self.trials_ = [
-            Trial(i, params, *_epochs({**estimator.get_params(), **params}, self.max_epochs))
+            Trial(i, params, *epochs_of({**estimator.get_params(), **params}, self.max_epochs))
             for i, params in enumerate(found)
         ]
         beside = type(estimator) is MultinomialNB and estimator.unlabelled is None
@@ -386,41 +387,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_index_")
-
-
-def results_of(trials: list[Trial], metric: str, sign: float, n_splits: int) -> dict[str, Any]:
-    """Return scikit-learn's `cv_results_`: columns with an entry for each setting; more is better."""
-    nothing = np.full(n_splits, np.nan)
-    scores = np.array([sign * trial.scores.get(metric, nothing) for trial in trials])
-    mean = scores.mean(axis=1)
-    ranked = np.where(np.isfinite(mean), mean, -np.inf)
-    columns: dict[str, Any] = {"params": [dict(trial.params) for trial in trials]}
-    for name in dict.fromkeys(name for trial in trials for name in trial.params):
-        values = [trial.params.get(name) for trial in trials]
-        masked = np.ma.MaskedArray(np.empty(len(trials), object), mask=[name not in trial.params for trial in trials])
-        for i, value in enumerate(values):
-            if name in trials[i].params:
-                masked[i] = value
-        columns[f"param_{name}"] = masked
-    columns |= {f"split{i}_test_score": scores[:, i] for i in range(n_splits)}
-    columns |= {"mean_test_score": mean, "std_test_score": scores.std(axis=1)}
-    columns["rank_test_score"] = np.array([1 + int((ranked > value).sum()) for value in ranked], np.int32)
-    for name in dict.fromkeys(name for trial in trials for name in trial.scores):
-        columns[f"mean_{name}"] = np.array([trial.scores.get(name, nothing).mean() for trial in trials])
-    columns["n_epochs"] = np.array([trial.n_epochs for trial in trials])
-    columns["temperature"] = np.array([trial.temperature for trial in trials])
-    columns["seconds"] = np.array([trial.seconds for trial in trials])
-    columns["dropped_after"] = [trial.dropped for trial in trials]
-    columns["error"] = [trial.error for trial in trials]
-    return columns
-
-
-def _epochs(params: Mapping[str, object], most: int) -> tuple[int, bool]:
-    """Return how many epochs a setting has at most, and whether it has them in any case."""
-    given = params.get("n_epochs")
-    if params.get("loss") == "nll":  # counts once
-        return 1, True
-    return (int(given), True) if isinstance(given, int | np.integer) else (most, False)
 
 
 def _orders(source: Source) -> int:

@@ -28,8 +28,7 @@ class Suspects(NamedTuple):
     label_proba, other_proba : ndarray of shape (n_suspects,)
         What models that have not seen the document say of both.
     doubt : ndarray of shape (n_suspects,)
-        From 0 to 1: how far the other class is above the label, ``(1 + p(other) - p(label)) / 2``. Above .5 the models would
-        have said the other class.
+        ``1 - p(label)``: the self-confidence of confident learning, the other way round.
     n_documents : int
         Of those that were looked at.
     """
@@ -113,7 +112,7 @@ def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: i
     own, others = proba[rows, labels], proba.copy()
     others[rows, labels] = -1.0
     rival = others.argmax(axis=1)
-    doubt = 0.5 * (1.0 + others[rows, rival] - own)
+    doubt = 1.0 - own
     order = np.argsort(-doubt, kind="stable")[:n]
     return Suspects(
         looked_at[order],

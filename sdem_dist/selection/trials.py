@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,3 +111,11 @@ def kept_after(epoch: int, n_trials: int) -> int | None:
     if epoch & (epoch - 1):
         return None
     return max(1, n_trials >> epoch.bit_length())
+
+
+def epochs_of(params: Mapping[str, object], most: int) -> tuple[int, bool]:
+    """Return how many epochs a setting has at most, and whether it has them in any case."""
+    given = params.get("n_epochs")
+    if params.get("loss") == "nll":  # counts once
+        return 1, True
+    return (int(given), True) if isinstance(given, int | np.integer) else (most, False)

@@ -21,6 +21,15 @@ def to_json(value: object) -> Any:
     return value
 
 
+def null_for_nan(value: object) -> Any:
+    """Return `value`, made of dicts, lists, tuples and scalars, with null for what JSON lacks: for other programs."""
+    if isinstance(value, dict):
+        return {name: null_for_nan(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [null_for_nan(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def from_json(value: object) -> Any:
     """Return what `to_json` was given, with lists for tuples."""
     if isinstance(value, dict):

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.engine.executor import Executor
-    from sdem_dist.text.ingest import IngestReport
+    from sdem_dist.text.ingest_report import IngestReport
     from sdem_dist.text.plan import CorpusPlan, IngestPlan
     from sdem_dist.text.sources import Reading
 
@@ -323,7 +323,14 @@ class ByTasks:
             refuse_url(place, "workers read and write files and folders", IngestError)
         self._executor = DaskExecutor(self._client)
         how, random_state = self._counting, self._random_state
-        content = repr((FORMAT, how, self._held_out, random_state))
+        labels = how.reading.labels_file
+        beside = (
+            None
+            if labels is None or not Path(labels).exists()
+            else (Path(labels).stat().st_size, Path(labels).stat().st_mtime_ns)
+        )
+        # the known classes are those of the reference, and sets have no order
+        content = repr((FORMAT, replace(how, known_classes=None), self._held_out, random_state, beside))
         identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         absolute = [source.absolute() for source in sources]
         try:

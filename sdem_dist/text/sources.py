@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
-from sdem_dist.text.texts import TextBlock, Texts, in_blocks
+from sdem_dist.text.texts import TextBlock, Texts, in_blocks, texts_of_bytes
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -35,6 +36,7 @@ SUFFIXES = {
 }
 BLOCK_DOCUMENTS = 1 << 15
 MATRIX_DOCUMENTS = 2000
+PLACED_DOCUMENTS = 2000
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,27 @@ def text_blocks(
     """Yield the documents of text sources, in order, in blocks of at most `block_documents` and some megabytes."""
     for source in sources:
         yield from (block for block in blocks_of_source(source, reading, gate, block_documents) if block.labels)
+
+
+def placed_blocks(source: Path, reading: Reading, gate: LineGate) -> Iterator[TextBlock]:
+    """Yield the documents of a text source with ids: those of its column, or places in it, from 0.
+
+    A bad line that is left out has a place, too, so that the places of later documents are still right.
+    """
+    place = 0
+    if reading.id is not None or gate.on_error == "raise":
+        for block in text_blocks([source], reading, gate):
+            ids = list(range(place, place + len(block.labels)))
+            place += len(ids)
+            yield replace(block, ids=ids if block.ids is None else block.ids)
+        return
+    # One at a time, the lines left out before each are known.
+    one_by_one = text_blocks([source], reading, gate, 1)
+    while found := list(islice(((b, gate.skipped) for b in one_by_one), PLACED_DOCUMENTS)):
+        labels = [block.labels[0] for block, _ in found]
+        places = [place + i + skipped for i, (_, skipped) in enumerate(found)]
+        place += len(found)
+        yield TextBlock(labels, texts_of_bytes([block.texts.bytes_of(0) for block, _ in found]), places)
 
 
 def matrix_blocks(

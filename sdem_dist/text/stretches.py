@@ -13,7 +13,7 @@ from sdem_dist.text.compressed import COMPRESSIONS
 from sdem_dist.text.line_blocks import is_utf8_name
 from sdem_dist.text.sources import Reading, source_format
 
-STRETCH_BYTES = 1 << 24
+STRETCH_BYTES = 1 << 23
 """About what one task reads, where a source can be cut."""
 
 
@@ -25,7 +25,7 @@ class Stretch:
     ----------
     source : Path
     size, changed : int
-        Bytes of the file, and when it was last changed, in nanoseconds.
+        Bytes of the file, and when it was last changed, in nanoseconds; of files of a folder a number of both.
     part : pair of int, or None
         First and last + 1 of its bytes (lines), row groups (Parquet) or files (a folder); None: all.
     """
@@ -100,12 +100,19 @@ def _of_row_groups(source: Path, size: int) -> Iterator[tuple[int, int] | None]:
 def _of_folder(folder: Path, gate: LineGate, size: int) -> Iterator[Stretch]:
     from sdem_dist.text.formats.folder import labelled_files
 
-    first = number = held = changed = 0
+    first = number = held = 0
+    files = hashlib.sha256()
     for number, (_, file) in enumerate(labelled_files(folder, gate), 1):
         there = os.stat(file)
-        held, changed = held + there.st_size, max(changed, there.st_mtime_ns)
+        held += there.st_size
+        files.update(repr((str(file), there.st_size, there.st_mtime_ns)).encode("utf-8", "surrogatepass"))
         if held >= size:
-            yield Stretch(folder, held, changed, (first, number))
-            first, held, changed = number, 0, 0
+            yield Stretch(folder, held, _number(files), (first, number))
+            first, held, files = number, 0, hashlib.sha256()
     if first == 0 or first < number:
-        yield Stretch(folder, held, changed, (first, number))
+        yield Stretch(folder, held, _number(files), (first, number))
+
+
+def _number(files: hashlib._Hash) -> int:
+    """Return a number of the names, sizes and times of files."""
+    return int.from_bytes(files.digest()[:8])

@@ -72,7 +72,7 @@ class TextBlock:
 
     labels: list[str]
     texts: Texts
-    ids: list[str] | None = None
+    ids: list[str] | list[int] | None = None
 
 
 def in_blocks(documents: Iterable[tuple[str, str]], block_documents: int) -> Iterator[TextBlock]:

@@ -14,6 +14,7 @@ import pytest
 from cli.commands import ok, refused
 
 from sdem_dist import EMMixtureClassifier, load_model, open_corpus, write_corpus
+from sdem_dist.estimators import examined
 
 RNG = np.random.default_rng(0)
 NASTY = "<script>alert(1)</script>"
@@ -202,3 +203,45 @@ def test_report(made, tmp_path, model, documents):
 def test_report_refuses_to_replace_a_model(made):
     assert "ends in .html" in refused("report", str(made / "m"), str(made / "test.zarr"), "-o", str(made / "m"), code=2)
     load_model(made / "m")
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
+def test_errors_are_found_again_in_their_source(made, tmp_path, suffix):
+    """Also where lines are left out, and where the source has ids of its own."""
+    lines = ["sport\tgoal match", "no such class\tbread", "sport\tbread oven bread salt", "sport\tgoal team"]
+    pairs = [line.split("\t") for line in lines]
+    source, out = tmp_path / f"t.{suffix}", tmp_path / "e.jsonl"
+    if suffix == "jsonl":
+        source.write_text("".join(json.dumps({"label": a, "text": b, "key": f"D{b[0]}"}) + "\n" for a, b in pairs))
+    else:
+        with source.open("w", newline="") as file:
+            written = csv.writer(file, delimiter="\t" if suffix == "tsv" else ",", lineterminator="\n")
+            written.writerows(
+                [*([] if suffix == "tsv" else [("label", "text", "key")]), *([a, b, f"D{b[0]}"] for a, b in pairs)]
+            )
+    columns = ("--label", "0", "--text", "1") if suffix == "tsv" else ()
+    for more, expected in (((), 2), (("--id", "2" if suffix == "tsv" else "key"), "Db")):
+        skipping = ("--on-error", "skip", "--errors", str(out), *columns, *more)
+        ok("evaluate", str(made / "m"), str(source), *skipping)
+        assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [expected]
+
+
+def test_blocks_of_errors_are_those_of_one(made, tmp_path, monkeypatch):
+    """Every pass over a corpus brings many errors together; how many changes nothing."""
+    for name, gathered, block in (("one", 50_000, 1000), ("many", 5, 2)):
+        monkeypatch.setattr(examined, "GATHERED", gathered)
+        monkeypatch.setattr(examined, "BLOCK", block)
+        for documents in ("test.zarr", "test.tsv"):
+            out = tmp_path / f"{name}-{documents}.jsonl"
+            ok("evaluate", str(made / "m"), str(made / documents), "--errors", str(out))
+    for documents in ("test.zarr", "test.tsv"):
+        one, many = ((tmp_path / f"{name}-{documents}.jsonl").read_text() for name in ("one", "many"))
+        assert one == many and one.count("\n") > 7
+
+
+def test_json_has_no_nan(made, tmp_path):
+    source = tmp_path / "unknown.tsv"
+    source.write_text("sport\tzzz\n")
+    found = ok("evaluate", str(made / "m"), str(source), "--json")
+    json.loads(found, parse_constant=lambda name: pytest.fail(name))
+    assert json.loads(found)["perplexity"] is None

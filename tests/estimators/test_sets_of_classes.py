@@ -70,3 +70,14 @@ def test_they_are_saved_and_forgotten_by_another_fit(tmp_path):
         model.calibrate_sets(X[:2], ["a", "c"])
     with pytest.raises(ModelError, match="calibrate_sets"):
         model.fit(X, y).predict_sets(X)
+
+
+def test_another_class_prior_needs_another_calibration(tmp_path):
+    model = GaussianNB(loss="nll").fit(*drawn(200)).calibrate_sets(*drawn(200))
+    moved = model.with_class_prior([0.1, 0.1, 0.8])
+    X, y = drawn(100)
+    moved.save(tmp_path / "m")
+    for one in (moved, load_model(tmp_path / "m")):
+        with pytest.raises(ModelError, match="calibrate_sets"):
+            one.predict_sets(X)
+    assert model.predict_sets(X).shape == moved.calibrate_sets(X, y).predict_sets(X).shape

@@ -1,0 +1,53 @@
+"""Files that commands write: they never take the place of what was read, of a model or of a corpus."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+
+def check_output(output: Path, inputs: Iterable[str | Path]) -> None:
+    """Raise UsageError where a file that is no model would replace something dear: better before the work than after it.
+
+    Parameters
+    ----------
+    output : Path
+    inputs : iterable of str or Path
+        What the command reads; ``-`` and URLs may be among them.
+
+    Raises
+    ------
+    click.UsageError
+        `output` is one of the inputs, a folder, within a corpus, or a model.
+    SdemError
+        Its folder takes no file.
+    """
+    from sdem_dist.estimators.saving import KIND
+    from sdem_dist.storage.archive import is_archive
+    from sdem_dist.storage.publish import check_writable
+
+    refuse_inputs(output, inputs)
+    if output.is_dir():
+        raise click.UsageError(f"{output} is a folder; name a file")
+    for folder in output.absolute().parents:
+        if (folder / "zarr.json").exists():
+            raise click.UsageError(f"{output} is within the corpus {folder}; choose another name")
+    if output.is_file() and is_archive(output, KIND):
+        raise click.UsageError(f"{output} is a model: it is left alone; choose another name, or remove it")
+    check_writable(output)
+
+
+def refuse_inputs(output: Path, inputs: Iterable[str | Path]) -> None:
+    """Raise UsageError where an output is one of the inputs, by whatever name, or a file of a folder among them."""
+    for path in inputs:
+        same = False
+        with suppress(OSError):  # one of them is not there, or is no file
+            within = os.path.isdir(path) and Path(path).resolve() in output.resolve().parents
+            same = os.path.samefile(path, output) or (within and output.exists())
+        if same:
+            what = f"a file of {path}" if os.path.isdir(path) else path
+            raise click.UsageError(f"{output} would replace {what}, which this command reads; choose another name")

@@ -1,0 +1,54 @@
+"""A dask array to train on: its workers write it as a corpus that lasts as long as the training."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sdem_dist.corpus import Corpus, write_corpus
+from sdem_dist.errors import ClusterError
+from sdem_dist.estimators.plans import seed_of
+from sdem_dist.estimators.scoring import refuse_address
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.estimators.spec import Estimator
+
+
+@contextmanager
+def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: object, client: Client) -> Iterator[Corpus]:
+    """Write a dask array into Dask's folder for temporary files, which all workers have to see; remove it in the end.
+
+    Raises
+    ------
+    ValueError
+        The estimator takes tables or targets, or documents have weights: a corpus of these is written from memory.
+    ClusterError
+        Workers do not see the folder.
+    """
+    from sdem_dist.engine.dask import DaskExecutor, scratch_folder
+
+    refuse_address(client)
+    target = estimator.spec.target
+    if estimator._layout != "sparse" or target == "numbers" or sample_weight is not None:
+        raise ValueError(
+            "a cluster trains from a dask array models of counts with labels, or without, and no sample weights: for others "
+            "write a corpus with sdem_dist.write_corpus and pass that"
+        )
+    with tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch_folder()) as folder:
+        if not all(DaskExecutor(client).everywhere(_sees, folder)):
+            raise ClusterError(
+                f"not all workers see the folder {folder} of this machine: set Dask's temporary-directory "
+                "(DASK_TEMPORARY_DIRECTORY) to one that they share, or write a corpus with write_corpus"
+            )
+        labels = y if target == "labels" else None
+        random_state = seed_of(estimator.random_state)
+        yield write_corpus(Path(folder, "corpus"), X, labels, client=client, random_state=random_state)
+
+
+def _sees(folder: str) -> bool:
+    return Path(folder).is_dir()
