@@ -12,6 +12,8 @@ from sdem_dist.cli.shown import visible
 from sdem_dist.errors import ModelError
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from sdem_dist.estimators.base import EngineEstimator
 
 UNSURE = "unsure"
@@ -49,17 +51,17 @@ class Answers:
     threshold: float = 0.0
     sets: Callable[[np.ndarray], np.ndarray] | None = None
 
-    def columns(self, documents: Any) -> dict[str, list[Any]]:
-        """Return the columns of a table, in their order."""
+    def columns(self, documents: Any) -> dict[str, Any]:
+        """Return the columns of a table, in their order: lists, and the sets as an Arrow array."""
         rows = self.rows(documents)
         if self.names is None:
             rows = rows.reshape(len(rows), -1)
             names = [self.what] if rows.shape[1] == 1 else [f"{self.what}_{k}" for k in range(rows.shape[1])]
             return dict(zip(names, rows.T.tolist(), strict=True))
         best, ordered = self._ranked(rows)
-        found: dict[str, list[Any]] = {self.what: best}
+        found: dict[str, Any] = {self.what: best}
         if self.sets is not None:
-            found["set"] = [[self.names[k] for k in np.flatnonzero(row).tolist()] for row in self.sets(rows)]
+            found["set"] = _typed_sets(self.names, self.sets(rows))
         if self.alone:
             return found
         found[self.share] = np.take_along_axis(rows, ordered[:, :1], axis=1)[:, 0].tolist()
@@ -109,6 +111,14 @@ class Answers:
             sure = (rows.max(axis=1, initial=0.0) >= self.threshold).tolist()
             labels = [label if fine else UNSURE for label, fine in zip(labels, sure, strict=True)]
         return labels, ordered
+
+
+def _typed_sets(names: Sequence[Any], inside: np.ndarray) -> pyarrow.Array:
+    """Return sets of names as an Arrow array, of the same type where all of them are empty."""
+    import pyarrow as pa
+
+    members = [[names[k] for k in np.flatnonzero(row).tolist()] for row in inside]
+    return pa.array(members, pa.list_(pa.array(list(names)).type))
 
 
 def on_a_line(value: object) -> str:

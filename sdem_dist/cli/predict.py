@@ -171,10 +171,10 @@ def _run(
         click.echo(f"{known} to the model", err=True)
 
 
-def _beside(answers: Answers) -> Callable[[Any, Block], dict[str, list[Any]]]:
+def _beside(answers: Answers) -> Callable[[Any, Block], dict[str, Any]]:
     """Return what makes the columns of a table of documents and of the columns that they came with."""
 
-    def columns(documents: Any, block: Block) -> dict[str, list[Any]]:
+    def columns(documents: Any, block: Block) -> dict[str, Any]:
         found, beside = answers.columns(documents), block.columns
         if twice := beside.keys() & found.keys():
             raise click.UsageError(f"the source has a column {sorted(twice)[0]!r} already: rename it")

@@ -13,9 +13,10 @@ import click
 from sdem_dist.cli.answers import on_a_line
 from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.shown import visible
+from sdem_dist.text.records import listed
 
-Columns = dict[str, list[Any]]
-"""Names and values of consecutive rows."""
+Columns = dict[str, Any]
+"""Names and values of consecutive rows: lists, or Arrow arrays, which say the type of what none of the rows may have."""
 
 
 def write_table(path: Path, blocks: Iterator[Columns]) -> None:
@@ -58,7 +59,7 @@ def _rows(blocks: Iterator[Columns]) -> Iterator[tuple[Any, ...]]:
         if names is None:
             names = list(block)
             yield tuple(names)
-        yield from zip(*_same(names, block), strict=True)
+        yield from zip(*map(listed, _same(names, block)), strict=True)
 
 
 def as_text(value: object) -> str:
@@ -66,7 +67,7 @@ def as_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return repr(value)  # the shortest that reads as the same number
     if isinstance(value, list) and all(isinstance(member, str | int | float) for member in value):
         return visible("|".join(map(str, value)))
     return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
@@ -80,7 +81,7 @@ def _csv(path: Path, blocks: Iterator[Columns]) -> None:
 def _tsv(path: Path, blocks: Iterator[Columns]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         for row in _rows(blocks):
-            file.write("\t".join([on_a_line(as_text(value)).replace("\r", " ") for value in row]) + "\n")
+            file.write("\t".join([on_a_line(as_text(value)) for value in row]) + "\n")
 
 
 def _json_lines(path: Path, blocks: Iterator[Columns]) -> None:
@@ -96,8 +97,9 @@ def _write_object(file: IO[bytes], row: dict[str, Any]) -> None:
 
     try:
         file.write(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
-    except TypeError:  # numbers beyond 64 bits
-        file.write(json.dumps(row, default=str, ensure_ascii=False).encode() + b"\n")
+    except TypeError:  # numbers beyond 64 bits, halves of surrogate pairs
+        text = json.dumps(row, default=str, ensure_ascii=False)
+        file.write(text.encode(errors="backslashreplace") + b"\n")  # as JSON writes half of a surrogate pair, too
 
 
 def _parquet(path: Path, blocks: Iterator[Columns]) -> None:
@@ -120,13 +122,15 @@ def _parquet(path: Path, blocks: Iterator[Columns]) -> None:
             first = next(blocks, {})
 
 
-def _column(values: list[Any]) -> Any:
-    """Return values as an Arrow column; of mixed kinds it is text."""
+def _column(values: Any) -> Any:
+    """Return values as an Arrow column; of mixed kinds, or with text that is not Unicode, it is text."""
     import pyarrow as pa
 
+    if isinstance(values, pa.Array):
+        return values
     try:
         return pa.array(values)
-    except pa.ArrowException:
+    except (pa.ArrowException, UnicodeEncodeError):
         return pa.array([None if value is None else as_text(value) for value in values], pa.string())
 
 

@@ -29,15 +29,21 @@ class Records:
     Attributes
     ----------
     texts : Texts
-    columns : dict of str to list
-        What stands beside the texts, where it is kept; a value for each text.
+    columns : dict of str to list or pyarrow.Array
+        What stands beside the texts, where it is kept; a value for each text. Sources that have types give arrays.
     ids : list, or None
         The ids of the documents, where a column of them was named.
     """
 
     texts: Texts
-    columns: dict[str, list[object]] = field(default_factory=dict)
+    columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)
     ids: list[object] | None = None
+
+
+def listed(column: list[object] | pyarrow.Array) -> list[object]:
+    """Return a column of records as a list."""
+    found: list[object] = column if isinstance(column, list) else column.to_pylist()
+    return found
 
 
 def records_format(source: Path, reading: Reading) -> str:
@@ -91,6 +97,10 @@ def read_records(
     if form in (LINES, "tsv"):
         text = column_number(source, reading.text)
         text = 1 if form == "tsv" and text is None else text
+        if text is None and reading.id is not None:
+            raise IngestError(
+                f"{source}: --id names a column of the lines, so name that of the text, too (--text NUMBER)"
+            )
         if text is None or not (keep or reading.id is not None):
             alone = form == "tsv" and reading.text is None
             blocks = read_plain_lines(source, reading.encoding, text, block_documents, n_columns=2 if alone else None)
@@ -138,7 +148,7 @@ def _in_blocks(rows: Iterator[Row], block_documents: int, keep: bool) -> Iterato
                     f"a record has the field {sorted(odd)[0]!r}, which none of the first {block_documents:,} has: give it "
                     "to one of them, with null"
                 )
-        kept = {name: [row.get(name) for row in columns] for name in names}
+        kept: dict[str, list[object] | pyarrow.Array] = {name: [row.get(name) for row in columns] for name in names}
         yield Records(texts_of_strings(texts), kept, None if ids[0] is None else ids)
 
 
@@ -206,6 +216,10 @@ def _json_lines(source: Path, text: str, ids: str | None, encoding: str, gate: L
             gate.refuse(source, number, f"field {ids!r} holds no id: a text, or a whole number")
         elif (problem := not_unicode(words)) is not None:
             gate.refuse(source, number, f"the text has {problem}")
+        elif ids is not None and (problem := not_unicode(str(found[ids]))) is not None:
+            gate.refuse(source, number, f"the id has {problem}")
+        elif (problem := next(filter(None, map(not_unicode, found)), None)) is not None:
+            gate.refuse(source, number, f"the name of a field has {problem}")
         else:
             yield words, found, None if ids is None else found[ids]
 
@@ -233,7 +247,7 @@ def _parquet(
             for batch in file.iter_batches(batch_size=block_documents, columns=names if keep else wanted):
                 valid, found = _valid_texts(source, text, first, batch, gate)
                 first += batch.num_rows
-                kept = {name: valid.column(name).to_pylist() for name in names if keep}
+                kept = {name: valid.column(name) for name in names if keep}
                 yield Records(found, kept, None if ids is None else valid.column(ids).to_pylist())
     except FileNotFoundError as error:
         raise IngestError(f"{source}: there is no such file") from error

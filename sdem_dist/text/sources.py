@@ -211,7 +211,7 @@ def blocks_of_source(
 
 def _blocks_with_ids(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:
     """Yield the documents of a table, with their ids: a slower road than that of labels and texts alone."""
-    from sdem_dist.text.records import read_records
+    from sdem_dist.text.records import listed, read_records
 
     if reading.format == "folder":
         raise IngestError(f"{source} is a folder, which has no column of ids")
@@ -224,7 +224,7 @@ def _blocks_with_ids(source: Path, reading: Reading, gate: LineGate, block_docum
         name = "label" if wanted is None else str(wanted)
         if name not in columns:
             raise IngestError(f"{source}: there is no column {name!r}; the columns are {', '.join(map(repr, columns))}")
-        found = [gate.label(source, before + i, raw, "record") for i, raw in enumerate(columns[name], 1)]
+        found = [gate.label(source, before + i, raw, "record") for i, raw in enumerate(listed(columns[name]), 1)]
         kept = [i for i, label in enumerate(found) if label is not None]
         ids = [str((records.ids or [])[i]) for i in kept]
         before += len(found)

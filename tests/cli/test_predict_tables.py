@@ -249,3 +249,69 @@ def test_workers_write_the_same_table_and_the_same_lines(made):
 def test_options_of_threads_are_refused_for_workers(made):
     said = refused("predict", str(made / "model"), str(made / "t.csv"), "--workers", "1", "--jobs", "2", code=2)
     assert "--jobs is of threads of this process" in said
+
+
+def test_numbers_of_the_source_are_kept_whole(made, tmp_path):
+    numbers = [1234567.891, 1700000000.25, 0.1, 3.0]
+    pq.write_table(pa.table({"text": ["goal"] * 4, "price": numbers}), tmp_path / "s.parquet")
+    for name in ("o.csv", "o.tsv", "o.jsonl", "o.parquet"):
+        ok("predict", str(made / "model"), str(tmp_path / "s.parquet"), "-o", str(tmp_path / name))
+        assert [float(row["price"]) for row in read_back(tmp_path / name)] == numbers
+
+
+def test_types_are_those_of_the_source_also_where_the_first_block_is_empty(made, tmp_path, monkeypatch):
+    monkeypatch.setattr("sdem_dist.cli.predict.BLOCK", 2)
+    columns = {
+        "text": ["goal"] * 5,
+        "n": pa.array([None, None, 3, None, 4], pa.int64()),
+        "day": pa.array(range(5), pa.date32()),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "s.parquet")
+    ok("predict", str(made / "model"), str(tmp_path / "s.parquet"), "-o", str(tmp_path / "o.parquet"))
+    table = pq.read_table(tmp_path / "o.parquet")
+    assert table.schema.types[:3] == [pa.string(), pa.int64(), pa.date32()]
+    assert table.column("n").to_pylist() == [None, None, 3, None, 4]
+
+
+def test_sets_may_be_empty_in_the_first_block(tmp_path):
+    from sdem_dist.cli.answers import Answers
+    from sdem_dist.cli.table_files import write_table
+
+    answers = Answers(lambda rows: rows, ["a", "b"], alone=True, sets=lambda rows: rows > 0.8)
+    blocks = [answers.columns(np.array([[0.5, 0.5]] * 2)), answers.columns(np.array([[0.9, 0.1]]))]
+    write_table(tmp_path / "o.parquet", iter(blocks))
+    assert pq.read_table(tmp_path / "o.parquet").column("set").to_pylist() == [[], [], ["a"]]
+
+
+def test_half_a_surrogate_pair_is_kept_or_refused_with_its_line(made, tmp_path):
+    source, model = tmp_path / "s.jsonl", str(made / "model")
+    source.write_text('{"text": "goal", "note": "x"}\n{"text": "goal", "note": "\\ud800"}\n')
+    for name, kept in {"o.jsonl": "\ud800", "o.parquet": r"\ud800", "o.csv": r"\ud800", "o.tsv": r"\ud800"}.items():
+        ok("predict", model, str(source), "-o", str(tmp_path / name))
+        assert [row["note"] for row in read_back(tmp_path / name)] == ["x", kept]
+    said = refused("predict", model, str(source), "--id", "note")
+    assert "s.jsonl, line 2: the id has half of a surrogate pair, U+D800" in said
+    (tmp_path / "l.jsonl").write_text(source.read_text().replace('"text"', '"label": "a", "text"'))
+    said = refused("ingest", str(tmp_path / "l.jsonl"), str(tmp_path / "c"), "--id", "note")
+    assert "l.jsonl, line 2: the id has half" in said
+    source.write_text('{"text": "goal", "\\ud800": 1}\n')
+    assert "line 1: the name of a field has half" in refused(
+        "predict", model, str(source), "-o", str(tmp_path / "o.csv")
+    )
+
+
+def test_names_of_files_that_are_not_unicode(made, tmp_path):
+    (tmp_path / "d").mkdir()
+    with open(bytes(tmp_path / "d") + b"/\xff.txt", "w") as file:
+        file.write("goal")
+    for name in ("o.csv", "o.parquet"):
+        ok("predict", str(made / "model"), str(tmp_path / "d"), "-o", str(tmp_path / name))
+        assert [row["file"] for row in read_back(tmp_path / name)] == [r"\udcff.txt"]
+    ok("predict", str(made / "model"), str(tmp_path / "d"), "-o", str(tmp_path / "o.jsonl"))
+    assert read_back(tmp_path / "o.jsonl")[0]["file"] == "\udcff.txt"
+
+
+def test_ids_of_lines_need_the_column_of_the_text(made, tmp_path):
+    (tmp_path / "t.txt").write_text("d1\tgoal team\n")
+    said = refused("predict", str(made / "model"), str(tmp_path / "t.txt"), "--id", "0")
+    assert "name that of the text, too (--text NUMBER)" in said
