@@ -26,6 +26,8 @@ class LineGate:
         The only labels allowed; None allows any.
     numeric : bool
         Labels have to be finite numbers.
+    owner : str
+        What has the known classes, for messages: a corpus, or a model.
 
     Attributes
     ----------
@@ -38,6 +40,7 @@ class LineGate:
     on_error: Literal["raise", "skip"] = "raise"
     known_classes: frozenset[str] | None = None
     numeric: bool = False
+    owner: str = "corpus"
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
     _texts: dict[str, bool] = field(default_factory=dict)
@@ -82,7 +85,7 @@ class LineGate:
         if self.known_classes is not None and name not in self.known_classes:
             known = ", ".join(sorted(self.known_classes)[:10])
             more = ", ..." if len(self.known_classes) > 10 else ""
-            return f"label {name!r} is not among the corpus's classes ({known}{more})"
+            return f"label {name!r} is not among the {self.owner}'s classes ({known}{more})"
         if self._texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
             here, there = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
             return f"the label {raw!r} is {here}, and an earlier {name} is {there}: write both alike"
