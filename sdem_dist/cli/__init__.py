@@ -86,7 +86,8 @@ class LazyGroup(click.Group):
                 sys.stdout.flush()
                 return result
             except SdemError as error:
-                raise click.ClickException(visible(error)) from error
+                words = str(error).replace("on_error='skip', or ", "")  # which is for Python
+                raise click.ClickException(visible(words)) from error
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
                 raise
@@ -136,8 +137,10 @@ def main() -> None:
 
     \b
     A first look, with nothing to download:   sdem demo
-    Your own documents:                       sdem ingest posts.tsv posts.zarr --held-out 0.1
+    Your own, a line each, label TAB text:    sdem train posts.tsv posts.model
+                                              sdem evaluate posts.model test.tsv
+                                              sdem predict posts.model new.txt
+    More than memory holds:                   sdem ingest posts.tsv posts.zarr --held-out 0.1
                                               sdem train posts.zarr posts.model
                                               sdem evaluate posts.model posts.zarr-held-out
-                                              sdem predict posts.model new.txt
     """  # noqa: D301  click reads the backspace as: leave these lines alone

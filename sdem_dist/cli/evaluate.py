@@ -137,5 +137,5 @@ def _show(metrics: dict[str, float], weighted: bool) -> None:
     shown = {name: value for name, value in (first | metrics).items() if name not in UNSHOWN}
     width = max((len(SHOWN.get(name, name)) for name in shown), default=0)
     for name, value in shown.items():
-        note = " a word, of weights" if weighted else " a word"
+        note = " a word, as the model weighs words" if weighted else " a word"
         click.echo(f"  {SHOWN.get(name, name):<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.raw_text import are_texts
@@ -82,7 +83,12 @@ def _pairs(estimator: Estimator, log_p: np.ndarray, against: object) -> np.ndarr
         raise ValueError("the model has one class only, and there is nothing to compare it with")
     rivals = order[:, 1].copy()
     if against is not None:
-        wanted = list(against) if isinstance(against, list | np.ndarray) else [against] * n
+        wanted = [against] * n if np.ndim(against) == 0 else list(against)  # type: ignore[arg-type, call-overload]
+        if len(wanted) != n:
+            raise ValueError(
+                f"against has {counted(len(wanted), 'class', 'classes')}, and X has {counted(n, 'document')}: give one class, "
+                "or one for each document"
+            )
         if unknown := [label for label in wanted if label not in classes]:
             raise ValueError(f"{unknown[0]!r} is not among the model's classes: {some(estimator.classes_)}")
         given = np.array([classes.index(label) for label in wanted])
@@ -104,16 +110,17 @@ def _explained(
     marks: list[tuple[int, int, float]] = []
     if text is not None and estimator.vectorizer_ is not None:
         words, marks = _spelled(estimator, text, parts, words)
-    left = log_odds - parts.prior - float(parts.parts.sum())
+    left = 0.0
+    if parts.offset_name and np.isfinite(log_odds):  # naive Bayes has no other part: what is left is rounding
+        left = log_odds - parts.prior - float(parts.parts.sum())
     return Explanation(
         label=estimator.classes_[a].item() if hasattr(estimator.classes_[a], "item") else estimator.classes_[a],
         against=estimator.classes_[b].item() if hasattr(estimator.classes_[b], "item") else estimator.classes_[b],
         probability=float(np.exp(log_p[a])),
         probability_against=float(np.exp(log_p[b])),
         log_odds=log_odds,
-        # Without a part of its own, what is left is rounding.
-        prior=parts.prior if parts.offset_name else parts.prior + left,
-        offset=left if parts.offset_name else 0.0,
+        prior=parts.prior,
+        offset=left,
         offset_name=parts.offset_name,
         words=word_parts(words, parts),
         topics=parts.topics,

@@ -181,10 +181,10 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
 
         model: FeatureModel = self.learner_.model.variables
 
-        def scores(rows: np.ndarray) -> np.ndarray:
-            return model.scores(self._parameters, model.features(rows))
+        def densities(row: np.ndarray) -> np.ndarray:
+            return model.log_densities(self._parameters, row)
 
-        return of_columns(scores, table_of(self, documents), pairs)
+        return of_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs)
 
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing."""

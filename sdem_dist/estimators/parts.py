@@ -126,26 +126,22 @@ def of_supervised_topics(
 
 
 def of_columns(
-    scores: Callable[[np.ndarray], np.ndarray], values: np.ndarray, pairs: np.ndarray
+    densities: Callable[[np.ndarray], np.ndarray], log_prior: np.ndarray, values: np.ndarray, pairs: np.ndarray
 ) -> list[DocumentParts]:
-    """Return the parts of naive Bayes of columns: what a row scores with one column alone, the others missing.
+    """Return the parts of naive Bayes of columns, which are exact: ``ln p(x_j | a) - ln p(x_j | b)``.
 
     Parameters
     ----------
-    scores : callable
-        From rows, NaN where a value is missing, to ln p(row, class).
+    densities : callable
+        From a row, NaN where a value is missing, to ln p(column | class), shape (n_features, n_classes).
+    log_prior : ndarray of shape (n_classes,)
     values : ndarray of shape (n_documents, n_features), float64
     pairs : ndarray of shape (n_documents, 2), integers
     """
-    found, n = [], values.shape[1]
-    nothing = scores(np.full((1, n), np.nan))[0]
+    found = []
     for i, row in enumerate(values):
         a, b = pairs[i]
         known = np.flatnonzero(~np.isnan(row))
-        alone = np.full((len(known), n), np.nan)
-        alone[np.arange(len(known)), known] = row[known]
-        p = (scores(alone) if len(known) else np.empty((0, len(nothing)))) - nothing
-        found.append(
-            DocumentParts(known, row[known], p[:, a], p[:, b], p[:, a] - p[:, b], float(nothing[a] - nothing[b]))
-        )
+        p, prior = densities(row)[known], float(log_prior[a] - log_prior[b])
+        found.append(DocumentParts(known, row[known], p[:, a], p[:, b], p[:, a] - p[:, b], prior))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -54,6 +55,11 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
     """
     if Path(path).is_dir():
         raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
+    from sdem_dist.text.compressed import plain_suffix
+    from sdem_dist.text.sources import SUFFIXES
+
+    if Path(path).is_file() and plain_suffix(Path(path)) in SUFFIXES and not zipfile.is_zipfile(path):
+        raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
     arrays, metadata = read_archive(path, KIND)
     try:
         return _rebuild(arrays, from_json(metadata), {c.__name__: c for c in own})

@@ -56,6 +56,13 @@ class Block:
             values = (values - np.asarray(self.location)) / np.asarray(self.scale)
         return values.reshape(len(table), self.n_variables, self.family.width)
 
+    def log_base(self, values: np.ndarray) -> np.ndarray:
+        """Return ln h of such values, the scaling of columns included, shape (n_rows, n_variables)."""
+        scale = np.asarray(self.scale)
+        return self.family.log_base(values) - (
+            np.log(scale).reshape(self.n_variables, -1).sum(axis=1) if self.scale else 0.0
+        )
+
     def restored(self, values: np.ndarray) -> np.ndarray:
         """Return the columns that `values` makes such values of."""
         columns = values.reshape(len(values), len(self.columns))
@@ -197,10 +204,7 @@ class FeatureModel:
             gone = np.isnan(values).any(axis=-1)
             values = np.where(gone[..., None], 0.0, values)
             parts.append(np.where(gone[..., None], 0.0, block.family.statistics(values)))
-            jacobian = (
-                np.log(np.asarray(block.scale)).reshape(block.n_variables, -1).sum(axis=1) if block.scale else 0.0
-            )
-            base += np.where(gone, 0.0, block.family.log_base(values) - jacobian).sum(axis=1)
+            base += np.where(gone, 0.0, block.log_base(values)).sum(axis=1)
             absent.append(gone)
         missing = np.concatenate(absent, axis=1)
         return Features(
@@ -225,6 +229,24 @@ class FeatureModel:
         if features.missing.shape[1]:
             scores += np.einsum("nv,kv->nk", features.missing, parameters.partitions)
         return np.asarray(scores)
+
+    def log_densities(self, parameters: FeatureParameters, row: np.ndarray) -> np.ndarray:
+        """Return ln p(variable | class) of a row at the first column of each variable, shape (n_columns, n_classes).
+
+        0 where a variable is missing, and at its other columns.
+        """
+        found = np.zeros((len(row), len(parameters.theta)))
+        thetas, first = self.split(parameters.theta), 0
+        for block, theta in zip(self.blocks, thetas, strict=True):
+            values = block.values(row[None])[0]
+            there = np.flatnonzero(~np.isnan(values).any(axis=-1))
+            known = np.where(np.isnan(values), 0.0, values)
+            products = np.einsum("vs,kvs->vk", block.family.statistics(known), theta)
+            products += block.log_base(known[None])[0][:, None] - parameters.partitions[:, first : first + len(known)].T
+            columns = np.reshape(block.columns, (block.n_variables, -1))[:, 0]
+            found[columns[there]] = products[there]
+            first += block.n_variables
+        return found
 
     def weighted_statistics(self, loss_weights: np.ndarray, features: Features, mu: np.ndarray) -> np.ndarray:
         """Return statistics times loss weights, summed over rows, shape (n_classes, n_statistics).

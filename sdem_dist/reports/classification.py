@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 24
 """Characters of a class that tables show."""
+NAMED = 10
+"""Classes without documents that are named."""
 
 
 class Confusion(NamedTuple):
@@ -213,6 +215,44 @@ class ClassificationReport:
         names = ("precision", "recall", "f1", "support")
         return pd.DataFrame(dict(zip(names, self._by_class, strict=True)), index=pd.Index(self.classes, name="class"))
 
+    def confusion_frame(self) -> pd.DataFrame:
+        """Return `confusion` as a pandas table: a row for each class, a column for each prediction."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            self.confusion,
+            index=pd.Index(self.classes, name="class"),
+            columns=pd.Index(self.classes, name="prediction"),
+        )
+
+    def errors_frame(self) -> pd.DataFrame:
+        """Return the wrong predictions as a pandas table, the most confident first; its index is `positions`."""
+        import pandas as pd
+
+        rows = self.errors
+        return pd.DataFrame(
+            {
+                "label": self.classes[self.labels[rows]],
+                "prediction": self.classes[self.predictions[rows]],
+                "probability": self.confidence[rows],
+                "probability_of_label": self.probabilities[rows, self.labels[rows]],
+            },
+            index=pd.Index(self.positions[rows], name="document"),
+        )
+
+    @property
+    def _unseen(self) -> str:
+        """Say which classes these documents have none of, where there are such, and what that does to macro-F1."""
+        seen = set(self._weakest_first())
+        unseen = [one_line(c, NAME_WIDTH) for k, c in enumerate(self.classes.tolist()) if k not in seen]
+        if not unseen:
+            return ""
+        more = f" and {len(unseen) - NAMED:,} more" if len(unseen) > NAMED else ""
+        return (
+            f"No documents, and never predicted: {', '.join(unseen[:NAMED])}{more}. Macro-F1 is the mean of the other "
+            f"{counted(len(seen), 'class', 'classes')}."
+        )
+
     def _weakest_first(self) -> list[int]:
         """Return the classes that occur or were predicted, the lowest F1 first, then those of most documents."""
         seen = self.support + self.confusion.sum(axis=0) > 0
@@ -238,6 +278,7 @@ class ClassificationReport:
         parts = [
             "By class, lowest F1 first:",
             columns(("class", "precision", "recall", "F1", "documents"), rows),
+            *([self._unseen] if self._unseen else []),
         ]
         if confusions := self.confusions():
             shown = [
@@ -263,9 +304,9 @@ class ClassificationReport:
             (cell(self.classes[k]), *numbers[:2], meter(float(self.f1[k])), numbers[3])
             for k, (_, *numbers) in zip(self._weakest_first(), self._rows(), strict=True)
         ]
-        return html_table(
-            ("class", "precision", "recall", "F1", "documents"), rows, caption="By class, lowest F1 first", raw=(0, 3)
-        )
+        note = f"<p>{cell(self._unseen)}</p>" if self._unseen else ""
+        heads = ("class", "precision", "recall", "F1", "documents")
+        return html_table(heads, rows, caption="By class, lowest F1 first", raw=(0, 3)) + note
 
     def table_of_confusions(self, n: int = 10) -> str:
         """Return the most frequent confusions as an HTML table; nothing where there are none."""

@@ -20,6 +20,7 @@ FOR, AGAINST = "0,114,178", "213,94,0"
 """Told apart by colour-blind people too (Okabe and Ito): blue and vermilion."""
 SHOWN, TOPICS = 12, 5
 """Words and topics of a table."""
+NOTHING_KNOWN = "The model knows nothing that is in this document: its answer does not come from the document."
 
 
 class WordPart(NamedTuple):
@@ -135,7 +136,9 @@ class Explanation:
         return ("word", "log-odds", "weight", f"p(word|{self.label})", f"p(word|{self.against})")
 
     def __str__(self) -> str:
-        return "\n\n".join([self.without_text(), *([self.marked_text()] if self.text else [])])
+        marked = f"Each place in the text has its share of its word's log-odds:\n{self.marked_text()}"
+        text = [marked if self.marks else self.marked_text()] if self.text else []
+        return "\n\n".join([self.without_text(), *text])
 
     __repr__ = __str__
 
@@ -143,7 +146,8 @@ class Explanation:
         """Return the sum as tables for a terminal."""
         heads = tuple(one_line(head, 18) for head in self._heads)
         table = columns(heads, [(one_line(word, 20), *numbers) for word, *numbers in self._rows(SHOWN)])
-        return "\n\n".join([one_line(self._summary), *([self._topics()] if self.topics else []), table])
+        known = [] if self.words else [NOTHING_KNOWN]
+        return "\n\n".join([one_line(self._summary), *known, *([self._topics()] if self.topics else []), table])
 
     def _topics(self) -> str:
         return columns(*self._topic_rows(48))
@@ -215,7 +219,7 @@ class Explanation:
             f'<p class="key"><mark style="color:inherit;background:rgba({FOR},.5)">for {cell(self.label)}</mark> '
             f'<mark style="color:inherit;background:rgba({AGAINST},.5)">for {cell(self.against)}</mark></p>'
         )
-        head = f"<p>{cell(self._summary)}</p>"
+        head = f"<p>{cell(self._summary)}</p>" + ("" if self.words else f"<p>{cell(NOTHING_KNOWN)}</p>")
         return f'<div class="sdem">{head}{topics if self.topics else ""}{key if text else ""}{text}{words}</div>'
 
 

@@ -28,6 +28,8 @@ class LineGate:
         Labels have to be finite numbers.
     start : int
         The byte of the file that line 1 begins with, where a part of it is read.
+    owner : str
+        What has the known classes, for messages: a corpus, or a model.
 
     Attributes
     ----------
@@ -41,6 +43,7 @@ class LineGate:
     known_classes: frozenset[str] | None = None
     numeric: bool = False
     start: int = 0
+    owner: str = "corpus"
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
     _texts: dict[str, bool] = field(default_factory=dict)
@@ -92,7 +95,7 @@ class LineGate:
         if self.known_classes is not None and name not in self.known_classes:
             known = ", ".join(sorted(self.known_classes)[:10])
             more = ", ..." if len(self.known_classes) > 10 else ""
-            return f"label {name!r} is not among the corpus's classes ({known}{more})"
+            return f"label {name!r} is not among the {self.owner}'s classes ({known}{more})"
         if self._texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
             here, there = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
             return f"the label {raw!r} is {here}, and an earlier {name} is {there}: write both alike"

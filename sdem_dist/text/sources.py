@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sdem_dist.errors import IngestError
+from sdem_dist.storage.archive import is_archive
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
 from sdem_dist.text.texts import TextBlock, Texts, in_blocks, texts_of_bytes
 
@@ -95,6 +96,8 @@ def source_format(source: Path, reading: Reading) -> str:
         raise IngestError(f"{source}: there is no such file or folder")
     if (source / "zarr.json").exists():
         raise IngestError(f"{source} is a corpus already, or another zarr group; sources are text, tables or matrices")
+    if source.is_file() and is_archive(source, "sdem-model"):
+        raise IngestError(f"{source} is a model, where a corpus or a source of documents belongs")
     if reading.format is not None:
         form = reading.format
     elif source.is_dir():

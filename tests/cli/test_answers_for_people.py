@@ -245,3 +245,18 @@ def test_json_has_no_nan(made, tmp_path):
     found = ok("evaluate", str(made / "m"), str(source), "--json")
     json.loads(found, parse_constant=lambda name: pytest.fail(name))
     assert json.loads(found)["perplexity"] is None
+
+
+def test_labels_that_the_model_lacks_are_told_from_those_of_a_corpus(made, tmp_path):
+    source = tmp_path / "odd.tsv"
+    source.write_text("graain\tgoal\n")
+    message = refused("evaluate", str(made / "m"), str(source))
+    assert "'graain' is not among the model's classes" in message
+    assert "--on-error skip" in message and "on_error=" not in message
+
+
+def test_an_unknown_text_is_said_to_be_unknown(made):
+    for text in ("", "xyzzyqq"):
+        assert "knows nothing that is in this document" in ok("explain", str(made / "m"), text)
+    shown = ok("explain", str(made / "m"), "goal match")
+    assert "knows nothing" not in shown and "Each place in the text has its share" in shown

@@ -315,10 +315,14 @@ def test_wrong_kinds_of_path_are_named(made, tmp_path):
     empty, absent, other = (str(tmp_path / name) for name in ("empty", "absent", "m"))
     Path(empty).mkdir()
     for command in (["train", model, other], ["evaluate", model, model]):  # anything else may be a source
-        assert f"{model}: its suffix tells no format" in refused(*command)
+        assert f"{model} is a model, where a corpus or a source" in refused(*command)
     assert "is a file, perhaps a model" in refused("train", corpus, other, "--validation", model)
     assert "no such corpus" in refused("inspect", absent) and "is a folder, but no" in refused("inspect", empty)
-    for path, message in {corpus: "is a folder", source: "not a sdem-model", absent: "no such file"}.items():
+    for path, message in {
+        corpus: "is a folder",
+        source: "is a source of documents, not a model",
+        absent: "no such file",
+    }.items():
         assert message in refused("evaluate", path, corpus) and message in refused(
             "predict", path, source, "--text-column", "1"
         )

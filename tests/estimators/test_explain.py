@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -147,3 +148,41 @@ def test_refusals():
         dense.explain(np.zeros((1, 2)))
     same = model.explain(["goal"], against="sport")[0]
     assert same.label == "sport" and same.against != "sport"
+
+
+def test_a_class_that_cannot_be_has_a_prior_and_plain_json():
+    model = MultinomialNB(loss="nll", class_prior=[0.5, 0.0, 0.5]).fit(TEXTS, LABELS)
+    found = model.explain(["goal match"], against=model.classes_[1])[0]
+    assert found.log_odds == found.prior == np.inf and found.offset == 0.0
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["log_odds"] is None and plain["words"][0]["part"] == found.words[0].part
+
+
+def test_what_each_document_is_compared_with():
+    model = MultinomialNB().fit(TEXTS, LABELS)
+    wanted = ["food", "money", "food"]
+    for several in (wanted, tuple(wanted), np.array(wanted), pd.Series(wanted)):
+        assert [e.against for e in model.explain(["goal goal match"] * 3, against=several)] == wanted
+    with pytest.raises(ValueError, match="against has 2 classes, and X has 3 documents"):
+        model.explain(["goal"] * 3, against=wanted[:2])
+
+
+def test_many_columns_take_little_memory():
+    n = 600
+    y = np.arange(60) % 2
+    table = RNG.normal(size=(60, n)) + y[:, None]
+    model = GaussianNB(loss="nll").fit(table, y)
+    table[0, 3] = np.nan
+    tracemalloc.start()
+    found = model.explain(table[:1], against=1)[0]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * n * n  # a square of the columns would have 8 bytes an entry
+    total = found.prior + sum(w.part for w in found.words)
+    assert len(found.words) == n - 1 and total == pytest.approx(found.log_odds, rel=1e-9)
+    alone = np.full((1, n), np.nan)
+    alone[0, 5] = table[0, 5]
+    a, b = (model.classes_.tolist().index(c) for c in (found.label, found.against))
+    said = model._joint_log_proba(alone)[0] - model._joint_log_proba(np.full((1, n), np.nan))[0]
+    word = next(w for w in found.words if w.word == "#5")
+    assert (word.log_p, word.log_p_against) == pytest.approx((said[a], said[b]))

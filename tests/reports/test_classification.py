@@ -102,3 +102,23 @@ def test_a_table_has_a_report():
     X = RNG.normal(size=(80, 3)) + y[:, None]
     report = GaussianNB().fit(X, y).report(X, y)
     assert report.accuracy > 0.8 and report.roc_auc > 0.8
+
+
+def test_tables_with_names():
+    classes = np.array(["a", "<b>", "c"])
+    log_p = np.log([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.9, 0.05, 0.05]])
+    report = classification_report(classes, np.array([0, 1, 1, 1]), log_p)
+    frame = report.confusion_frame()
+    assert frame.index.name == "class" and frame.columns.name == "prediction"
+    assert frame.loc["<b>", "a"] == 2 and frame.loc["a", "<b>"] == 0 and frame.to_numpy().sum() == 4
+    errors = report.errors_frame()
+    assert errors.index.tolist() == [3, 1] and errors.prediction.tolist() == ["a", "a"]
+    assert errors.probability_of_label.tolist() == pytest.approx([0.05, 0.3])
+
+
+def test_classes_without_documents_are_named():
+    classes, log_p = np.array(["a", "b", "<c>"]), np.log([[0.7, 0.2, 0.1], [0.2, 0.7, 0.1]])
+    report = classification_report(classes, np.array([0, 1]), log_p)
+    assert "No documents, and never predicted: <c>. Macro-F1 is the mean of the other 2 classes." in report.details()
+    assert "never predicted: &lt;c&gt;" in report._repr_html_()
+    assert "never predicted" not in classification_report(classes[:2], np.array([0, 1]), log_p[:, :2]).details()
