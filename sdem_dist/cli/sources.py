@@ -139,7 +139,7 @@ def examined_documents(
     count = transformer.counter()
     target = estimator.spec.target
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
-    gate = LineGate(source.on_error, frozenset(classes) if classes else None, target == "numbers", "model")
+    gate = LineGate(source.on_error, frozenset(classes) if classes else None, target == "numbers", owner="model")
     counts, labels, texts = [], [], []
     ids: list[object] = []
     if numeric_format([Path(path)], source.reading) is not None:
