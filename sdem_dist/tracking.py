@@ -23,8 +23,8 @@ class MLflowLogger:
     """Log a fit to MLflow: ``clf.fit(X, y, callbacks=[MLflowLogger()])``.
 
     Metrics of an epoch are logged as it ends, with the stage's name before theirs; parameters, the history and the model, as
-    the artifact `MODEL_FILE`, when the fit has ended. The run is the active one of MLflow, which stays open and is marked as
-    failed if the fit fails; where there is none, one of its own.
+    the artifact `MODEL_FILE`, when the fit has ended. The run is the active one of MLflow, which stays open; where
+    there is none, one of its own, which ends as failed where the fit fails.
 
     Parameters
     ----------
@@ -70,8 +70,15 @@ class MLflowLogger:
             path = Path(folder, MODEL_FILE)
             estimator.save(path)
             self._mlflow.log_artifact(str(path))
+        self._end("FINISHED")
+
+    def failed(self) -> None:
+        """End a run of its own as failed; `fit` calls it where a fit does not reach its end."""
+        self._end("FAILED")
+
+    def _end(self, status: str) -> None:
         if self._own:
-            self._mlflow.end_run()
+            self._mlflow.end_run(status)
             self._own = False
 
     def _begin(self) -> None:

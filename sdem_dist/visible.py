@@ -9,11 +9,11 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066
 
 
 def visible(text: object) -> str:
-    r"""Return a text with its control characters written out, ESC as ``\x1b``; line ends and TABs stay.
+    r"""Return a text with its control characters written out, ESC as ``\x1b``; TABs stay, and all line ends are ``\n``.
 
     A terminal obeys the others, which may come from anybody's documents: it moves, hides or rewrites what is shown.
     """
-    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text))
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text).replace("\r\n", "\n"))
 
 
 def one_line(text: object, width: int | None = None) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sdem_dist import MultinomialNB, SdemError, load_model
+from sdem_dist.engine.events import EpochEnded
 from sdem_dist.tracking import MODEL_FILE, MLflowLogger
 
 X = np.random.default_rng(0).poisson(1.0, (80, 7))
@@ -59,3 +60,20 @@ def test_without_mlflow_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(SdemError, match=r'pip install "sdem_dist\[mlflow\]"'):
         MLflowLogger()
+
+
+def test_a_run_of_a_fit_that_fails_ends_as_failed_and_the_next_has_its_own(mlflow):
+    class Unlucky:
+        def __call__(self, event):
+            if isinstance(event, EpochEnded):
+                raise RuntimeError("no luck")
+
+    first = MLflowLogger("one")
+    with pytest.raises(RuntimeError, match="no luck"):
+        MultinomialNB(n_epochs=2).fit(X, Y, callbacks=[first, Unlucky()])
+    assert mlflow.active_run() is None
+    assert mlflow.get_run(first.run_id).info.status == "FAILED"
+    second = MLflowLogger("two")
+    MultinomialNB(n_epochs=1).fit(X, Y, callbacks=[second])
+    assert second.run_id != first.run_id and mlflow.get_run(second.run_id).info.status == "FINISHED"
+    assert mlflow.get_run(second.run_id).data.params["n_epochs"] == "1"

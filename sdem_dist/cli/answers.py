@@ -123,7 +123,7 @@ def _typed_sets(names: Sequence[Any], inside: np.ndarray) -> pyarrow.Array:
 
 def on_a_line(value: object) -> str:
     """Return a value as one field of a line: without TABs and line ends, and with control characters written out."""
-    return visible(str(value).replace("\t", " ").replace("\n", " "))
+    return visible(value).replace("\t", " ").replace("\n", " ")
 
 
 def _with_ids(lines: list[str], ids: Sequence[object] | None) -> str:
@@ -198,7 +198,11 @@ def chosen(answers: Answers, top: int | None, alone: bool, threshold: float | No
     ValueError
         The options mean nothing for numbers, or a class has the name of what is unsure.
     """
+    if alone and top is not None:
+        raise ValueError("--no-proba gives the best one alone, and --top several with their numbers: choose one")
     if answers.names is None:
+        if alone:
+            raise ValueError("--no-proba is for classes and clusters, and this model predicts numbers")
         if top is not None or threshold is not None:
             raise ValueError(
                 "--top and --threshold are for classes, clusters and topics, and this model predicts numbers"

@@ -8,6 +8,7 @@ import click
 
 from sdem_dist.cli.outputs import refuse_inputs
 from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 from sdem_dist.counted import counted
 
@@ -38,7 +39,17 @@ def calibrate(model: Path, corpus: str, output: Path | None, source: SourceOptio
     estimator.calibrate_sets(held_out.documents, held_out.labels)
     estimator.save(output or model)
     sizes = [len(scores) for scores in estimator.set_scores_]
-    click.echo(
-        f"{output or model}: {counted(sum(sizes), 'document')}, at least {min(sizes):,} a class: enough for --coverage up to "
-        f"{min(sizes) / (min(sizes) + 1):.4g} without taking a class into every set"
+    say(f"{output or model}: {counted(sum(sizes), 'document')}")
+    say(_limit(estimator.classes_.tolist(), sizes))
+
+
+def _limit(classes: list[object], sizes: list[int]) -> str:
+    """Say up to which coverage all classes have documents enough."""
+    fewest = min(sizes)
+    scarce = classes[sizes.index(fewest)]
+    if fewest == 0:
+        return f"class {scarce!r} has no document: it is in every set, whatever the coverage"
+    return (
+        f"class {scarce!r} has the fewest, {counted(fewest, 'document')}: above --coverage {fewest / (fewest + 1):.4g} it is in "
+        "every set"
     )

@@ -77,6 +77,10 @@ def evaluate(
     LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word given topics that were found from the
     document's words, that one included: less than of words held out.
 
+    --errors writes of a regressor all documents, the worst first. In a .csv or .tsv FILE control characters are written out
+    (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and .parquet keep texts as they are. Cells that
+    begin with = + - or @ are left as they are, and a spreadsheet takes them for formulas: open the FILE with care.
+
     --report adds precision, recall and F1 by class, the most frequent confusions, and of two classes the areas under the
     ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this process.
 

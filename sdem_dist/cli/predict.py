@@ -77,8 +77,13 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     a table (.tsv, .csv, .jsonl, .parquet), for a MODEL that was trained on text; or a corpus.
 
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
-    classes; of a regressor the numbers alone, of a mixture the clusters by number. With -o FILE a table, in which the
-    columns of the source come first. Nothing is held in memory but a few blocks.
+    classes; of a regressor the numbers alone, of a mixture the clusters by number. Ids come before labels with --id, and
+    always of a corpus, whose documents are shuffled. Nothing is held in memory but a few blocks.
+
+    With -o FILE a table, in which the columns of the source come first. Those of a .csv or .tsv source are text, also in
+    Parquet. In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become
+    blanks; .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a
+    spreadsheet takes them for formulas: open a FILE of strangers' texts with care.
     """
     from sdem_dist.cli.answers import predictions_of, with_sets
 
@@ -123,6 +128,7 @@ def _run(
     cluster: str | None,
 ) -> None:
     from sdem_dist.cli.answers import chosen
+    from sdem_dist.cli.sources import refuse_for_a_corpus
     from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import check_table, write_table
     from sdem_dist.estimators.persistence import load_model
@@ -138,6 +144,8 @@ def _run(
         check_table(output, (model, *paths))
     reading = Reading(form, text=text, encoding=encoding, id=id_column)
     sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
+    if all(sources.corpora):
+        refuse_for_a_corpus(("form", "text", "id_column", "encoding", "on_error", "verbose"))
     estimator = load_model(model)
     all_answers = answers_of(estimator, model)
     try:
@@ -156,7 +164,7 @@ def _run(
             return answered_by_workers(blocks, transformer, answer, client)
 
         if output is not None:
-            write_table(output, found(_beside(answers)))
+            write_table(output, _some(found(_beside(answers))))
         else:
             for lines in found(lines_of(answers, with_ids=id_column is not None)):
                 sys.stdout.write(lines)
@@ -181,6 +189,15 @@ def _beside(answers: Answers) -> Callable[[Any, Block], dict[str, Any]]:
         return {**beside, **found}
 
     return columns
+
+
+def _some(blocks: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield blocks, or raise ClickException where there are none: a table without columns is of no use."""
+    first = next(blocks, None)
+    if first is None:
+        raise click.ClickException("the sources hold no document, so no table is written")
+    yield first
+    yield from blocks
 
 
 def _say_what_was_left_out(sources: Sources) -> None:

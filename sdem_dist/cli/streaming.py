@@ -200,5 +200,7 @@ def predict_lines(
 
 
 def lines_of(answers: Answers, *, with_ids: bool = False) -> Callable[[Any, Block], str]:
-    """Return what makes lines of documents."""
-    return lambda documents, block: answers.lines(documents, block.ids if with_ids else None)
+    """Return what makes lines of documents; those of a corpus have ids in any case, since it is shuffled."""
+    return lambda documents, block: answers.lines(
+        documents, block.ids if with_ids or isinstance(block, Counted) else None
+    )

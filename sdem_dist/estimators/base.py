@@ -103,7 +103,8 @@ class EngineEstimator(Estimator):
             A `validation` corpus must be sound.
         callbacks : sequence of callables
             Called with every event of the run, see `sdem_dist.engine.events`; a method `fitted` of it, if there is
-            one, with this estimator in the end. `sdem_dist.tracking.MLflowLogger` is one.
+            one, with this estimator in the end, or a method `failed` if the fit fails. `sdem_dist.tracking.MLflowLogger`
+            has both.
 
         Returns
         -------
@@ -117,7 +118,7 @@ class EngineEstimator(Estimator):
             A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
         """
         from sdem_dist.corpus import Corpus
-        from sdem_dist.estimators.running import FitOptions, executor_for, run_fit, sound_part
+        from sdem_dist.estimators.running import FitOptions, executor_for, run_fit, sound_part, told_of_failure
 
         parameters.check(self)
         self._check()
@@ -137,23 +138,24 @@ class EngineEstimator(Estimator):
                 )
         source = source_of(self, X, y, sample_weight, client=client)
         self.damaged_shards_ = []
-        with executor_for(client, self.n_jobs, source) as executor:
-            if skip_damaged and isinstance(source.corpus, Corpus):
-                corpus, self.damaged_shards_ = sound_part(source.corpus, executor, callbacks)
-                source = source_of(self, corpus)
-            source = self._weighed(source)
-            self._describe(source)
-            options = FitOptions(
-                client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks
-            )
-            learner, state, self.history_ = run_fit(self, source, executor, options)
-        self.n_iter_ = len(self.history_)
-        self._take(learner, state)
-        for doubt in self._doubts():
-            warnings.warn(doubt, stacklevel=2)
-        for callback in callbacks:
-            if (fitted := getattr(callback, "fitted", None)) is not None:
-                fitted(self)
+        with told_of_failure(callbacks):
+            with executor_for(client, self.n_jobs, source) as executor:
+                if skip_damaged and isinstance(source.corpus, Corpus):
+                    corpus, self.damaged_shards_ = sound_part(source.corpus, executor, callbacks)
+                    source = source_of(self, corpus)
+                source = self._weighed(source)
+                self._describe(source)
+                options = FitOptions(
+                    client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks
+                )
+                learner, state, self.history_ = run_fit(self, source, executor, options)
+            self.n_iter_ = len(self.history_)
+            self._take(learner, state)
+            for doubt in self._doubts():
+                warnings.warn(doubt, stacklevel=2)
+            for callback in callbacks:
+                if (fitted := getattr(callback, "fitted", None)) is not None:
+                    fitted(self)
         return self
 
     def _doubts(self) -> list[str]:

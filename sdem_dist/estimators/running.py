@@ -47,6 +47,18 @@ class FitOptions(NamedTuple):
 
 
 @contextmanager
+def told_of_failure(callbacks: Sequence[Callback]) -> Iterator[None]:
+    """Call the method `failed` of callbacks that have one, where what happens meanwhile fails or is interrupted."""
+    try:
+        yield
+    except BaseException:
+        for callback in callbacks:
+            if (failed := getattr(callback, "failed", None)) is not None:
+                failed()
+        raise
+
+
+@contextmanager
 def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> Iterator[Executor]:
     """Yield where to run: the client's cluster, or threads of this process."""
     if client is not None:

@@ -17,6 +17,8 @@ from sdem_dist.export.sklearn import to_sklearn
 from sdem_dist.storage.publish import publish_file
 
 OPSET = 17
+LARGEST = 2**31 - 1
+"""Bytes of an ONNX file at most: what Protocol Buffers can hold."""
 
 
 def needed(module: str, extra: str) -> ModuleType:
@@ -41,21 +43,30 @@ def save_onnx(model: Any, path: str | Path) -> None:
     ``probabilities``. ONNX's own operators cannot cut texts into words as models do, so that texts are counted before:
     the metadata entry ``vectorizer`` holds scikit-learn's name and settings for that, as JSON, and ``vocabulary`` the words.
 
+    ONNX's labels are whole numbers or texts: False and True become 0 and 1, and classes that are fractions become texts.
+
     Raises
     ------
     ModelError
-        The model is another, or has no finite coefficients.
+        The model is another, has no finite coefficients, or is larger than an ONNX file can be, `LARGEST`.
     """
     onnx = needed("onnx", "onnx")
     if type(model).__name__ != "MultinomialNB":
         raise ModelError(f"an ONNX file is written of a MultinomialNB; this is a {type(model).__name__}")
-    made = _graph(onnx, linear_classifier(model))
+    found = linear_classifier(model)
+    words = json.dumps(model.vocabulary_)
+    if (size := found.coef.nbytes + len(words) + 2**16) > LARGEST:
+        raise ModelError(
+            f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most: train it with fewer "
+            "words (min_df, max_features)"
+        )
+    made = _graph(onnx, found)
     if model.vectorizer_ is not None:
         entry = made.metadata_props.add()
         entry.key, entry.value = "vectorizer", json.dumps(model.vectorizer_)
     if model.vocabulary_ is not None:
         entry = made.metadata_props.add()
-        entry.key, entry.value = "vocabulary", json.dumps(model.vocabulary_)
+        entry.key, entry.value = "vocabulary", words
     onnx.checker.check_model(made)
     publish_file(path, lambda partial: onnx.save(made, partial), error=ModelError)
 

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 EXPRESSIBLE = ("MultinomialNB", "GaussianNB", "GaussianRegressor")
-"""Estimators that scikit-learn can express."""
+"""Estimators that are exported."""
 _OF_TEXT = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_accents")
 
 
 def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     """Return a fitted model as a pipeline of scikit-learn's own objects, with equal predictions.
+
+    There is one exception: scikit-learn's pipelines refuse tables with missing values (NaN), which `GaussianNB` and
+    `GaussianRegressor` take.
 
     Parameters
     ----------
@@ -31,7 +34,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     Raises
     ------
     ModelError
-        scikit-learn cannot express the model, or its way from text to counts.
+        The model is another, or scikit-learn has no step for its way from text to counts.
     """
     from sklearn.pipeline import Pipeline
 
@@ -46,8 +49,8 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     if name == "GaussianRegressor":
         return Pipeline([("target", _linear_regression(model))])
     raise ModelError(
-        f"scikit-learn has no model that can express a {name}; it can express {', '.join(EXPRESSIBLE)}. A {name} is saved "
-        "by save(path), and needs this package"
+        f"a {name} cannot be exported to scikit-learn yet; {', '.join(EXPRESSIBLE)} can. save(path) keeps a {name} for "
+        "places where this package is installed"
     )
 
 

@@ -103,7 +103,9 @@ def read_records(
             )
         if text is None or not (keep or reading.id is not None):
             alone = form == "tsv" and reading.text is None
-            blocks = read_plain_lines(source, reading.encoding, text, block_documents, n_columns=2 if alone else None)
+            blocks = read_plain_lines(
+                source, reading.encoding, text, block_documents, gate, n_columns=2 if alone else None
+            )
             yield from map(Records, blocks)
             return
         yield from _in_blocks(_tab_lines(source, reading, gate, text), block_documents, keep)
@@ -115,12 +117,13 @@ def read_records(
     if form == "folder":
         rows = _files(source, reading.encoding, gate)
     elif form == "csv":
-        rows = _csv(source, column, ids, reading.encoding, gate)
+        rows = _csv(source, column, ids, reading.encoding, gate, keep)
     else:
         rows = _json_lines(source, column, ids, reading.encoding, gate)
     yield from _in_blocks(rows, block_documents, keep)
 
 
+_CHOICES = "--text (and --id)"
 Row = tuple[str, Mapping[str, object], object]
 """A text, what stands beside it, and its id, or None."""
 
@@ -158,7 +161,7 @@ def _tab_lines(source: Path, reading: Reading, gate: LineGate, text: int) -> Ite
         n_columns = 2 if reading.text is None else None
         for number, line in enumerate(stream, 1):
             line = line.rstrip("\r\n")
-            if not line or line.isspace():
+            if "\t" not in line and not line.strip():
                 continue
             columns = line.split("\t")
             if (problem := not_unicode(line)) is not None:
@@ -176,7 +179,7 @@ def _tab_lines(source: Path, reading: Reading, gate: LineGate, text: int) -> Ite
                 yield columns[text], named, None if ids is None else columns[ids]
 
 
-def _csv(source: Path, text: str, ids: str | None, encoding: str, gate: LineGate) -> Iterator[Row]:
+def _csv(source: Path, text: str, ids: str | None, encoding: str, gate: LineGate, keep: bool) -> Iterator[Row]:
     csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FIELD))
     with open_text(source, encoding, newline="") as stream:
         records = csv.reader(stream, strict=True)
@@ -184,7 +187,9 @@ def _csv(source: Path, text: str, ids: str | None, encoding: str, gate: LineGate
             header = next(records, [])
         except csv.Error as error:
             raise IngestError(f"{source}, line 1: the header is not CSV: {error}") from error
-        place, *ids_place = column_positions(source, header, text, *([] if ids is None else [ids]))
+        place, *ids_place = column_positions(source, header, text, *([] if ids is None else [ids]), options=_CHOICES)
+        if keep:
+            _refuse_twice(source, header)
         while True:
             line = records.line_num + 1
             try:
@@ -202,6 +207,12 @@ def _csv(source: Path, text: str, ids: str | None, encoding: str, gate: LineGate
                 gate.refuse(source, line, f"the record has {problem}")
             else:
                 yield fields[place], dict(zip(header, fields, strict=True)), fields[ids_place[0]] if ids_place else None
+
+
+def _refuse_twice(source: Path, names: list[str]) -> None:
+    """Raise IngestError where two columns of a table have one name: one of them would be lost."""
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise IngestError(f"{source}: there is more than one column {twice[0]!r}: rename one of them")
 
 
 def _json_lines(source: Path, text: str, ids: str | None, encoding: str, gate: LineGate) -> Iterator[Row]:
@@ -242,7 +253,9 @@ def _parquet(
     try:
         with pyarrow.parquet.ParquetFile(source) as file:
             names, wanted = file.schema_arrow.names, list(dict.fromkeys([text] if ids is None else [text, ids]))
-            column_positions(source, names, *wanted)
+            column_positions(source, names, *wanted, options=_CHOICES)
+            if keep:
+                _refuse_twice(source, names)
             first = 0
             for batch in file.iter_batches(batch_size=block_documents, columns=names if keep else wanted):
                 valid, found = _valid_texts(source, text, first, batch, gate)

@@ -140,13 +140,16 @@ def test_a_corpus_is_predicted_with_its_ids(made, tmp_path):
     (tmp_path / "s.tsv").write_text("sport\tgoal team\nmoney\tbank share\nfood\tsalt oven\n" * 5)
     ok("ingest", str(tmp_path / "s.tsv"), str(tmp_path / "c"), "--jobs", "1")
     ok("train", str(tmp_path / "c"), str(tmp_path / "m"), "--epochs", "2", "--quiet")
-    lines = ok("predict", str(tmp_path / "m"), str(tmp_path / "c"), "--id", "id").splitlines()
+    lines = ok("predict", str(tmp_path / "m"), str(tmp_path / "c")).splitlines()
     corpus = open_corpus(tmp_path / "c")
     expected = load_model(tmp_path / "m").predict(corpus)
     assert [line.split("\t")[:2] for line in lines] == [
         [str(id_), label] for id_, label in zip(corpus.ids_of(0, 15), expected, strict=True)
     ]
     assert "words" in refused("predict", str(made / "model"), str(tmp_path / "c"))
+    for option in (("--id", "id"), ("--format", "csv"), ("--text", "t"), ("--encoding", "latin-1"), ("--verbose",)):
+        said = refused("predict", str(tmp_path / "m"), str(tmp_path / "c"), *option, code=2)
+        assert f"{option[0]}: of a source; a corpus has been read" in said
 
 
 def test_bad_records_are_named_or_left_out(made, tmp_path):
@@ -224,7 +227,12 @@ def test_sets_of_classes(made, tmp_path):
     model, new = str(tmp_path / "m"), str(made / "t.jsonl")
     load_model(made / "model").save(model)
     assert "sdem calibrate MODEL CORPUS" in refused("predict", model, new, "--text", "body", "--coverage", "0.9")
-    assert "36 documents, at least 12 a class" in ok("calibrate", model, str(tmp_path / "held-out.tsv"))
+    said = ok("calibrate", model, str(tmp_path / "held-out.tsv"))
+    assert "36 documents" in said
+    assert "class 'food' has the fewest, 12 documents: above --coverage 0.9231 it is in every set" in said
+    (tmp_path / "few.tsv").write_text("\n".join(line for line in lines if "food" not in line))
+    said = ok("calibrate", model, str(tmp_path / "few.tsv"), "-o", str(tmp_path / "few"))
+    assert "class 'food' has no document: it is in every set" in said
     ok("predict", model, new, "--text", "body", "--coverage", "0.9", "-o", str(tmp_path / "o.jsonl"))
     loaded = load_model(model)
     inside = loaded.predict_sets(TEXTS, 0.9)
@@ -315,3 +323,47 @@ def test_ids_of_lines_need_the_column_of_the_text(made, tmp_path):
     (tmp_path / "t.txt").write_text("d1\tgoal team\n")
     said = refused("predict", str(made / "model"), str(tmp_path / "t.txt"), "--id", "0")
     assert "name that of the text, too (--text NUMBER)" in said
+
+
+def test_the_best_alone_or_the_best_few(made):
+    said = refused("predict", str(made / "model"), str(made / "t.csv"), "--top", "2", "--no-proba", code=2)
+    assert "choose one" in said
+
+
+@pytest.mark.parametrize("more", [(), ("--id", "0"), ("-o", "o.csv"), ("-o", "o.csv", "--id", "0")])
+@pytest.mark.parametrize("source", ["t.tsv", "t.txt"])
+def test_blank_lines_between_columns_are_passed_over_on_all_roads(made, tmp_path, monkeypatch, source, more):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / source).write_text("a\tgoal team\n\nb\tbank share\n  \nno column\nc\tgoal\n")
+    options = (str(made / "model"), source, "--text", "1", *more)
+    assert f"{source}, line 5: " in refused("predict", *options)
+    shown = ok("predict", *options, "--on-error", "skip").splitlines()
+    assert len(read_back(tmp_path / "o.csv") if "-o" in more else shown) == 3
+
+
+def test_a_blank_line_among_texts_is_an_empty_text(made, tmp_path):
+    (tmp_path / "t.txt").write_text("goal\n\nbank\n")
+    assert len(ok("predict", str(made / "model"), str(tmp_path / "t.txt")).splitlines()) == 3
+    (tmp_path / "bad.txt").write_bytes(b"goal\ncaf\xe9\nbank\n")
+    options = ("--on-error", "skip", "--no-proba")
+    assert ok("predict", str(made / "model"), str(tmp_path / "bad.txt"), *options) == "sport\nmoney\n"
+
+
+def test_columns_of_one_name_and_empty_sources_make_no_table(made, tmp_path):
+    model, source, out = str(made / "model"), tmp_path / "s.csv", str(tmp_path / "o.csv")
+    source.write_text("text,n,n\ngoal,1,2\n")
+    assert "more than one column 'n'" in refused("predict", model, str(source), "-o", out)
+    source.write_text("")
+    assert "is the file empty?" in refused("predict", model, str(source), "-o", out)
+    source.write_text("body\ngoal\n")
+    assert "the columns are 'body'. Choose with --text (and --id)" in refused("predict", model, str(source))
+    (tmp_path / "s.txt").write_text("")
+    assert "hold no document" in refused("predict", model, str(tmp_path / "s.txt"), "-o", out)
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_line_ends_of_windows_are_line_ends(made, tmp_path):
+    (tmp_path / "s.jsonl").write_text(json.dumps({"text": "goal\r\nteam\rx"}) + "\n")
+    for name, text in {"o.csv": "goal\nteam\\rx", "o.tsv": "goal team\\rx", "o.jsonl": "goal\r\nteam\rx"}.items():
+        ok("predict", str(made / "model"), str(tmp_path / "s.jsonl"), "-o", str(tmp_path / name))
+        assert [row["text"] for row in read_back(tmp_path / name)] == [text]

@@ -161,19 +161,21 @@ def _lines(block: LineBlock, start: int, rest: Iterator[LineBlock]) -> Iterator[
         yield from _LINES.findall(block.text(0, block.size))
 
 
-def column_positions(path: Path, header: list[str], *names: str) -> list[int]:
-    """Return where the columns `names` stand in `header`.
+def column_positions(path: Path, header: list[str], *names: str, options: str = "--label and --text") -> list[int]:
+    """Return where the columns `names` stand in `header`; `options` choose others.
 
     Raises
     ------
     IngestError
-        If a name is missing from the header, or stands there twice.
+        If the header is empty, or a name is missing from it, or stands there twice.
     """
+    if not header:
+        raise IngestError(f"{path}, line 1: there are no names of columns; is the file empty?")
     for name in names:
         if header.count(name) != 1:
             times = "no column" if name not in header else "more than one column"
-            present = ", ".join(repr(h) for h in header) or "none"
+            present = ", ".join(map(repr, header))
             raise IngestError(
-                f"{path}, line 1: there is {times} {name!r}; the columns are {present}. Choose with --label and --text"
+                f"{path}, line 1: there is {times} {name!r}; the columns are {present}. Choose with {options}"
             )
     return [header.index(name) for name in names]
