@@ -45,7 +45,7 @@ def _inputs(model: EngineEstimator) -> dict[str, str]:
     """Return what a model takes."""
     n, named = f"{model.n_features_in_:,}", model.vocabulary_ is not None
     if model._layout == "sparse":
-        text = "predicts on raw text" if model.vectorizer_ else "takes counts only"
+        text = "taken: the model counts its words" if model.vectorizer_ else "not taken: counts only"
         return {"features": f"{n}{', with a vocabulary' if named else ''}", "raw text": text}
     return {"features": f"{n}, columns of a table{' with names' if named else ''}"}
 
@@ -59,7 +59,11 @@ def _weighting(model: EngineEstimator) -> dict[str, str]:
         grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
         found["weighting"] = f"{w.form}, {length}{rare}{grams}"
     temperature = getattr(model.learner_, "temperature", 1.0)
-    return found if temperature == 1.0 else {**found, "temperature": f"{temperature:.3g}"}
+    return (
+        found
+        if temperature == 1.0
+        else {**found, "temperature": f"{temperature:.3g}, which scores are divided by for probabilities"}
+    )
 
 
 def _parts(model: EngineEstimator) -> dict[str, str]:

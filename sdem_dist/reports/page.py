@@ -38,7 +38,7 @@ article { background: var(--panel); border: 1px solid var(--line); border-radius
 mark { color: inherit; border-radius: .15rem; padding: 0 .08em; }
 @media (max-width: 40rem) {
   body { padding: .8rem; font-size: 14px; } th, td { padding-right: .45rem; font-size: .9em; }
-  td { overflow-wrap: anywhere; min-width: 3rem; } td:first-child { min-width: 5.5rem; }
+  td { overflow-wrap: anywhere; min-width: 3rem; } td:first-child { min-width: 5.5rem; overflow-wrap: break-word; }
   .card { min-width: 6rem; flex: 1; }
 }
 @media print {
