@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sdem_dist.estimators.base import EngineEstimator
 
 
@@ -25,9 +27,16 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
         **_inputs(model),
         **_weighting(model),
         "epochs": f"{model.n_iter_}",
-        which: ", ".join(f"{_said(name)} {value:.4g}" for name, value in metrics.items()) or "not evaluated",
-        "left out": "; ".join(model.damaged_shards_) or "nothing",
+        which: _listed(metrics),
+        **({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {}),
     }
+
+
+def _listed(metrics: Mapping[str, float]) -> str:
+    """Return metrics on a line, and where those come from that training held out."""
+    listed = ", ".join(f"{_said(name)} {value:.4g}" for name, value in metrics.items())
+    part = " (held-out: a part of the training data)" if any(n.startswith("held_out_") for n in metrics) else ""
+    return f"{listed}{part}" if listed else "not evaluated"
 
 
 def _said(metric: str) -> str:
