@@ -86,7 +86,9 @@ class LazyGroup(click.Group):
                 sys.stdout.flush()
                 return result
             except SdemError as error:
-                words = str(error).replace("on_error='skip', or ", "")  # which is for Python
+                words = str(error).replace(
+                    "on_error='skip', or --on-error skip,", "--on-error skip"
+                )  # which is for Python
                 raise click.ClickException(visible(words)) from error
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from sdem_dist.cli.shown import table, visible
-from sdem_dist.counted import counted
+from sdem_dist.cli.sources import SourceOptions, source_options
+from sdem_dist.cli.text_options import READING, given_options
+from sdem_dist.counted import counted, sized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,13 +28,18 @@ CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 @click.option(
     "--on", "measured", metavar="CORPUS", help="With --card: measure the model on this corpus or source, too."
 )
-def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None) -> None:
+@source_options
+def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None, source: SourceOptions) -> None:
     """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is and which words it goes by.
+
+    --format to --on-error say how a source after --on is read.
 
     Exits with 1 if a shard or the model is damaged, and names it.
     """
     if measured is not None and not card:
         raise click.UsageError("--on goes with --card")
+    if measured is None and (given := given_options((*READING, "on_error"))):
+        raise click.UsageError(f"{', '.join(given)}: of a source that --card --on measures a model on")
     from sdem_dist.corpus import check_corpus, open_corpus
     from sdem_dist.text.sources import SUFFIXES, plain_suffix
 
@@ -46,7 +53,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
                 f"{corpus} is a source, neither a corpus nor a model: make a corpus of it first "
                 f"(sdem ingest {corpus} NAME.zarr), and inspect that"
             )
-        click.echo(card_shown(Path(corpus), measured) if card else model_shown(Path(corpus)))
+        click.echo(card_shown(Path(corpus), measured, source) if card else model_shown(Path(corpus)))
         return
     if card:
         raise click.UsageError(f"--card is of a model, and {corpus} is none")
@@ -81,7 +88,7 @@ def facts(corpus: Corpus, *, values: bool) -> str:
         *([("targets", f"{header.n_targets}")] if header.n_targets else []),
         (f"{entry}s", f"{header.n_nonzeros:,}{kind} ({', '.join(header.data_dtypes)})"),
         *([("missing", _missing(corpus))] if dense and values else []),
-        ("on disk", f"{n_bytes / 1e6:,.1f} MB, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}"),
+        ("on disk", f"{sized(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}"),
         ("shards", f"{len(header.shards)}, of {documents}"),
         *_origin(corpus, dense=dense),
         ("made by", _listed(header.made_by)),

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist.cli.shown import table
+from sdem_dist.counted import sized
 
 if TYPE_CHECKING:
+    from sdem_dist.cli.sources import SourceOptions
     from sdem_dist.estimators.base import EngineEstimator
 
 
@@ -24,7 +26,7 @@ def model_shown(path: Path) -> str:
     from sdem_dist.inspection.words import speaking_words
 
     model = load_model(path)
-    facts = {**model_facts(model), "on disk": f"{path.stat().st_size / 1e6:,.1f} MB"}
+    facts = {**model_facts(model), "on disk": sized(path.stat().st_size)}
     what, said = model.spec.predicts, speaking_words(model)
     if model.spec.topics:
         what, said = "topic", _topics(model)
@@ -35,17 +37,16 @@ def model_shown(path: Path) -> str:
     return f"{shown}\n{table(f'The words that speak most for each {what}', words)}"
 
 
-def card_shown(path: Path, measured: str | None) -> str:
+def card_shown(path: Path, measured: str | None, source: SourceOptions) -> str:
     """Return the card of a model, with its figures on a corpus or a source where one is named."""
-    from sdem_dist.cli.sources import SourceOptions, examined_documents
+    from sdem_dist.cli.sources import examined_documents
     from sdem_dist.estimators.persistence import load_model
     from sdem_dist.inspection.model_card import model_card
-    from sdem_dist.text import Reading
 
     model = load_model(path)
     if measured is None:
         return model_card(model, path.name)
-    examined = examined_documents(model, measured, SourceOptions(Reading(), "raise"))
+    examined = examined_documents(model, measured, source, keep_texts=False)
     return model_card(model, path.name, model.report(examined.documents, examined.labels), measured)
 
 

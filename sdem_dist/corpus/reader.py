@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -251,7 +252,17 @@ class Corpus:
 
     def __getitem__(self, document: int) -> StoredDocument:
         document = self._position(document)
-        found, (id_,) = self.read(document, document + 1), self.ids_of(document, document + 1)
+        return self._described(self.read(document, document + 1), self.ids_of(document, document + 1)[0])
+
+    def __iter__(self) -> Iterator[StoredDocument]:
+        """Yield the documents in their stored order; each shard is read once."""
+        for shard in range(len(self.header.shards)):
+            documents, ids = self.read_shard(shard), self.ids(shard)
+            for i, id_ in enumerate(ids if isinstance(ids, list) else ids.tolist()):
+                yield self._described(documents[i : i + 1], id_)
+
+    def _described(self, found: Documents | DenseDocuments, id_: object) -> StoredDocument:
+        """Return one document with names."""
         words = self._words
         if isinstance(found, DenseDocuments):
             entries = list(enumerate(found.values[0].tolist()))
@@ -273,7 +284,11 @@ class Corpus:
     def _position(self, document: int) -> int:
         """Return a document's position, counted from the end if it is negative."""
         try:
-            return range(self.n_documents)[document]
+            return range(self.n_documents)[operator.index(document)]
+        except TypeError:
+            raise TypeError(
+                f"a document has an integer for its position, not {document!r}: read(start, stop) reads several"
+            ) from None
         except IndexError:
             raise IndexError(f"document {document} is not among the {self.n_documents} of {self.path}") from None
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.raw_text import are_texts
@@ -83,9 +84,28 @@ def of_numbers(estimator: Estimator, X: object, y: object) -> RegressionReport:
     elif y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     else:
-        targets = np.asarray(y, np.float64)
+        targets = checked_targets(y, len(predictions))
     n = len(predictions)
     return RegressionReport(targets.reshape(n, -1), predictions.reshape(n, -1))
+
+
+def checked_targets(y: object, n_documents: int) -> np.ndarray:
+    """Return the targets of documents; ValueError where one is missing."""
+    targets = np.asarray(y, np.float64)
+    _check_length(targets, n_documents)
+    if len(odd := np.argwhere(~np.isfinite(targets))):
+        raise ValueError(
+            f"y holds {targets[tuple(odd[0])]} for document {odd[0][0]} (from 0): leave such documents out"
+        )
+    return targets
+
+
+def _check_length(y: np.ndarray, n_documents: int) -> None:
+    n = len(y) if y.ndim else 1
+    if n != n_documents:
+        raise ValueError(
+            f"X has {counted(n_documents, 'document')}, and y has {counted(n, 'value')}: give one for each"
+        )
 
 
 def _targets(documents: Documents | DenseDocuments) -> np.ndarray:
@@ -101,19 +121,22 @@ def of_clusters(estimator: Estimator, X: object, y: object = None) -> ClusterRep
 
     words = [" ".join(spoken) for spoken in speaking_words(estimator).values()]
     probabilities = estimator.predict_proba(X)  # type: ignore[attr-defined]
-    labels, classes = known_labels(X, y)
+    labels, classes = known_labels(X, y, len(probabilities))
     return ClusterReport(np.asarray(probabilities), words, labels, classes)
 
 
 def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:
     """Return the report of a model that describes documents by topics."""
-    labels, classes = known_labels(X, y)
     proportions = estimator.transform(X)  # type: ignore[attr-defined]
+    labels, classes = known_labels(X, y, len(proportions))
     return TopicReport(estimator.topics(), np.asarray(proportions), labels, classes)  # type: ignore[attr-defined]
 
 
-def known_labels(X: object, y: object) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the labels of documents as positions, -1 where there is none, and their classes; (None, nothing) without any."""
+def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return the labels of documents as positions, -1 where there is none, and their classes; (None, nothing) without any.
+
+    In `y` the number -1, None and NaN say that a document has none.
+    """
     if isinstance(X, AnyCorpus):
         if not X.header.classes:
             return None, np.empty(0)
@@ -121,5 +144,11 @@ def known_labels(X: object, y: object) -> tuple[np.ndarray | None, np.ndarray]:
         return np.concatenate(found), np.array(X.header.classes)
     if y is None:
         return None, np.empty(0)
-    classes, positions = np.unique(np.asarray(y), return_inverse=True)
+    given = np.asarray(y)
+    _check_length(given, n_documents)
+    known = np.array([label is not None and label == label and label != -1 for label in given.tolist()], bool)
+    if not known.any():
+        return None, np.empty(0)
+    positions = np.full(n_documents, -1)
+    classes, positions[known] = np.unique(given[known], return_inverse=True)
     return positions, classes

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sdem_dist.estimators.base import EngineEstimator
 
 
@@ -25,9 +27,16 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
         **_inputs(model),
         **_weighting(model),
         "epochs": f"{model.n_iter_}",
-        which: ", ".join(f"{_said(name)} {value:.4g}" for name, value in metrics.items()) or "not evaluated",
-        "left out": "; ".join(model.damaged_shards_) or "nothing",
+        which: _listed(metrics),
+        **({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {}),
     }
+
+
+def _listed(metrics: Mapping[str, float]) -> str:
+    """Return metrics on a line, and where those come from that training held out."""
+    listed = ", ".join(f"{_said(name)} {value:.4g}" for name, value in metrics.items())
+    part = " (held-out: a part of the training data)" if any(n.startswith("held_out_") for n in metrics) else ""
+    return f"{listed}{part}" if listed else "not evaluated"
 
 
 def _said(metric: str) -> str:
@@ -45,7 +54,7 @@ def _inputs(model: EngineEstimator) -> dict[str, str]:
     """Return what a model takes."""
     n, named = f"{model.n_features_in_:,}", model.vocabulary_ is not None
     if model._layout == "sparse":
-        text = "predicts on raw text" if model.vectorizer_ else "takes counts only"
+        text = "taken: the model counts its words" if model.vectorizer_ else "not taken: counts only"
         return {"features": f"{n}{', with a vocabulary' if named else ''}", "raw text": text}
     return {"features": f"{n}, columns of a table{' with names' if named else ''}"}
 
@@ -59,7 +68,11 @@ def _weighting(model: EngineEstimator) -> dict[str, str]:
         grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
         found["weighting"] = f"{w.form}, {length}{rare}{grams}"
     temperature = getattr(model.learner_, "temperature", 1.0)
-    return found if temperature == 1.0 else {**found, "temperature": f"{temperature:.3g}"}
+    return (
+        found
+        if temperature == 1.0
+        else {**found, "temperature": f"{temperature:.3g}, which scores are divided by for probabilities"}
+    )
 
 
 def _parts(model: EngineEstimator) -> dict[str, str]:

@@ -105,7 +105,8 @@ def _limits(model: EngineEstimator) -> Iterator[str]:
     found = ["What the model is for, and what it must not decide alone: to be filled in."]
     if model.spec.predicts == "class":
         found.append("Every document gets one of the classes above, also one that belongs to none.")
-        tempered = getattr(model.learner_, "temperature", 1.0) != 1.0
+        held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
+        tempered = held_out and getattr(model.learner_, "temperature", 1.0) != 1.0
         found.append(
             "Probabilities were fitted by one temperature on held-out documents of the training data; on later or other "
             "documents they may be too sure."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.reports.html import cell, html_table, meter
+from sdem_dist.reports.html import cell, html_table, meter, name_cell
 from sdem_dist.reports.reliability import Reliability, reliability
 from sdem_dist.visible import columns, one_line
 
@@ -301,7 +301,7 @@ class ClassificationReport:
     def table_of_classes(self) -> str:
         """Return the table by class as HTML, with bars of F1."""
         rows = [
-            (cell(self.classes[k]), *numbers[:2], meter(float(self.f1[k])), numbers[3])
+            (name_cell(self.classes[k]), *numbers[:2], meter(float(self.f1[k])), numbers[3])
             for k, (_, *numbers) in zip(self._weakest_first(), self._rows(), strict=True)
         ]
         note = f"<p>{cell(self._unseen)}</p>" if self._unseen else ""
@@ -310,9 +310,12 @@ class ClassificationReport:
 
     def table_of_confusions(self, n: int = 10) -> str:
         """Return the most frequent confusions as an HTML table; nothing where there are none."""
-        rows = [(c.label, c.prediction, f"{c.documents:,}", f"{c.share:.1%}") for c in self.confusions(n)]
+        rows = [
+            (name_cell(c.label), name_cell(c.prediction), f"{c.documents:,}", f"{c.share:.1%}")
+            for c in self.confusions(n)
+        ]
         heads = ("class", "taken for", "documents", "of the class")
-        return html_table(heads, rows, caption="Most frequent confusions", left=2) if rows else ""
+        return html_table(heads, rows, caption="Most frequent confusions", left=2, raw=(0, 1)) if rows else ""
 
 
 NAMES = {

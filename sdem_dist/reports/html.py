@@ -13,6 +13,11 @@ def cell(text: object) -> str:
     return escape(visible(text), quote=True)
 
 
+def name_cell(name: object) -> str:
+    """Return a name like `cell`, that a narrow column breaks after its dots."""
+    return cell(name).replace(".", ".<wbr>")
+
+
 def meter(share: float) -> str:
     """Return a number from 0 to 1 with a bar behind it."""
     width = max(0.0, min(share, 1.0)) * 100.0

@@ -28,7 +28,7 @@ th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line); v
 th { color: var(--soft); font-weight: 600; font-size: .9em; }
 .cards { display: flex; flex-wrap: wrap; gap: .7rem; margin: 1rem 0; }
 .card { background: var(--panel); border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .9rem; min-width: 7.5rem; }
-.card b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+.card b { display: block; white-space: nowrap; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
 .card span { color: var(--soft); font-size: .85rem; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); gap: 1rem; align-items: start; }
 figure { margin: .6rem 0; } figcaption { color: var(--soft); font-size: .9em; }
@@ -38,7 +38,7 @@ article { background: var(--panel); border: 1px solid var(--line); border-radius
 mark { color: inherit; border-radius: .15rem; padding: 0 .08em; }
 @media (max-width: 40rem) {
   body { padding: .8rem; font-size: 14px; } th, td { padding-right: .45rem; font-size: .9em; }
-  td { overflow-wrap: anywhere; min-width: 3rem; } td:first-child { min-width: 5.5rem; }
+  td { overflow-wrap: anywhere; min-width: 3rem; } td:first-child { min-width: 5.5rem; overflow-wrap: break-word; }
   .card { min-width: 6rem; flex: 1; }
 }
 @media print {

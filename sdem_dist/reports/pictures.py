@@ -14,6 +14,8 @@ COLORS = ("var(--blue)", "var(--orange)", "var(--green)")
 """Of Okabe and Ito, which colour-blind people tell apart; the page has them for light and for dark paper."""
 MOST_CLASSES = 60
 """Classes that a confusion matrix has room for."""
+LETTERS = 30
+"""Of a class's name beside the matrix."""
 NUMBERED = 25
 """Classes up to which its cells have numbers."""
 
@@ -53,7 +55,7 @@ def confusion_picture(classes: Sequence[object], counts: np.ndarray) -> str:
     kept = np.sort(np.argsort(-wrong, kind="stable")[:MOST_CLASSES])
     totals = np.maximum(counts.sum(axis=1), 1)[kept]
     shown, n = counts[np.ix_(kept, kept)], len(kept)
-    names = [one_line(classes[k], 20) for k in kept.tolist()]
+    names = [one_line(classes[k], LETTERS) for k in kept.tolist()]
     size = float(np.clip(620.0 / n, 13.0, 40.0))
     letters = float(np.clip(size * 0.6, 8.0, 11.0))
     margin = 8 + 0.66 * letters * max(map(len, names))
@@ -126,6 +128,13 @@ def reliability_picture(bins: Reliability) -> str:
     return picture(left + side + 14, base + 42, "".join(parts), caption)
 
 
+def round_ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Return numbers of few digits between two others: multiples of 1, 2 or 5 times a power of ten, at most so many."""
+    power = 10.0 ** np.floor(np.log10((high - low) / most))
+    step = next(s for s in (power, 2 * power, 5 * power, 10 * power, 20 * power) if (high - low) / s <= most - 1)
+    return [float(k * step) for k in range(int(np.ceil(low / step)), int(np.floor(high / step)) + 1)]
+
+
 def curve_picture(title: str, unit: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Return values by epoch, a line for each kind of documents."""
     left, top, width, height = 56.0, 14.0, 300.0, 150.0
@@ -138,7 +147,7 @@ def curve_picture(title: str, unit: str, lines: Mapping[str, Sequence[tuple[floa
         return left + (x - x0) / (x1 - x0) * width, top + (y1 - y) / (y1 - y0) * height
 
     parts = []
-    for tick in np.linspace(y0, y1, 4).tolist():
+    for tick in round_ticks(y0, y1):
         parts += [line(left, at(x0, tick)[1], left + width, at(x0, tick)[1])]
         parts.append(text(left - 6, at(x0, tick)[1] + 4, f"{tick:.4g}", anchor="end", size=10))
     for tick in sorted({int(x0), int((x0 + x1) / 2), int(x1)}):

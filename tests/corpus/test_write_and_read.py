@@ -342,3 +342,17 @@ def test_shard_sizes_cover_the_documents(n_documents, mean, limit):
 def test_bytes_on_disk(tmp_path):
     corpus = write_corpus(tmp_path / "c", X, Y)
     assert corpus.bytes_on_disk() == sum(f.stat().st_size for f in (tmp_path / "c").rglob("*") if f.is_file())
+
+
+def test_documents_one_after_another_read_each_shard_once(tmp_path, monkeypatch):
+    X = sp.random(25, 6, 0.5, "csr", random_state=0)
+    corpus = write_corpus(tmp_path / "c", X, np.arange(25) % 2, shard_documents=10)
+    expected = [corpus[i] for i in range(25)]
+    reads = []
+    read = type(corpus).read_shard
+    monkeypatch.setattr(type(corpus), "read_shard", lambda self, shard: reads.append(shard) or read(self, shard))
+    assert list(corpus) == expected and reads == [0, 1, 2]
+    for odd in (slice(0, 2), "a", 1.5):
+        with pytest.raises(TypeError, match="integer for its position"):
+            corpus[odd]
+    assert corpus[np.int64(3)] == expected[3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -48,6 +50,23 @@ def test_limits_are_those_of_the_model(corpus, loss):
     card = model_card(MultinomialNB(loss=loss, n_epochs=1, validation_fraction=0.0).fit(corpus), "m")
     assert ("p(document) of this model means little" in card) == (loss == "ncll")
     assert "were not calibrated" in card
+
+
+def test_the_card_claims_no_held_out_documents_where_none_were():
+    few = MultinomialNB(n_epochs=2).fit(X[:30], Y[:30])
+    few.learner_ = replace(few.learner_, temperature=0.3)
+    assert "were not calibrated" in model_card(few, "m")
+
+
+def test_the_card_reads_sources_as_evaluate_does(tmp_path):
+    train, test = tmp_path / "train.tsv", tmp_path / "test.csv"
+    train.write_text("a\tgoal match\nb\tbank share\n" * 20)
+    test.write_text("kind,body\na,goal\nb,share\nodd,bank\n")
+    ok("train", str(train), str(tmp_path / "m"), "--quiet")
+    reading = ("--label", "kind", "--text", "body")
+    measured = ok("inspect", str(tmp_path / "m"), "--card", "--on", str(test), *reading, "--on-error", "skip")
+    assert "On the 2 documents" in measured and "| accuracy | 1.0000 |" in measured
+    assert "--text: of a source" in refused("inspect", str(tmp_path / "m"), "--text", "body", code=2)
 
 
 def test_other_models_have_cards(corpus):

@@ -51,3 +51,24 @@ def test_prevalence_is_the_mean_of_each_class(tmp_path):
     assert model.report(X).prevalence is None
     assert "<b>" not in report._repr_html_() and "\x1b" not in str(report)
     assert report.to_frame().shape[0] == 3
+
+
+def test_labels_and_targets_that_do_not_fit_their_documents():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(20, 2))
+    y = table @ [1.0, 2.0]
+    model = GaussianRegressor().fit(table, y)
+    for odd in (y[:5], np.repeat(y, 2)):
+        with pytest.raises(ValueError, match=f"X has 20 documents, and y has {len(odd)} values"):
+            model.report(table, odd)
+    with pytest.raises(ValueError, match=r"y holds nan for document 3"):
+        model.report(table, np.where(np.arange(20) == 3, np.nan, y))
+    counts = sp.csr_matrix(rng.poisson(1.0, (20, 4)))
+    mixture = MultinomialMixture(2).fit(counts)
+    with pytest.raises(ValueError, match="X has 20 documents, and y has 5 values"):
+        mixture.report(counts, np.zeros(5))
+    names = np.array(["a", "b"] * 10, object)
+    some = np.where(np.arange(20) < 4, None, names)
+    found = mixture.report(counts, some)
+    assert found.labels[:6].tolist() == [-1, -1, -1, -1, 0, 1] and found.classes.tolist() == ["a", "b"]
+    assert mixture.report(counts, np.full(20, -1)).labels is None
