@@ -118,7 +118,8 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     n_particles: int = param(
         0,
         integer(0),
-        "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow;\n"
+        "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow, of the\n"
+        'model that `occurrences` names: with "shared" a word that is repeated has one topic;\n'
         "0 decides by what inference gives, for sampling the plug-in estimate.",
     )
     init_noise: float = param(0.1, real(), "Counts start times ``exp(init_noise * normal)``, so that topics can part.")
