@@ -60,7 +60,7 @@ def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> li
 
 @dataclass(frozen=True)
 class SortedDocuments:
-    """Documents in files of sorted rows, see `sdem_dist.corpus.writer.Facts`.
+    """Documents in files of sorted rows, see `sdem_dist.corpus.contents.Facts`.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class SortedDocuments:
     def write_shards(
         self, executor: Executor, place: Path, parent: Group, sizes: list[int]
     ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
-        """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.writer.WriteShards`."""
+        """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.contents.WriteShards`."""
         from sdem_dist.engine.ordered import in_order
 
         ends = np.cumsum(sizes)

@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 
 from sdem_dist.corpus.collect import collect
+from sdem_dist.corpus.contents import MEMORY_LIMIT
 from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.corpus.sorted_rows import write_rows
-from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.storage.kept import once
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.text.bad_lines import LineGate
