@@ -13,7 +13,6 @@ import numpy as np
 from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.memory import InMemory, MemoryCorpus
-from sdem_dist.kernels.randomness import document_keys
 
 if TYPE_CHECKING:
     from sdem_dist.documents import DenseDocuments, Documents
@@ -124,16 +123,22 @@ class Folds:
         found = (self.numbers[start:stop] == number) == inside
         if inside or self.share >= 1.0:
             return np.asarray(found)
-        return found & (document_keys(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
+        return found & (_hashes(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
 
 
 def dealt(labels: np.ndarray | None, n_documents: int, k: int, seed: int) -> np.ndarray:
     """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn."""
-    keys = document_keys(seed, FOLDS, 0, n_documents)
+    keys = _hashes(seed, FOLDS, 0, n_documents)
     order = np.argsort(keys, kind="stable") if labels is None else np.lexsort((keys, labels))
     numbers = np.empty(n_documents, np.int16)
     numbers[order] = np.arange(n_documents) % k
     return numbers
+
+
+def _hashes(seed: int, purpose: int, start: int, stop: int) -> np.ndarray:
+    from sdem_dist.kernels.randomness import document_keys  # numba comes with it
+
+    return document_keys(seed, purpose, start, stop)
 
 
 def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
