@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from sdem_dist.corpus.layout import (
     SHARDS,
     SPARSE,
     VOCABULARY,
-    ClassLabel,
+    Facts,
     Header,
     ShardInfo,
     vocabulary_hash,
@@ -51,27 +51,6 @@ def reopened(path: str | Path, header: Header) -> Corpus:
     if corpus.header.uid != header.uid:
         raise CorpusError(replaced)
     return corpus
-
-
-class Facts(Protocol):
-    """What is known of documents before they are in shards; see `Header`."""
-
-    @property
-    def n_documents(self) -> int: ...  # noqa: D102
-    @property
-    def n_features(self) -> int: ...  # noqa: D102
-    @property
-    def n_nonzeros(self) -> int: ...  # noqa: D102
-    @property
-    def classes(self) -> tuple[ClassLabel, ...]: ...  # noqa: D102
-    @property
-    def class_counts(self) -> tuple[int, ...]: ...  # noqa: D102
-    @property
-    def weighted(self) -> bool: ...  # noqa: D102
-    @property
-    def dense(self) -> bool: ...  # noqa: D102
-    @property
-    def n_targets(self) -> int: ...  # noqa: D102
 
 
 WriteShards = Callable[["Group", list[int]], tuple[tuple[ShardInfo, ...], "np.ndarray | None"]]

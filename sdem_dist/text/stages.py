@@ -110,8 +110,7 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
             terms = runs = Runs(folder, settings, 1)
         ids = None if reading.id is None else KeptTexts(folder / "ids")
         texts = blocks_of_source(stretch.source, reading, gate, counting.block_documents, stretch.part)
-        found = (block for block in texts if block.labels)
-        tally = count_text(found, folder, settings, terms, 0.0, 0, 1, _silent, None, ids)
+        tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, _silent, None, ids)
         if ids is not None:
             ids.save()
     written = {} if runs is None else runs.write_all()
