@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 # zarr's group has it too, among its attributes.
 _opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
 _MAX_OPENED = 32
-CLASSES_SHOWN = 20
-"""In a notebook, the largest first."""
 # Of what lies behind a URL it cannot be told cheaply whether it is still the same: tasks share it while any is alive.
 _received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
 
@@ -231,24 +229,9 @@ class Corpus:
         return self.n_documents
 
     def _repr_html_(self) -> str:
-        from sdem_dist.reports.html import cell, html_table
+        from sdem_dist.reports.corpus import corpus_as_html
 
-        header = self.header
-        sizes = sorted(zip(header.class_counts, map(str, header.classes), strict=True), key=lambda pair: -pair[0])
-        more = f" and {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
-        classes = ", ".join(f"{name} {n:,}" for n, name in sizes[:CLASSES_SHOWN]) + more
-        rows = [
-            ("documents", f"{header.n_documents:,}"),
-            ("features", f"{header.n_features:,}"),
-            *([("classes", classes)] if sizes else []),
-            *([("targets", f"{header.n_targets}")] if header.n_targets else []),
-            (
-                "layout",
-                f"{header.layout}, {header.n_nonzeros:,} {'values' if header.layout == 'dense' else 'nonzeros'}",
-            ),
-            ("texts", "kept" if self.has_texts else "not kept"),
-        ]
-        return f"<p>Corpus {cell(self.path)}</p>{html_table(('', ''), rows, left=2)}"
+        return corpus_as_html(self)
 
     def __getitem__(self, document: int) -> StoredDocument:
         document = self._position(document)
