@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -196,9 +196,12 @@ class Corpus:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
         return read_ids(*self._parts, self._stored(shard), self.path)
 
-    def ids_of(self, start: int, stop: int) -> list[object]:
-        """Return the ids of the documents `start` up to `stop`, see `ids`."""
-        starts = self.header.shard_starts
+    def ids_of(self, start: int = 0, stop: int | None = None) -> list[object]:
+        """Return the ids of the documents `start` up to `stop`, see `ids`: of all documents where nothing is said.
+
+        They are in the order of what ``predict(corpus)`` returns.
+        """
+        starts, stop = self.header.shard_starts, self.n_documents if stop is None else stop
         first, last = np.searchsorted(starts, [start, stop - 1], side="right") - 1
         found = [id_ for shard in range(int(first), int(last) + 1) for id_ in list(self.ids(shard))]
         base = int(starts[first])
@@ -233,7 +236,20 @@ class Corpus:
 
         return corpus_as_html(self)
 
-    def __getitem__(self, document: int) -> StoredDocument:
+    @overload
+    def __getitem__(self, document: int) -> StoredDocument: ...
+
+    @overload
+    def __getitem__(self, document: slice) -> list[StoredDocument]: ...
+
+    def __getitem__(self, document: int | slice) -> StoredDocument | list[StoredDocument]:
+        if isinstance(document, slice):
+            places = range(self.n_documents)[document]
+            if not places:
+                return []
+            first, last = min(places[0], places[-1]), max(places[0], places[-1])
+            documents, ids = self.read(first, last + 1), self.ids_of(first, last + 1)
+            return [self._described(documents[p - first : p - first + 1], ids[p - first]) for p in places]
         document = self._position(document)
         return self._described(self.read(document, document + 1), self.ids_of(document, document + 1)[0])
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 24
 """Characters of a class that tables show."""
+MATRIX, LINE = 12, 80
+"""Classes of a confusion matrix at a terminal, and characters of its lines, at most."""
 NAMED = 10
 """Classes without documents that are named."""
 
@@ -279,6 +281,8 @@ class ClassificationReport:
             columns(("class", "precision", "recall", "F1", "documents"), rows),
             *([self._unseen] if self._unseen else []),
         ]
+        if len(self.confusion) <= MATRIX and (matrix := self._matrix()):
+            parts += ["Documents by class (rows) and prediction (columns):", matrix]
         if confusions := self.confusions():
             shown = [
                 (
@@ -292,6 +296,14 @@ class ClassificationReport:
             heads = ("class", "taken for", "documents", "of the class")
             parts += ["Most frequent confusions:", columns(heads, shown, left=2)]
         return "\n\n".join(parts)
+
+    def _matrix(self) -> str:
+        """Return the confusion matrix as a table, its predictions numbered; nothing where a line would be too wide."""
+        named = [one_line(name, NAME_WIDTH - 4) for name in self.classes.tolist()]
+        names = [f"{k:>2} {name}" for k, name in enumerate(named)]
+        rows = [[name, *(f"{n:,}" if n else "." for n in row)] for name, row in zip(names, self.confusion, strict=True)]
+        found = columns(["class", *map(str, range(len(names)))], rows)
+        return found if max(map(len, found.splitlines())) <= LINE else ""
 
     def _repr_html_(self) -> str:
         figures = html_table(("", ""), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
