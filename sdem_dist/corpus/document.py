@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from sdem_dist.documents import DenseDocuments
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.layout import ClassLabel, Header
+    from sdem_dist.corpus.layout import ClassLabel
     from sdem_dist.documents import Documents
 
 CLASSES_SHOWN = 20
@@ -70,22 +70,3 @@ def stored_document(
         label,
         () if targets is None else tuple(targets[0].tolist()),
     )
-
-
-def corpus_table(path: str, header: Header, has_texts: bool) -> str:
-    """Return HTML that says what a corpus holds."""
-    from sdem_dist.reports.html import cell, html_table
-
-    sizes = sorted(zip(header.class_counts, map(str, header.classes), strict=True), key=lambda pair: -pair[0])
-    more = f" and {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
-    classes = ", ".join(f"{name} {n:,}" for n, name in sizes[:CLASSES_SHOWN]) + more
-    entries = "values" if header.layout == "dense" else "nonzeros"
-    rows = [
-        ("documents", f"{header.n_documents:,}"),
-        ("features", f"{header.n_features:,}"),
-        *([("classes", classes)] if sizes else []),
-        *([("targets", f"{header.n_targets}")] if header.n_targets else []),
-        ("layout", f"{header.layout}, {header.n_nonzeros:,} {entries}"),
-        ("texts", "kept" if has_texts else "not kept"),
-    ]
-    return f"<p>Corpus {cell(path)}</p>{html_table(('', ''), rows, left=2)}"

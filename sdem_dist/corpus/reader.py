@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.document import StoredDocument, corpus_table, stored_document
+from sdem_dist.corpus.document import StoredDocument, stored_document
 from sdem_dist.corpus.folds import Folds, Part
 from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, MANIFEST, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import Expected, read_arrays, read_ids, read_shard, read_texts
@@ -211,9 +211,12 @@ class Corpus:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
         return read_ids(*self._parts, self._stored(shard), self.path)
 
-    def ids_of(self, start: int, stop: int) -> list[object]:
-        """Return the ids of the documents `start` up to `stop`, see `ids`."""
-        return self.ids_at(range(start, stop))
+    def ids_of(self, start: int = 0, stop: int | None = None) -> list[object]:
+        """Return the ids of the documents `start` up to `stop`, see `ids`: of all documents where nothing is said.
+
+        They are in the order of what ``predict(corpus)`` returns.
+        """
+        return self.ids_at(range(start, self.n_documents if stop is None else stop))
 
     def ids_at(self, documents: Iterable[int]) -> list[object]:
         """Return the ids of the documents at some stored positions, in the order asked for, see `ids`."""
@@ -259,9 +262,24 @@ class Corpus:
         return self.n_documents
 
     def _repr_html_(self) -> str:
-        return corpus_table(self.path, self.header, self.has_texts)
+        from sdem_dist.reports.corpus import corpus_as_html
 
-    def __getitem__(self, document: int) -> StoredDocument:
+        return corpus_as_html(self)
+
+    @overload
+    def __getitem__(self, document: int) -> StoredDocument: ...
+
+    @overload
+    def __getitem__(self, document: slice) -> list[StoredDocument]: ...
+
+    def __getitem__(self, document: int | slice) -> StoredDocument | list[StoredDocument]:
+        if isinstance(document, slice):
+            places = range(self.n_documents)[document]
+            if not places:
+                return []
+            first, last = min(places[0], places[-1]), max(places[0], places[-1])
+            documents, ids = self.read(first, last + 1), self.ids_of(first, last + 1)
+            return [self._described(documents[p - first : p - first + 1], ids[p - first]) for p in places]
         document = self._position(document)
         return self._described(self.read(document, document + 1), self.ids_at([document])[0])
 
