@@ -1,4 +1,4 @@
-"""One document of a corpus, and what the whole holds, for people."""
+"""One document of a corpus, for people."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from sdem_dist.corpus.layout import ClassLabel
     from sdem_dist.documents import Documents
 
-CLASSES_SHOWN = 20
-"""In a notebook, the largest first."""
 _SHOWN = 12
 
 

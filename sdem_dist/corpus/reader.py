@@ -15,7 +15,8 @@ import numpy as np
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.document import StoredDocument, stored_document
 from sdem_dist.corpus.folds import Folds, Part
-from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, MANIFEST, VOCABULARY, Header, vocabulary_hash
+from sdem_dist.corpus.layout import MANIFEST, Header
+from sdem_dist.corpus.of_columns import read_document_frequency, read_vocabulary
 from sdem_dist.corpus.shards import Expected, read_arrays, read_ids, read_shard, read_texts
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
@@ -264,7 +265,7 @@ class Corpus:
     def _repr_html_(self) -> str:
         from sdem_dist.reports.corpus import corpus_as_html
 
-        return corpus_as_html(self)
+        return corpus_as_html(self.path, self.header, self.has_texts)
 
     @overload
     def __getitem__(self, document: int) -> StoredDocument: ...
@@ -316,20 +317,7 @@ class Corpus:
 
     def vocabulary(self) -> list[str] | None:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
-        from sdem_dist.storage import arrays
-        from sdem_dist.storage.strings import decode_strings
-
-        header = self.header
-        if not header.has_vocabulary:
-            return None
-        try:
-            offsets = arrays.read_array(self._group, f"{VOCABULARY}/offsets", shape=(header.n_features + 1,))
-            encoded = arrays.read_array(self._group, f"{VOCABULARY}/bytes", shape=(int(offsets[-1]),)), offsets
-            if vocabulary_hash(header.n_features, encoded) != header.vocabulary_hash:
-                raise CorpusError("it does not match the manifest's vocabulary_hash: a file is damaged or missing")
-            return decode_strings(*encoded)
-        except ValueError as error:
-            raise CorpusError(f"{self.path}: the vocabulary cannot be read: {error}") from error
+        return read_vocabulary(self._group, self.header, self.path)
 
     @property
     def weight(self) -> float:
@@ -362,21 +350,7 @@ class Corpus:
         CorpusError
             The array is damaged, or the corpus is dense.
         """
-        from sdem_dist.storage.arrays import read_array
-        from sdem_dist.storage.checksum import crc32c
-
-        header = self.header
-        if header.document_frequency_checksum is None:
-            raise CorpusError(f"{self.path} is dense: its columns have no document frequencies")
-        try:
-            found = read_array(self._group, DOCUMENT_FREQUENCY, shape=(header.n_features,))
-        except CorpusError as error:
-            raise CorpusError(f"{self.path}: {error}") from error
-        if found.dtype != np.int64 or crc32c(found) != header.document_frequency_checksum:
-            raise CorpusError(
-                f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing"
-            )
-        return found
+        return read_document_frequency(self._group, self.header, self.path)
 
 
 class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of

@@ -75,7 +75,9 @@ def _documents(path: Path, first: int, batch: pyarrow.RecordBatch, gate: LineGat
     if len(found) and not is_utf8(found.data, int(found.starts[0]), int(found.stops[-1])):
         rows = f"{first + 1} to {first + len(found)}"
         raise IngestError(f"{path} cannot be read as Parquet: a text among rows {rows} is not UTF-8")
-    beside = batch if len(kept) == len(batch) or not (columns.keep or id_) else batch.take(kept)
+    beside = batch
+    if len(kept) < len(batch) and (columns.keep or id_ is not None):
+        beside = batch.take(np.array(kept, np.int64))
     ids = None if id_ is None else beside.column(id_).to_pylist()
     values = dict(zip(beside.schema.names, beside.columns, strict=True)) if columns.keep else {}
     return Records(Texts(found.data, found.starts[kept], found.stops[kept]), accepted, ids, values)
