@@ -39,13 +39,16 @@ def calibration_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray
     bins = np.minimum((top * N_BINS).astype(np.intp), N_BINS - 1)
     hits = weights * (p.argmax(axis=1) == labels) if len(rows) else top
     binned = [np.bincount(bins, column, N_BINS) for column in (weights * top, hits, weights)]
-    least = np.maximum(log_p, -1e300)  # of a class that cannot be
-    gaps = least - least[rows, labels][:, None]
-    return np.concatenate([[(weights * brier).sum()], *binned, _tempered(gaps, weights)])
+    return np.concatenate([[(weights * brier).sum()], *binned, tempered_losses(log_p, labels, weights)])
 
 
-def _tempered(gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums of log-losses at `TEMPERATURES`: half a temperature is the square, every second one is half."""
+def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sums of log-losses at `TEMPERATURES`, shape (n_temperatures,); for arguments see `calibration_sums`.
+
+    Half a temperature is the square, every second one is half.
+    """
+    least = np.maximum(scores, -1e300)  # of a class that cannot be
+    gaps = least - least[np.arange(len(labels)), labels][:, None]
     losses = np.empty(len(TEMPERATURES))
     for last in (-1, -2):
         ratios = np.exp(np.minimum(gaps / TEMPERATURES[last], LARGEST))
