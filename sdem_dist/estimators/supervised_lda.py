@@ -90,6 +90,10 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
 
     spec = Spec("sparse", "labels", "class", topics="documents", unlabelled=True)
 
+    @property
+    def _takes_hidden(self) -> bool:
+        return True
+
     def _output(self, source: Source, summary: WordSummary) -> Output:
         weights = weights_of_classes(self.class_weight, source)
         return Output(

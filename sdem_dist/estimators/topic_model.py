@@ -142,11 +142,12 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         ValueError
             The weights of the classes leave nothing to learn from.
         """
-        weight, factors = source.weight, output.class_weight
+        weight, labelled, factors = source.weight, n_labelled(source), output.class_weight
         if factors is not None:  # rates fall and averages begin by the weights that batches have
-            weight = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
-            if not weight > 0:
+            weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
+            if not weighed > 0:
                 raise ValueError("class_weight gives no document a weight")
+            weight, labelled = weighed + (weight - labelled if labelled else 0.0), weighed if labelled else 0.0
         rate = self.topic_rate
         if rate is None:
             rate = self._topic_rate * min(1.0, MANY_DOCUMENTS / source.n_documents)
@@ -170,7 +171,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
             log_counts=bool(getattr(self, "log_counts", False)),
             class_weight=factors,
             words_weight=0.0 if output.words_weight == "auto" else float(output.words_weight),
-            n_labelled=n_labelled(source),
+            n_labelled=float(labelled),
             location=output.location,
             scale=output.scale,
             seed=plan.seed,

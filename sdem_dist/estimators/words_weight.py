@@ -15,7 +15,7 @@ from sdem_dist.estimators.training_time import share_held_out
 from sdem_dist.estimators.weighted import HeldOut
 from sdem_dist.learners.bp_slda import BpSlda
 
-WEIGHTS = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
+WEIGHTS = (0.0, 3e-3, 1e-2, 3e-2, 1e-1)
 """Weights that "auto" tries."""
 HELD_OUT = 0.2
 """Share of the documents that choose."""
