@@ -8,11 +8,11 @@ import scipy.sparse as sp
 
 from sdem_dist import CorpusError, MultinomialNB, SupervisedLDAClassifier, SupervisedLDARegressor, load_model, write_corpus
 
-N, V, K = 1_200, 80, 3
+N, V, K = 1_200, 400, 3
 RNG = np.random.default_rng(4)
 TOPICS = RNG.dirichlet(np.full(V, 0.1), K)
 THETA = RNG.dirichlet(np.full(K, 0.2), N)
-X = sp.csr_matrix(np.array([RNG.multinomial(40, theta @ TOPICS) for theta in THETA]))
+X = sp.csr_matrix(np.array([RNG.multinomial(15, theta @ TOPICS) for theta in THETA]))
 Y = THETA.argmax(axis=1)
 TRAIN, TEST = slice(0, 900), slice(900, N)
 HIDDEN = np.where(np.arange(N) % 8 == 0, Y, -1)
@@ -52,7 +52,8 @@ def test_held_out_documents_choose_a_weight_that_helps(tmp_path):
     assert model.learner_.held_out == 0.0
     given = SupervisedLDAClassifier(words_weight=model.learner_.words_weight, unlabelled=-1, **SMALL)
     assert same(model, given.fit(X[TRAIN], HIDDEN[TRAIN]))
-    loaded = load_model(model.save(tmp_path / "m.model"))
+    model.save(tmp_path / "m.model")
+    loaded = load_model(tmp_path / "m.model")
     assert loaded.words_weight == "auto"
     np.testing.assert_array_equal(loaded.predict_proba(X[TEST]), model.predict_proba(X[TEST]))
 
