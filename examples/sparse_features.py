@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import mnist_digits
-import numpy as np
 from matplotlib.figure import Figure
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
@@ -45,7 +44,9 @@ def main() -> None:
     print("| model | test error, % | paper | keeps | s |\n| --- | --- | --- | --- | --- |")
     for name, digits in (("pixels", raw), ("NMF features", by_nmf)):
         started = time.perf_counter()
-        model = MultiplicativeMixtureClassifier(8, evaluate_every=max(1, passes // 40), **printed).fit(digits.X, digits.y)
+        model = MultiplicativeMixtureClassifier(8, evaluate_every=max(1, passes // 40), **printed).fit(
+            digits.X, digits.y
+        )
         seconds, shown = time.perf_counter() - started, [entry for entry in model.history_ if "ncll" in entry]
         axes.plot([e["epoch"] for e in shown], [-e["ncll"] for e in shown], label=f"{name}, eta {slowness(digits):.0f}")
         error = 100 * (1 - model.score(digits.X_test, digits.y_test))

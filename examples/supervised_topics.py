@@ -2,7 +2,8 @@
 
 AUC of the polarity and predictive R2 of the stars over the number of topics, beside linear models and an MLP with two
 layers of 200 units on the same words, linear models on the topics of LDA by Gibbs sampling, and sLDA (both from
-tomotopy, where it is installed); R2 over the layers of inference; how many topics hold 90 % of a review; the likelihood of held-out words for several alpha.
+tomotopy, where it is installed); R2 over the layers of inference; how many topics hold 90 % of a review; the likelihood
+of held-out words for several alpha.
 """
 
 from __future__ import annotations

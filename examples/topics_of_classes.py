@@ -1,9 +1,10 @@
 """LDA classifiers trained by sdEM: figures 4 and 9 of the sdEM paper (Masegosa 2014) on R8 and WebKB, and the topics.
 
-Figure 4 has the test accuracy over epochs and random starts, beside that of sLDA with 50 topics (from tomotopy, where
-it is installed), of which the solid line is the mean and the dashed ones the best and worst start. For figure 9, two topics a class, trained with NLL, NCLL and the hinge loss; NCLL, hinge loss and perplexity of the training documents
-after each epoch. The second picture holds the topics of NLL-LDA on WebKB: discriminative training gives the
-topics of a class little reason to differ, so the generative model is the one to read.
+Two topics a class, trained with NLL, NCLL and the hinge loss. Figure 4 has the test accuracy after each epoch, mean and
+range over random starts, beside sLDA with 50 topics (tomotopy's, where it is installed): the solid line is its mean, the
+dashed ones its best and worst start. Figure 9 has NCLL, hinge loss and perplexity of the training documents after each
+epoch. The last picture holds the topics of NLL-LDA on WebKB: discriminative training gives the topics of a class little
+reason to differ, so the generative model is the one to read.
 """
 
 from __future__ import annotations

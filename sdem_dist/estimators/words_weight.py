@@ -50,9 +50,7 @@ def chosen_weight(source: Source, learner: BpSlda, plan: Plan, frequencies: np.n
     if not share:
         raise ValueError("words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number")
     held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
-    monitoring = Monitoring(
-        every=plan.n_epochs, validation=held_out, monitor=monitor, training=False, shown=(monitor,)
-    )
+    monitoring = Monitoring(every=plan.n_epochs, validation=held_out, monitor=monitor, training=False, shown=(monitor,))
     best = np.inf, 0.0
     for weight in WEIGHTS:
         trial = replace(learner, words_weight=weight, held_out=share)

@@ -239,8 +239,18 @@ class BpSlda:
         topic_steps.sum_gradients(_documents(local), self._response, parameters, self.inference.how, gradient)
         empty = np.empty((0, 0))
         return TopicStatistics(
-            local.words, rows, empty, none, none, output, np.zeros_like(output), none, 0.0, 0.0, local.weight,
-            _labelled(local)
+            local.words,
+            rows,
+            empty,
+            none,
+            none,
+            output,
+            np.zeros_like(output),
+            none,
+            0.0,
+            0.0,
+            local.weight,
+            _labelled(local),
         )
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 import corpora
@@ -53,12 +54,9 @@ def main() -> None:
         for seed in range(options.seeds):
             hidden = np.where(np.random.default_rng(seed).random(len(y)) < share, y, -1)
             known = hidden >= 0
-
-            def topics(**settings: Any) -> SupervisedLDAClassifier:
-                return SupervisedLDAClassifier(
-                    options.topics, evaluate_every=0, unlabelled=-1, random_state=seed, **settings
-                )
-
+            topics = partial(
+                SupervisedLDAClassifier, options.topics, evaluate_every=0, unlabelled=-1, random_state=seed
+            )
             trials = {
                 "words and labels, weight auto": (topics(words_weight="auto"), X, hidden, X_test),
                 "BP-sLDA, labelled documents": (topics(), X[known], hidden[known], X_test),

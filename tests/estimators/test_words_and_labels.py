@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist import CorpusError, MultinomialNB, SupervisedLDAClassifier, SupervisedLDARegressor, load_model, write_corpus
+from sdem_dist import (
+    CorpusError,
+    MultinomialNB,
+    SupervisedLDAClassifier,
+    SupervisedLDARegressor,
+    load_model,
+    write_corpus,
+)
 
 N, V, K = 1_200, 400, 3
 RNG = np.random.default_rng(4)
