@@ -201,10 +201,8 @@ class Header:
         return header
 
     def _labels_add_up(self) -> bool:
-        """Whether every document has a class, or none is expected; documents of dense corpora may have none."""
-        labelled = sum(self.class_counts)
-        whole = labelled <= self.n_documents if self.layout == DENSE else labelled == self.n_documents
-        return not self.classes or whole
+        """Whether no more documents have a class than there are; the class of some may be hidden."""
+        return not self.classes or sum(self.class_counts) <= self.n_documents
 
     def _check(self, where: str) -> None:
         n_documents, n_nonzeros = (sum(getattr(s, name) for s in self.shards) for name in ("n_documents", "n_nonzeros"))

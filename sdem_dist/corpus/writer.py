@@ -80,7 +80,7 @@ def write_corpus(
     dense : bool, default False
         Store a table of real numbers, whatever their sign, NaN for missing ones, for models of dense features.
     unlabelled : label, optional
-        The label, such as -1, of documents whose class is not known; of dense corpora only.
+        The label, such as -1, of documents whose class is not known.
     shuffle : bool, default True
         Store the documents in random order. Leave them in the order given for test sets.
     random_state : int, default 0
@@ -112,8 +112,6 @@ def write_corpus(
         raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
     if not isinstance(random_state, Integral) or isinstance(random_state, bool):
         raise CorpusError(f"random_state is {random_state!r}, not an integer")
-    if unlabelled is not None and not dense:
-        raise CorpusError("documents without labels beside others are for dense corpora: dense=True")
     if dense and targets is not None:
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
     if client is not None:

@@ -113,6 +113,12 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if target == "numbers" and numbering(header.vectorizer):
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
     source = described(corpus, labelled=target == "labels")
+    hidden = header.n_documents - sum(header.class_counts) if header.classes else 0
+    if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
+        raise CorpusError(
+            f"{corpus.path} has {hidden:,} documents without a label, which {name} with these parameters does not take: "
+            "SupervisedLDAClassifier does, and MultinomialNB(loss='nll', unlabelled=-1)"
+        )
     if use != "train":
         estimator._check_compatible(source)
     return _enough(source, use) if target == "labels" else source

@@ -178,6 +178,11 @@ class Estimator(BaseEstimator):
         """Whether training holds out documents of its own, by which it may stop."""
         return False
 
+    @property
+    def _takes_hidden(self) -> bool:
+        """Whether documents whose class is hidden may be trained on."""
+        return self.unlabelled is not None
+
     def _check(self) -> None:
         """Raise ValueError where parameters do not go together; each by itself has been checked."""
 

@@ -121,7 +121,7 @@ class Sdem(WordLearner[Model]):
             share = steps.class_start / steps.start
             lanes = lanes._replace(rows=rho * lanes.rows, class_counts=share * rho * lanes.class_counts)
             if steps.literal:  # a step of Algorithm 1: nothing is damped
-                gain = rho * lanes.weight / self.n_documents
+                gain = rho * steps.corrected(state.t, lanes.weight) / self.n_documents
                 lanes = lanes._replace(
                     gamma=self.model.alpha * gain, class_gamma=self.model.class_alpha * gain, n_lanes=1.0
                 )

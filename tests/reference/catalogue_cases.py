@@ -41,6 +41,9 @@ CASES = {
     "classes, sum": Case(
         "SupervisedLDAClassifier", "counts", {**TOPICS, "merge": "sum", "n_lanes": 3, "batch_size": 700}
     ),
+    "classes and words": Case(
+        "SupervisedLDAClassifier", "counts", {**TOPICS, "n_lanes": 3, "words_weight": "auto", "merge": "sum"}
+    ),
     "targets, beta": Case(
         "SupervisedLDARegressor", "counts", {**TOPICS, "n_lanes": 4, "beta": 1.01, "log_counts": True}
     ),
