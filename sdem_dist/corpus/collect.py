@@ -11,7 +11,7 @@ import numpy as np
 
 from sdem_dist.corpus.batches import Batch, Ids, canonical_csr, dense_rows
 from sdem_dist.corpus.labels import LabelEncoder
-from sdem_dist.corpus.layout import ClassLabel, index_dtype
+from sdem_dist.corpus.layout import Classes, index_dtype
 from sdem_dist.corpus.rows import KeyedRows
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
 from sdem_dist.corpus.targets import checked_targets
@@ -25,7 +25,7 @@ class Collected:
     n_documents: int
     n_features: int
     n_nonzeros: int
-    classes: tuple[ClassLabel, ...]
+    classes: Classes
     class_counts: tuple[int, ...]
     weighted: bool
     dense: bool

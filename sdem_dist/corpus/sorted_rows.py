@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import SHARDS, ClassLabel, ShardInfo
+from sdem_dist.corpus.layout import SHARDS, Classes, ShardInfo
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shards import write_shard
 from sdem_dist.corpus.shuffle import keys_of_ranks
@@ -75,7 +75,7 @@ class SortedDocuments:
     n_documents: int
     n_features: int
     n_nonzeros: int
-    classes: tuple[ClassLabel, ...]
+    classes: Classes
     class_counts: tuple[int, ...]
     weighted: bool
     dense: bool

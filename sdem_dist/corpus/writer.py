@@ -11,7 +11,7 @@ from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from sdem_dist.corpus.layout import (
     SHARDS,
     SPARSE,
     VOCABULARY,
-    ClassLabel,
+    Classes,
     Header,
     ShardInfo,
     vocabulary_hash,
@@ -82,7 +82,9 @@ def write_corpus(
         ``(X, y, ids, targets)``, of any length; the corpus does not depend on how the documents are cut into batches.
         Columns of a DataFrame that hold text, categories or booleans are numbered (with `dense`), for `MixedNB`.
     y : array-like of shape (n_documents,), optional
-        Labels: strings, integers, floats or booleans. Leave out for documents without labels, and with batches.
+        Labels: strings, integers, floats or booleans. Where documents have several labels a collection of them for each,
+        such as a list, or an indicator matrix of shape (n_documents, n_labels), dense or sparse. Leave out for documents
+        without labels, and with batches.
     classes : sequence, optional
         The class labels in the order to keep. By default those that occur, sorted.
     vocabulary : sequence of str of length n_features, optional
@@ -127,7 +129,9 @@ def write_corpus(
     """
     from sdem_dist.corpus.batches import batches
     from sdem_dist.corpus.collect import collect
+    from sdem_dist.corpus.label_sets import as_column
 
+    y = cast("ArrayLike | None", as_column(y))
     if shard_documents is not None and not is_count(shard_documents):
         raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
     if not isinstance(random_state, Integral) or isinstance(random_state, bool):
@@ -210,7 +214,7 @@ class Facts(Protocol):
     @property
     def n_nonzeros(self) -> int: ...  # noqa: D102
     @property
-    def classes(self) -> tuple[ClassLabel, ...]: ...  # noqa: D102
+    def classes(self) -> Classes: ...  # noqa: D102
     @property
     def class_counts(self) -> tuple[int, ...]: ...  # noqa: D102
     @property
