@@ -16,8 +16,8 @@ PLACES = (1, 3, 5)
 """k of "precision at k"."""
 EDGES = np.sinh(np.linspace(-8.0, 8.0, 201))
 """Of bins of log-odds, between which thresholds lie: fine where it is undecided."""
-ENOUGH = 8
-"""Held-out documents with a label, and without it, that it takes for a temperature and a threshold of its own."""
+MORE = 5.0
+"""Documents of all labels that each label borrows where its temperature and its threshold are fitted."""
 COUNTS = ("weight", "exact", *(f"hits at {k}" for k in PLACES))
 
 
@@ -28,6 +28,11 @@ class Decisions(NamedTuple):
     """Shape (n_labels,): what log-odds are divided by."""
     thresholds: np.ndarray
     """Shape (n_labels,): probability from which on a document gets the label."""
+
+
+def probabilities(odds: np.ndarray) -> np.ndarray:
+    """Return the probabilities of log-odds, between 0 and 1: nothing is certain."""
+    return np.clip(expit(odds), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
 
 
 def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decisions: Decisions) -> np.ndarray:
@@ -45,7 +50,7 @@ def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decis
     """
     used = weights > 0
     odds, present, weights = odds[used] / decisions.temperatures, members[used] > 0, weights[used]
-    given = expit(odds) >= decisions.thresholds
+    given = probabilities(odds) >= decisions.thresholds
     exact = float((weights * (given == present).all(axis=1)).sum())
     best = np.argsort(-odds, axis=1, kind="stable")[:, : max(PLACES)]
     right = np.take_along_axis(present, best, axis=1)
@@ -98,24 +103,24 @@ def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> 
 def fitted(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[str, float]]:
     """Return the decisions that held-out documents ask for, and what their log-loss and F1 then are.
 
-    A label's temperature is that of the least log-loss, its threshold that of the largest F1. Labels that `ENOUGH`
-    documents do not show take the temperature and the threshold that serve all labels together best.
+    A label's temperature is that of the least log-loss, its threshold that of the largest F1, as if `MORE` documents with
+    the label had been held out besides, and as many without it as belong to them, that are like those of all labels.
     """
     n_losses = len(TEMPERATURES) * n_labels
     losses, found = sums[:n_losses].reshape(-1, n_labels), sums[n_losses:].reshape(n_labels, 2, -1)
-    counts = found.sum(axis=2)
-    weight = float(counts[0].sum())
-    shared = best_temperature(losses.sum(axis=1) / (weight * n_labels))
-    few = counts.min(axis=1) < ENOUGH
-    own = [best_temperature(losses[:, label] / weight) for label in range(n_labels)]
-    temperatures = np.where(few, shared[0], [t for t, _ in own])
-    cut = np.where(few, _threshold(found.sum(axis=0)), [_threshold(one) for one in found])
-    at_shared = np.array([np.interp(np.log(shared[0]), np.log(TEMPERATURES), column) for column in losses.T]) / weight
-    loss = float(np.where(few, at_shared, [loss for _, loss in own]).mean())
-    return Decisions(temperatures, expit(cut / temperatures)), {"temperature": shared[0], "tempered_log_loss": loss}
+    weight, present = float(found[0].sum()), max(float(found[:, 1].sum()), 1.0)
+    of_all = MORE / present
+    pulled, histograms = losses + of_all * losses.sum(axis=1, keepdims=True), found + of_all * found.sum(axis=0)
+    temperatures = np.array([best_temperature(column / weight)[0] for column in pulled.T])
+    thresholds = probabilities(np.array([_cut(one) for one in histograms]) / temperatures)
+    at = np.log(TEMPERATURES)
+    own = [np.interp(np.log(t), at, column) for t, column in zip(temperatures, losses.T, strict=True)]
+    shared = best_temperature(losses.sum(axis=1) / (weight * n_labels))[0]
+    fit = {"temperature": shared, "tempered_log_loss": float(np.sum(own)) / (weight * n_labels)}
+    return Decisions(temperatures, thresholds), fit
 
 
-def _threshold(histograms: np.ndarray) -> float:
+def _cut(histograms: np.ndarray) -> float:
     """Return the log-odds from which on a label is given, for the largest F1; of equal ones in their middle."""
     without, with_ = histograms
     right, given = (np.cumsum(h[::-1])[::-1] for h in (with_, without + with_))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.layout import ClassLabel, LabelSet
 
 _SHOWN = 12
 
@@ -26,7 +26,7 @@ class StoredDocument:
 
     counts: Mapping[str | int, float]
     id: int | str
-    label: ClassLabel | None = None
+    label: ClassLabel | LabelSet | None = None
     targets: tuple[float, ...] = ()
 
     def __repr__(self) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.labels import plain_label
 from sdem_dist.corpus.layout import ClassLabel, LabelSet
@@ -33,7 +34,7 @@ def are_label_sets(y: object) -> bool:
     if dtype != np.dtype(object) or isinstance(y, str) or not isinstance(y, Iterable):
         return False
     first = next(iter(y), None)
-    return isinstance(first, tuple | set | frozenset | list) or np.shape(first)[:1] > (1,)
+    return isinstance(first, tuple | set | frozenset | list) or np.shape(cast(ArrayLike, first))[:1] > (1,)
 
 
 def indicator_of(y: Any) -> sp.csr_matrix | None:

@@ -31,7 +31,7 @@ _DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float
 ClassLabel = str | int | float | bool
 LabelSet = tuple[ClassLabel, ...]
 """The labels of a document that may have several, sorted."""
-Classes = tuple[ClassLabel, ...] | tuple[LabelSet, ...]
+Classes = tuple[ClassLabel | LabelSet, ...]
 
 
 def shard_name(shard: int) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from sdem_dist.corpus.label_sets import all_labels, membership, sets_of
+from sdem_dist.corpus.label_sets import all_labels, indicator_of, membership, sets_of
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 
@@ -79,22 +78,13 @@ def coded(y: object, known: np.ndarray | None) -> tuple[np.ndarray, list[LabelSe
     codes = np.array([place.setdefault(labels, len(place)) for labels in sets], np.int32)
     found = list(place)
     if names is None:
-        width = getattr(y, "shape", (0,))
-        whole = range(width[1]) if len(width) == 2 else _columns(y, sets)
-        names = list(whole or all_labels(found))
+        indicator = indicator_of(y)
+        names = list(all_labels(found) if indicator is None else range(indicator.shape[1]))
     elif unknown := [label for labels in found for label in labels if label not in names]:
         raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
     if not names:
         raise ValueError("y has no label at all: no document has one")
     return codes, found, names
-
-
-def _columns(y: object, sets: Sequence[LabelSet]) -> Sequence[ClassLabel]:
-    """Return the numbers of the columns where a list of lists is an indicator matrix, else nothing."""
-    from sdem_dist.corpus.label_sets import indicator_of
-
-    indicator = indicator_of(y)
-    return () if indicator is None else range(indicator.shape[1])
 
 
 def members_of(corpus: Corpus, known: np.ndarray | None) -> tuple[sp.csr_matrix, list[ClassLabel]]:

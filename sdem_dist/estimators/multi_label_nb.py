@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import log_expit
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
@@ -24,6 +24,7 @@ from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
 from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.estimators.weighting import checked_orders
+from sdem_dist.label_scores import probabilities
 from sdem_dist.learners.label_sdem import TEMPERATURE, THRESHOLD, LabelSdem
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.naive_bayes import joint_scores
@@ -195,7 +196,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         check_is_fitted(self)
         if not self._several:
             return super().predict_proba(X, client)
-        return over_blocks(self, X, lambda b: expit(self._class_scores(b)), len(self.classes_), client)
+        return over_blocks(self, X, lambda b: probabilities(self._class_scores(b)), len(self.classes_), client)
 
     def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return the logarithms of `predict_proba`."""
@@ -216,7 +217,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return over_blocks(self, X, self._given, len(self.classes_), client)
 
     def _given(self, X: object) -> np.ndarray:
-        return np.asarray(expit(self._class_scores(X)) >= self.thresholds_, np.int64)
+        return np.asarray(probabilities(self._class_scores(X)) >= self.thresholds_, np.int64)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import label_name
 from sdem_dist.text.batches import ColumnMap
@@ -41,7 +41,7 @@ class CorpusPlan:
 
     columns: ColumnMap
     vocabulary: Sequence[str] | None
-    classes: Sequence[ClassLabel]
+    classes: Sequence[ClassLabel | LabelSet]
     zero_based: bool | None
 
     def classes_of_codes(self, codes: dict[str, int]) -> np.ndarray:
