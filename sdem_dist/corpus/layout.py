@@ -146,6 +146,15 @@ class Header:
         return cast("tuple[LabelSet, ...]", self.classes) if any(isinstance(c, tuple) for c in self.classes) else None
 
     @property
+    def documents_by_label(self) -> dict[ClassLabel, int]:
+        """How many documents have each label."""
+        found: dict[ClassLabel, int] = {}
+        for classes, n in zip(self.classes, self.class_counts, strict=True):
+            for label in classes if isinstance(classes, tuple) else (classes,):
+                found[label] = found.get(label, 0) + n
+        return found
+
+    @property
     def data_dtypes(self) -> tuple[str, ...]:
         """The dtypes of entries that occur, narrow to wide."""
         return tuple(d for d in _DATA_DTYPES[self.layout] if d in {s.data_dtype for s in self.shards})

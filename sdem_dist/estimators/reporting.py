@@ -138,7 +138,7 @@ def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | N
     In `y` the number -1, None and NaN say that a document has none.
     """
     if isinstance(X, AnyCorpus):
-        if not X.header.classes:
+        if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
         found = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
         return np.concatenate(found), np.array(X.header.classes)

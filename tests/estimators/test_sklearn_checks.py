@@ -55,7 +55,11 @@ MADE = [
 
 def expected_failures(estimator) -> dict[str, str]:
     name, tags = type(estimator).__name__, estimator.__sklearn_tags__().input_tags
-    sequential = name in ("MultinomialNB", "MultiLabelNB", "LDAClassifier") and estimator.loss != "nll" and estimator.merge == "mean"
+    sequential = (
+        name in ("MultinomialNB", "MultiLabelNB", "LDAClassifier")
+        and estimator.loss != "nll"
+        and estimator.merge == "mean"
+    )
     if "Mixture" in name or sequential:
         reason = STOCHASTIC if sequential else STARTS
         failures = {WEIGHTS: reason} | ({SPARSE_WEIGHTS: reason} if tags.sparse else {})

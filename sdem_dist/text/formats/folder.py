@@ -20,7 +20,7 @@ def read_folder(
     With `part` the files from one number up to another only; who cut the folder has seen what is no class.
     """
     first, stop = part or (0, None)
-    listing = gate if part is None else LineGate("skip", gate.known_classes, gate.numeric)
+    listing = gate if part is None else LineGate("skip", gate.known_classes, gate.numeric, separator=gate.separator)
     for label, file in islice(labelled_files(path, listing), first, stop):
         text = decoded_file(file, encoding, gate)
         if text is not None:
