@@ -140,7 +140,7 @@ def examined_documents(
     count = transformer.counter()
     target = estimator.spec.target
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
-    several = estimator.spec.label_sets and estimator.learner_.several
+    several = estimator.several_labels
     separator = (source.reading.label_separator or ",") if several else None
     known_classes = frozenset(classes) if classes else None
     gate = LineGate(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")

@@ -99,7 +99,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         'with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
 
-    spec = Spec("sparse", "labels", "labels", ("micro_f1", "log_loss"), words="feature_log_prob_", label_sets=True)
+    spec = Spec("sparse", "labels", "class", ("micro_f1", "log_loss"), words="feature_log_prob_", label_sets=True)
     steps: ClassVar[str] = "margin"
 
     def _check(self) -> None:
@@ -116,11 +116,11 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
 
     @property
     def _monitor(self) -> str:
-        return "log_loss" if self._several else super()._monitor
+        return "log_loss" if self.several_labels else super()._monitor
 
     @property
-    def _several(self) -> bool:
-        """Whether documents have several labels."""
+    def several_labels(self) -> bool:
+        """Whether the model gives a document several labels, or none; False: labels of one a document are classes."""
         return not hasattr(self, "learner_") or bool(self.learner_.several)
 
     def _weighed(self, source: Source) -> Source:
@@ -172,7 +172,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
 
     def _class_scores(self, X: object) -> np.ndarray:
         odds = joint_scores(self._parameters, documents_of(self, X))
-        return odds / (self.temperatures_ if self._several else float(self.learner_.temperature))
+        return odds / (self.temperatures_ if self.several_labels else float(self.learner_.temperature))
 
     def decision_function(self, X: object, client: Client | None = None) -> Any:
         """Return the log-odds of each label over its temperature, shape (n_samples, n_labels); see `predict_proba`.
@@ -180,7 +180,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         Of two classes of one label each: the difference, shape (n_samples,).
         """
         check_is_fitted(self)
-        if not self._several:
+        if not self.several_labels:
             return super().decision_function(X, client)
         return over_blocks(self, X, self._class_scores, len(self.classes_), client)
 
@@ -194,14 +194,14 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
             Its workers read a corpus; the result is gathered here.
         """
         check_is_fitted(self)
-        if not self._several:
+        if not self.several_labels:
             return super().predict_proba(X, client)
         return over_blocks(self, X, lambda b: probabilities(self._class_scores(b)), len(self.classes_), client)
 
     def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return the logarithms of `predict_proba`."""
         check_is_fitted(self)
-        if not self._several:
+        if not self.several_labels:
             return super().predict_log_proba(X, client)
         return over_blocks(self, X, lambda b: log_expit(self._class_scores(b)), len(self.classes_), client)
 
@@ -212,7 +212,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         shape (n_samples,).
         """
         check_is_fitted(self)
-        if not self._several:
+        if not self.several_labels:
             return super().predict(X, client)
         return over_blocks(self, X, self._given, len(self.classes_), client)
 
@@ -234,7 +234,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         from sdem_dist.corpus import Corpus
 
         check_is_fitted(self)
-        if isinstance(X, Corpus) or not self._several:
+        if isinstance(X, Corpus) or not self.several_labels:
             return super().score(X, y, sample_weight)
         from sdem_dist.estimators.running import evaluate_source
         from sdem_dist.estimators.source import source_of
@@ -244,7 +244,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
     def calibrate_sets(self, X: object, y: object = None) -> Any:
         """Raise ModelError where documents have several labels; see `EngineClassifier.calibrate_sets`."""
         check_is_fitted(self)
-        if self._several:
+        if self.several_labels:
             raise ModelError(
                 "sets of classes are for documents of one label; these have several, and predict gives them"
             )
@@ -270,9 +270,12 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return np.asarray((np.log(words) - np.log(totals)).T)
 
     def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_naive_bayes
+        from sdem_dist.estimators.parts import of_labels, of_naive_bayes
 
-        return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, float(self.learner_.temperature))
+        weighed = documents_of(self, documents)
+        if self.several_labels:
+            return of_labels(self._parameters, weighed, pairs[:, 0], self.temperatures_)
+        return of_naive_bayes(self._parameters, weighed, pairs, float(self.learner_.temperature))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

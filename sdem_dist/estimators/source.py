@@ -122,7 +122,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
     labelled, several = target == "labels", header.label_sets is not None
     if use != "train":
-        several = estimator.spec.label_sets and estimator.learner_.several
+        several = estimator.several_labels
     if labelled and several:
         members, names = members_of(corpus, None if use == "train" else estimator.classes_)
         source = _with_labels(described(corpus), members, names)
@@ -192,7 +192,7 @@ def _of_labelled(
 
 def _of_label_sets(estimator: Estimator, X: object, y: object, sample_weight: object, use: Use) -> Source:
     """Return documents in memory that have several labels, or none."""
-    if use != "train" and not estimator.learner_.several:
+    if use != "train" and not estimator.several_labels:
         raise ValueError("y has several labels a document, and the model was trained on documents of one label each")
     rows = checks.checked_csr(estimator, checks.validated(estimator, X, reset=use == "train")[0])
     codes, sets, names = coded(y, None if use == "train" else estimator.classes_)

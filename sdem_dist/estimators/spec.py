@@ -193,6 +193,11 @@ class Estimator(BaseEstimator):
         return source
 
     @property
+    def several_labels(self) -> bool:
+        """Whether the model gives a document several labels, or none."""
+        return False
+
+    @property
     def _layout(self) -> Layout:
         """What documents are."""
         return self.spec.layout
