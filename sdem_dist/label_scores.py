@@ -67,7 +67,7 @@ def finish(sums: np.ndarray) -> dict[str, float]:
     present, given, right, losses = sums[len(COUNTS) :].reshape(4, -1)
     weight = counts["weight"]
     if weight == 0.0:
-        names = ("accuracy", "micro_f1", "macro_f1", *(f"precision_at_{k}" for k in PLACES), "log_loss")
+        names = ("accuracy", "micro_f1", "macro_f1", *(f"precision_at_{k}" for k in PLACES), "label_log_loss")
         return dict.fromkeys(names, float("nan"))
     some = present + given
     f1 = 2.0 * right / np.where(some > 0, some, 1.0)
@@ -76,7 +76,7 @@ def finish(sums: np.ndarray) -> dict[str, float]:
         "micro_f1": float(2.0 * right.sum() / some.sum()) if some.any() else 0.0,
         "macro_f1": float(f1[some > 0].mean()) if some.any() else 0.0,
         **{f"precision_at_{k}": counts[f"hits at {k}"] / weight for k in PLACES if k <= max(1, len(present))},
-        "log_loss": float(losses.sum()) / (weight * len(losses)),
+        "label_log_loss": float(losses.sum()) / (weight * len(losses)),
     }
 
 

@@ -99,7 +99,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         'with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
 
-    spec = Spec("sparse", "labels", "class", ("micro_f1", "log_loss"), words="feature_log_prob_", label_sets=True)
+    spec = Spec("sparse", "labels", "class", ("micro_f1", "label_log_loss"), words="feature_log_prob_", label_sets=True)
     steps: ClassVar[str] = "margin"
 
     def _check(self) -> None:
@@ -116,7 +116,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
 
     @property
     def _monitor(self) -> str:
-        return "log_loss" if self.several_labels else super()._monitor
+        return "label_log_loss" if self.several_labels else super()._monitor
 
     @property
     def several_labels(self) -> bool:

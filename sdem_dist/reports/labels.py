@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.counted import counted
+from sdem_dist.glossary import named
 from sdem_dist.label_scores import COUNTS, Decisions, finish, label_sums, probabilities
 from sdem_dist.reports.html import html_table, meter, name_cell
 from sdem_dist.visible import columns, one_line
@@ -18,16 +19,6 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 24
 """Characters of a label that tables show."""
-NAMES = {
-    "accuracy": "all labels right",
-    "micro_f1": "micro-F1",
-    "macro_f1": "macro-F1",
-    "precision_at_1": "precision at 1",
-    "precision_at_3": "precision at 3",
-    "precision_at_5": "precision at 5",
-    "log_loss": "log-loss a label",
-}
-"""What people call figures."""
 HEADS = ("label", "precision", "recall", "F1", "documents", "given from")
 
 
@@ -116,7 +107,7 @@ class LabelReport:
 
     def __str__(self) -> str:
         head = f"{counted(self.n_documents, 'document')}, {counted(len(self.classes), 'label')}"
-        figures = [(NAMES[name], f"{value:.4f}") for name, value in self.figures.items()]
+        figures = [(name, f"{value:.4f}") for name, value in named(self.figures).items()]
         return "\n\n".join([head, columns(("", ""), figures).strip("\n"), self.details()])
 
     __repr__ = __str__
@@ -127,7 +118,7 @@ class LabelReport:
         return f"By label, lowest F1 first:\n\n{columns(HEADS, rows)}"
 
     def _repr_html_(self) -> str:
-        figures = html_table(("", ""), [(NAMES[name], f"{value:.4f}") for name, value in self.figures.items()])
+        figures = html_table(("", ""), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
         rows = [(name_cell(name), p, r, meter(float(f)), n, t) for name, p, r, f, n, t in self.rows]
         table = html_table(HEADS, rows, caption="By label, lowest F1 first", raw=(0, 3))
         return f'<div class="sdem">{figures}{table}</div>'

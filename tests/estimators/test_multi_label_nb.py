@@ -89,7 +89,7 @@ def test_figures_are_scikit_learns():
     assert found["accuracy"] == pytest.approx(accuracy_score(truth, given)) == model.score(X[200:], truth)
     for mean in ("micro", "macro"):
         assert found[f"{mean}_f1"] == pytest.approx(f1_score(truth, given, average=mean))
-    assert found["log_loss"] == pytest.approx(log_loss(truth.ravel(), P.ravel()))
+    assert found["label_log_loss"] == pytest.approx(log_loss(truth.ravel(), P.ravel()))
     best = np.argsort(-model.decision_function(X[200:]), axis=1)[:, :3]
     assert found["precision_at_3"] == pytest.approx(np.take_along_axis(truth, best, axis=1).mean())
     report = model.report(X[200:], truth)
