@@ -121,7 +121,15 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
     @property
     def several_labels(self) -> bool:
         """Whether the model gives a document several labels, or none; False: labels of one a document are classes."""
-        return not hasattr(self, "learner_") or bool(self.learner_.several)
+        return bool(getattr(self, "_several", True))
+
+    def _describe(self, source: Source) -> None:
+        super()._describe(source)
+        self._several = source.members is not None
+
+    def _take(self, learner: Any, state: Any) -> None:
+        super()._take(learner, state)
+        self._several = learner.several
 
     def _weighed(self, source: Source) -> Source:
         return weighed(self, source)

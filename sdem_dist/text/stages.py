@@ -15,7 +15,7 @@ import numpy as np
 from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.contents import MEMORY_LIMIT
 from sdem_dist.corpus.label_sets import column_of
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.corpus.sorted_rows import write_rows
 from sdem_dist.storage.kept import once
 from sdem_dist.storage.numbers import JsonObject
@@ -282,7 +282,7 @@ class Arranging:
 
     n_features: int
     offset: int
-    classes: tuple[tuple[str, ClassLabel], ...] | None
+    classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None
     whole: bool
     seed: int | None
     held_out: bool

@@ -36,7 +36,9 @@ LISTS = [[NAMES[k] for k in np.flatnonzero(row)] for row in Y]
 FIXED = {"n_epochs": 3, "validation_fraction": 0}
 
 
-@pytest.mark.parametrize("loss", ["hinge", "ncll", Hinge(0.0), Blend(Hinge(), 0.2), CostSensitiveHinge(((0, 1), (3, 0)))])
+@pytest.mark.parametrize(
+    "loss", ["hinge", "ncll", Hinge(0.0), Blend(Hinge(), 0.2), CostSensitiveHinge(((0, 1), (3, 0)))]
+)
 def test_one_lane_is_a_binary_fit_for_each_label(loss):
     odds = sd.MultiLabelNB(loss=loss, **FIXED).fit(X, Y).decision_function(X)
     for label in range(LABELS):
@@ -142,7 +144,10 @@ def test_mistakes():
 
 
 def test_an_explanation_adds_up():
-    texts, labels = ["a late goal", "rates fall", "the club buys shares"] * 20, [["sport"], ["money"], ["money", "sport"]] * 20
+    texts, labels = (
+        ["a late goal", "rates fall", "the club buys shares"] * 20,
+        [["sport"], ["money"], ["money", "sport"]] * 20,
+    )
     model = sd.MultiLabelNB(n_epochs=5).fit(texts, labels)
     found = model.explain(["a goal"])[0]
     assert (found.label, found.against) == ("sport", "not sport")
