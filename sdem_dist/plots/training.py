@@ -23,6 +23,7 @@ TITLES = {
     "nll": ("NLL", "nats a document"),
     "hinge": ("hinge loss", "a document"),
     "perplexity": ("perplexity", "a word"),
+    "distance": ("squared distance", "to the nearest centre"),
     "plug_in_nll": ("minus log-likelihood of the words", "nats a word"),
     "brier": ("Brier score", "a document"),
     "ece": ("calibration error (ECE)", "share of documents"),
