@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.evaluation import Scored, finish, scored, total_sums
+from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, evaluation_sums, finish, joined, scored
 from sdem_dist.losses import Loss
 from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.components import by_class, check_components, loss_of_components, starts_of
@@ -148,9 +148,10 @@ class FeatureClasses:
         return FeatureStatistics(totals, sums, observed + totals[:, None], loss, float(features.weights.sum()))
 
     def evaluate(self, counts: np.ndarray, mu: np.ndarray, batches: Iterable[Features]) -> np.ndarray:
-        """Return the sums of `sdem_dist.evaluation` over all labelled documents of the batches."""
+        """Return the sums of `evaluation.classifier_sums` over all labelled documents of the batches."""
         parameters = self.parameters(counts, mu)
-        return total_sums(self._scored(parameters, features) for features in batches)
+        documents = joined(self._scored(parameters, features) for features in batches)
+        return evaluation_sums(documents) if self.clusters else classifier_sums(documents)
 
     def _scored(self, parameters: FeatureParameters, features: Features) -> Scored:
         labelled = features.take(np.flatnonzero(features.labels >= 0))
@@ -160,6 +161,11 @@ class FeatureClasses:
         return scored(scores, labelled.labels, labelled.weights, known)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`; of clusters what concerns p(x)."""
-        found = finish(sums)
-        return {name: found[name] for name in ("nll", "perplexity")} if self.clusters else found
+        """Return accuracy, mean losses, perplexity and more, see `sdem_dist.evaluation.classifier_metrics`.
+
+        Of clusters only what concerns p(x).
+        """
+        if self.clusters:
+            found = finish(sums)
+            return {name: found[name] for name in ("nll", "perplexity")}
+        return classifier_metrics(sums, self.n_classes)

@@ -54,7 +54,9 @@ def test_an_iteration_is_that_of_a_plain_loop():
     learner, documents = learner_of("counts")
     rows, weights = COUNTS.toarray().astype(float), documents.weights
     centres = rows[:K]
-    after = learner.update(learner.start(centres), learner.map(learner.start(centres), learner.prepare(documents), LANE))
+    after = learner.update(
+        learner.start(centres), learner.map(learner.start(centres), learner.prepare(documents), LANE)
+    )
     nearest = np.array([((x - centres) ** 2).sum(axis=1).argmin() for x in rows])
     for k in range(K):
         mine = nearest == k
