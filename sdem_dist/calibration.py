@@ -90,20 +90,20 @@ def calibration_sums(
     scores, labels, weights = scores[used], labels[used], weights[used]
     known = np.isfinite(scores.max(axis=1, keepdims=True)) & ~np.isnan(scores).any(axis=1, keepdims=True)
     scores = np.where(known, scores, 0.0)  # of no class at all: of any
-    rows = np.arange(len(labels))
-    log_p = log_softmax(scores, axis=1) if len(rows) else scores
+    log_p = log_softmax(scores, axis=1) if len(labels) else scores
     p = np.exp(log_p)
     of_bins = bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights)
     found = [np.atleast_1d((weights * brier_scores(p, labels)).sum()), of_bins]
-    if not tempered:
-        return np.concatenate(found)
-    least = np.maximum(log_p, -1e300)  # of a class that cannot be
-    gaps = least - least[rows, labels][:, None]
-    return np.concatenate([*found, _tempered(gaps, weights)])
+    return np.concatenate([*found, tempered_losses(log_p, labels, weights)] if tempered else found)
 
 
-def _tempered(gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums of log-losses at `TEMPERATURES`: half a temperature is the square, every second one is half."""
+def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sums of log-losses at `TEMPERATURES`, shape (n_temperatures,); for arguments see `calibration_sums`.
+
+    Half a temperature is the square, every second one is half.
+    """
+    least = np.maximum(scores, -1e300)  # of a class that cannot be
+    gaps = least - least[np.arange(len(labels)), labels][:, None]
     losses = np.empty(len(TEMPERATURES))
     for last in (-1, -2):
         ratios = np.exp(np.minimum(gaps / TEMPERATURES[last], LARGEST))

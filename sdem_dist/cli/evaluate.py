@@ -50,9 +50,10 @@ def evaluate(
     Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean squared
     distance of probabilities from the truth; the calibration error (ECE) the mean distance of accuracy from confidence,
     over 15 equal bins. Then come the hinge loss, -ln p(document, class) (NLL), and perplexity (a word), where the model has
-    them. Of a regressor R2 and mean squared error; of a mixture -ln p(d) (nll) and perplexity; of
-    LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word given topics that were found from the
-    document's words, that one included: less than of words held out.
+    them. Of several labels a document: accuracy (all of them right), micro- and macro-F1 of the labels, precision at k (the
+    share of right ones among the k most probable), log-loss a label. Of a regressor R2 and mean squared error; of a mixture
+    -ln p(d) (nll) and perplexity; of LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word given topics
+    that were found from the document's words, that one included: less than of words held out.
 
     --errors writes of a regressor all documents, the worst first. In a .csv or .tsv FILE control characters are written out
     (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and .parquet keep texts as they are. Cells that
@@ -77,6 +78,10 @@ def evaluate(
     if errors is not None:
         check_table(errors, (model, corpus))
     estimator = load_model(model)
+    if errors is not None and estimator.several_labels:
+        raise click.UsageError(
+            "--errors is of one label a document, and here there are several: --report shows each label"
+        )
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is of classifiers and regressors, and {model} is neither")
     examined = examined_documents(estimator, corpus, source, keep_texts=errors is not None)

@@ -29,7 +29,12 @@ def stream_options(command: Command) -> Command:
     for option in (
         click.option("--verbose", is_flag=True, help="Say in the end how much of the text the model knows."),
         click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores; of - one]"),
-        click.option("--threshold", type=click.FloatRange(0, 1), metavar="P", help='Below P the label is "unsure".'),
+        click.option(
+            "--threshold",
+            type=click.FloatRange(0, 1),
+            metavar="P",
+            help='Below P the label is "unsure"; of several labels all from P on.',
+        ),
         click.option("--top", type=click.IntRange(1), metavar="K", help="The K best with their numbers, best first."),
         *reversed(HOW_READ),
         click.option("--id", metavar="COLUMN", help="Column of ids, which begin the lines."),
@@ -66,8 +71,9 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     a table (.tsv, .csv, .jsonl, .parquet), for a MODEL that was trained on text; or a corpus.
 
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
-    classes; of a regressor the numbers alone, of a mixture the clusters by number. Ids come before labels with --id, and
-    always of a corpus, whose documents are shuffled. Nothing is held in memory but a few blocks.
+    classes; of several labels all that reach their thresholds, with | between them; of a regressor the numbers alone, of a
+    mixture the clusters by number. Ids come before labels with --id, and always of a corpus, whose documents are shuffled.
+    Nothing is held in memory but a few blocks.
 
     With -o FILE a table, in which the columns of the source come first. Those of a .csv or .tsv source are text, also in
     Parquet. In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-READING = ("format", "label", "text", "id", "labels_file", "zero_based", "encoding")
+READING = ("format", "label", "label_separator", "text", "id", "labels_file", "zero_based", "encoding")
 SPLITTING = ("analyzer", "token_pattern", "ngram_range", "stem", "stop_words", "strip_accents", "lowercase")
 CHOOSING = ("min_df", "max_df", "max_features", "n_features")
 
@@ -43,6 +43,11 @@ _READING = (
     format_option("folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz"),
     click.option(
         "--label", metavar="COLUMN", help="Column of the label: a name, or a number from 0 in a .tsv or .txt."
+    ),
+    click.option(
+        "--label-separator",
+        metavar="TEXT",
+        help="Documents may have several labels, or none: what stands between them. JSON lists need none of it, but say so.",
     ),
     click.option(
         "--text", metavar="COLUMN", help="Column of the text, likewise.  [default: label and text, or 0 and 1]"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from sdem_dist.documents import DenseDocuments
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.layout import ClassLabel
+    from sdem_dist.corpus.layout import Classes, ClassLabel, LabelSet
     from sdem_dist.documents import Documents
 
 _SHOWN = 12
@@ -31,7 +31,7 @@ class StoredDocument:
 
     counts: Mapping[str | int, float]
     id: int | str
-    label: ClassLabel | None = None
+    label: ClassLabel | LabelSet | None = None
     targets: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ def _shown(value: object) -> str:
 
 
 def stored_document(
-    found: Documents | DenseDocuments, id_: object, words: list[str] | None, classes: tuple[ClassLabel, ...]
+    found: Documents | DenseDocuments, id_: object, words: list[str] | None, classes: Classes
 ) -> StoredDocument:
     """Return one document with names."""
     if isinstance(found, DenseDocuments):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,7 +62,9 @@ def write_corpus(
         ``(X, y, ids, targets)``, of any length; the corpus does not depend on how the documents are cut into batches.
         Columns of a DataFrame that hold text, categories or booleans are numbered (with `dense`), for `MixedNB`.
     y : array-like of shape (n_documents,), optional
-        Labels: strings, integers, floats or booleans. Leave out for documents without labels, and with batches.
+        Labels: strings, integers, floats or booleans. Where documents have several labels a collection of them for each,
+        such as a list, or an indicator matrix of shape (n_documents, n_labels), dense or sparse. Leave out for documents
+        without labels, and with batches.
     classes : sequence, optional
         The class labels in the order to keep. By default those that occur, sorted.
     vocabulary : sequence of str of length n_features, optional
@@ -80,7 +82,7 @@ def write_corpus(
     dense : bool, default False
         Store a table of real numbers, whatever their sign, NaN for missing ones, for models of dense features.
     unlabelled : label, optional
-        The label, such as -1, of documents whose class is not known; of dense corpora only.
+        The label, such as -1, of documents whose class is not known.
     shuffle : bool, default True
         Store the documents in random order. Leave them in the order given for test sets.
     random_state : int, default 0
@@ -107,13 +109,13 @@ def write_corpus(
     """
     from sdem_dist.corpus.batches import batches
     from sdem_dist.corpus.collect import collect
+    from sdem_dist.corpus.label_sets import as_column
 
+    y = cast("ArrayLike | None", as_column(y))
     if shard_documents is not None and not is_count(shard_documents):
         raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
     if not isinstance(random_state, Integral) or isinstance(random_state, bool):
         raise CorpusError(f"random_state is {random_state!r}, not an integer")
-    if unlabelled is not None and not dense:
-        raise CorpusError("documents without labels beside others are for dense corpora: dense=True")
     if dense and targets is not None:
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
     if client is not None:

@@ -12,6 +12,7 @@ from sdem_dist.glossary import metric, named
 from sdem_dist.inspection.facts import model_facts
 from sdem_dist.inspection.words import speaking_words
 from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.labels import HEADS, LabelReport
 from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def _quality(model: EngineEstimator, report: Report | None, documents: str) -> I
         return
     yield f"On the {report.n_documents:,} documents of {plain(documents)}:"
     yield _table(("figure", "value"), [(k, f"{v:.4f}") for k, v in named(report.figures).items()])
+    if isinstance(report, LabelReport):
+        yield _table(HEADS, report.rows)
     if isinstance(report, ClassificationReport):
         frame = zip(
             report.classes.tolist(), report.precision, report.recall, report.f1, report.support.tolist(), strict=True
@@ -104,7 +107,9 @@ def _words(model: EngineEstimator) -> Iterator[str]:
 def _limits(model: EngineEstimator) -> Iterator[str]:
     yield "## Limits"
     found = ["What the model is for, and what it must not decide alone: to be filled in."]
-    if model.spec.predicts == "class":
+    if model.several_labels:
+        found.append("Thresholds and temperatures of labels were fitted to documents like those of the training.")
+    elif model.spec.predicts == "class":
         found.append("Every document gets one of the classes above, also one that belongs to none.")
         held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
         tempered = held_out and getattr(model.learner_, "temperature", 1.0) != 1.0

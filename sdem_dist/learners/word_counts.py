@@ -17,9 +17,10 @@ from sdem_dist.learners.word_statistics import SdemStatistics, combined
 from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.lda import LdaClasses, LdaParameters
 from sdem_dist.models.naive_bayes import NaiveBayes, NaturalParameters, lengths
+from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
 
-Model = TypeVar("Model", NaiveBayes, LdaClasses)
+Model = TypeVar("Model", NaiveBayes, LdaClasses, OneAgainstRest)
 _COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
 """Dtypes of entries in kernels, by the dtype stored: exact, small, and few, since each is compiled; else float64."""
 

@@ -55,6 +55,9 @@ class Reading:
         Encoding of the text; bytes that it forbids are bad lines.
     labels_file : path, or None
         Labels of the rows of an "npz" source: one a line, or an .npy array.
+    label_separator : str, or None
+        Documents may have several labels: what stands between them in the column of the label, which may be empty. A label
+        of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
     id : str, int or None
         The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
     zero_based : bool or "auto"
@@ -68,12 +71,15 @@ class Reading:
     labels_file: str | Path | None = None
     zero_based: bool | Literal["auto"] = "auto"
     id: str | int | None = None
+    label_separator: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
             raise ValueError(f"format is one of {', '.join(FORMATS)}, not {self.format!r}")
         if self.zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
+        if self.label_separator == "":
+            raise ValueError("label_separator is what stands between labels, such as ',', and cannot be empty")
 
 
 @dataclass

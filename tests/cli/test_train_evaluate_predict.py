@@ -79,7 +79,16 @@ def test_train_and_evaluate(made, tmp_path):
 
 
 def test_one_epoch_is_not_many(made, tmp_path):
-    shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "1", "--quiet")
+    shown = ok(
+        "train",
+        str(made / "docs.zarr"),
+        str(tmp_path / "m"),
+        "--epochs",
+        "1",
+        "--set",
+        "validation_fraction=0",
+        "--quiet",
+    )
     assert shown.endswith(": MultinomialNB, 1 epoch\n")  # and no metrics of training, which cost as much as it
 
 
@@ -144,7 +153,7 @@ def test_train_shows_progress_on_standard_error_only(made, tmp_path):
 
 def test_checkpoint_and_resume(made, tmp_path):
     arguments = ("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "2")
-    arguments += ("--checkpoint", str(tmp_path / "run"))
+    arguments += ("--checkpoint", str(tmp_path / "run"), "--set", "validation_fraction=0")
     assert "checkpoint" in run(*arguments).stderr
     assert len(list((tmp_path / "run").iterdir())) == 2
     before = load_model(tmp_path / "m")
