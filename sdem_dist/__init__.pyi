@@ -14,6 +14,7 @@ from sdem_dist.estimators.discrete_nb import PoissonNB as PoissonNB
 from sdem_dist.estimators.em_mixture import EMMixtureClassifier as EMMixtureClassifier
 from sdem_dist.estimators.gaussian_nb import GaussianNB as GaussianNB
 from sdem_dist.estimators.gaussian_regressor import GaussianRegressor as GaussianRegressor
+from sdem_dist.estimators.k_means import KMeans as KMeans
 from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation as LatentDirichletAllocation
 from sdem_dist.estimators.lda_classifier import LDAClassifier as LDAClassifier
 from sdem_dist.estimators.mixed_nb import MixedNB as MixedNB

@@ -236,9 +236,9 @@ def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
     from sdem_dist.catalogue import ESTIMATORS, estimator_class
 
     there = documents.header.layout
-    if there == estimator._layout:
+    if there in estimator.layouts:
         return
-    fit = [name for name in ESTIMATORS if estimator_class(name)()._layout == there]
+    fit = [name for name in ESTIMATORS if there in estimator_class(name)().layouts]
     raise click.UsageError(
         f"{documents.path} holds {'counts of words' if there == 'sparse' else 'a table'} ({there} documents), and "
         f"{type(estimator).__name__} takes {estimator._layout} ones: take --estimator {', '.join(fit[:-1])} or {fit[-1]}, or "
