@@ -13,11 +13,14 @@ N_BINS = 15
 """Of the probability of the most probable class, equally wide."""
 TEMPERED = tuple(f"tempered {number}" for number in range(len(TEMPERATURES)))
 BINS = tuple(f"{what} {bin_}" for what in ("confidence", "hits", "documents") for bin_ in range(N_BINS))
-SUMS = ("brier", *BINS, *TEMPERED)
+RELIABILITY = ("brier", *BINS)
+SUMS = (*RELIABILITY, *TEMPERED)
 
 
-def calibration_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums of `SUMS` over documents.
+def calibration_sums(
+    scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, *, tempered: bool = True
+) -> np.ndarray:
+    """Return the sums of `SUMS` over documents, or those of `RELIABILITY` alone, without log-losses at temperatures.
 
     Parameters
     ----------
@@ -39,9 +42,12 @@ def calibration_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray
     bins = np.minimum((top * N_BINS).astype(np.intp), N_BINS - 1)
     hits = weights * (p.argmax(axis=1) == labels) if len(rows) else top
     binned = [np.bincount(bins, column, N_BINS) for column in (weights * top, hits, weights)]
+    found = np.concatenate([[(weights * brier).sum()], *binned])
+    if not tempered:
+        return found
     least = np.maximum(log_p, -1e300)  # of a class that cannot be
     gaps = least - least[rows, labels][:, None]
-    return np.concatenate([[(weights * brier).sum()], *binned, _tempered(gaps, weights)])
+    return np.concatenate([found, _tempered(gaps, weights)])
 
 
 def _tempered(gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -80,12 +86,10 @@ def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
 
 
 def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
-    """Return Brier score, calibration error, and the temperature that would serve best with the log-loss that it leads to."""
+    """Return Brier score and calibration error; of `SUMS` also the best temperature, and the log-loss that it leads to."""
     s, n = sums[1:], N_BINS
+    found = {"brier": float(sums[0] / weight), "ece": expected_calibration_error(s[:n], s[n : 2 * n], s[2 * n : 3 * n])}
+    if len(sums) == len(RELIABILITY):
+        return found
     temperature, loss = best_temperature(s[3 * n :] / weight)
-    return {
-        "brier": float(sums[0] / weight),
-        "ece": expected_calibration_error(s[:n], s[n : 2 * n], s[2 * n : 3 * n]),
-        "temperature": temperature,
-        "tempered_log_loss": loss,
-    }
+    return found | {"temperature": temperature, "tempered_log_loss": loss}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist import losses
+from sdem_dist import calibration, losses
 
 SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words")
 
@@ -54,9 +54,15 @@ def joined(batches: Iterable[Scored]) -> Scored:
     return Scored(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
 
 
-def total_sums(batches: Iterable[Scored]) -> np.ndarray:
-    """Return the sums over all batches."""
-    return evaluation_sums(joined(batches))
+def classification_sums(batches: Iterable[Scored], *, tempered: bool = False) -> np.ndarray:
+    """Return all sums of classifiers over batches: of `evaluation_sums`, of `sdem_dist.calibration`, and by class.
+
+    `tempered` adds log-losses at other temperatures.
+    """
+    documents = joined(batches)
+    scores, labels, weights = documents.scores, documents.labels, documents.weights
+    reliability = calibration.calibration_sums(scores, labels, weights, tempered=tempered)
+    return np.concatenate([evaluation_sums(documents), reliability, class_sums(documents)])
 
 
 def evaluation_sums(documents: Scored) -> np.ndarray:
@@ -92,6 +98,17 @@ def macro_f1(sums: np.ndarray) -> float:
     present, predicted, right = sums.reshape(3, -1)
     seen = present + predicted
     return float((2.0 * right[seen > 0] / seen[seen > 0]).mean()) if seen.any() else float("nan")
+
+
+def classification_metrics(sums: np.ndarray, *, tempered: bool = False) -> dict[str, float]:
+    """Turn what `classification_sums` returned into means: those of `finish`, Brier score, calibration error, macro-F1."""
+    found, weight = finish(sums[: len(SUMS)]), float(sums[0])
+    more = ("temperature", "tempered_log_loss") if tempered else ()
+    if weight == 0.0:
+        return found | dict.fromkeys(("brier", "ece", *more, "macro_f1"), float("nan"))
+    of_classes = len(SUMS) + len(calibration.SUMS if tempered else calibration.RELIABILITY)
+    calibrated = calibration.finish(sums[len(SUMS) : of_classes], weight)
+    return found | calibrated | {"macro_f1": macro_f1(sums[of_classes:])}
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:

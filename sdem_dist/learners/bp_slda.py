@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import logsumexp
 
 from sdem_dist.documents import Documents
 from sdem_dist.errors import TrainingError
+from sdem_dist.evaluation import Scored, classification_metrics, classification_sums, scored
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
 from sdem_dist.learners.field import Field, check_class_weight
@@ -315,37 +315,41 @@ class BpSlda:
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return sums over all batches, see `metrics`."""
         parameters = self.parameters(state)
-        total = np.zeros(1 + 3 * self.n_outputs if self.response == "targets" else 3)
+        if self.response == "classes":
+            return classification_sums(self._scored(parameters, batches))
+        total = np.zeros(3 if self.response == "words" else 1 + 3 * self.n_outputs)
         for local in batches:
             theta, log_likelihood = self.inference.proportions(parameters.topics[local.words], local.documents)
             total += self._sums(outputs(parameters.output, theta), log_likelihood, local)
         return total
+
+    def _scored(self, parameters: TopicParameters, batches: Iterable[LocalDocuments]) -> Iterator[Scored]:
+        for local in batches:
+            theta, _ = self.inference.proportions(parameters.topics[local.words], local.documents)
+            scores = self.gamma * outputs(parameters.output, theta)
+            yield scored(scores, local.labels, local.weights, lengths(local.documents))
 
     def _sums(self, scores: np.ndarray, log_likelihood: np.ndarray, d: LocalDocuments) -> np.ndarray:
         if self.response == "words":
             return np.array(
                 [(d.weights * lengths(d.documents)).sum(), -(d.weights * log_likelihood).sum(), d.weights.sum()]
             )
-        if self.response == "classes":
-            scores = self.gamma * scores
-            loss = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), d.labels]
-            right = scores.argmax(axis=1) == d.labels
-            return np.array([d.weights.sum(), (d.weights * loss).sum(), (d.weights * right).sum()])
         columns = (d.targets - scores) ** 2, d.targets, d.targets**2
         return np.array([d.weights.sum(), *np.concatenate([(d.weights[:, None] * c).sum(axis=0) for c in columns])])
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return what people read.
 
-        Of classes accuracy and the mean of ``-ln p(y | d)``; of targets the mean squared error and the predictive R2,
-        means over targets (of a constant one 0, or 1 if it is met, as scikit-learn's); of words ``-ln p(w | theta)`` a word,
-        theta being found from the same words: lower than of words held out.
+        Of classes accuracy, the mean of ``-ln p(y | d)`` and how good probabilities are; of targets the mean squared error
+        and the predictive R2, means over targets (of a constant one 0, or 1 if it is met, as scikit-learn's); of words
+        ``-ln p(w | theta)`` a word, theta being found from the same words: lower than of words held out.
         """
         weight = max(float(sums[0]), 1e-300)
         if self.response == "words":
             return {"plug_in_nll": float(sums[1]) / weight}
         if self.response == "classes":
-            return {"accuracy": float(sums[2]) / weight, "ncll": float(sums[1]) / weight}
+            found = classification_metrics(sums)
+            return {name: found[name] for name in ("accuracy", "ncll", "brier", "ece", "macro_f1")}
         errors, totals, squares = sums[1:].reshape(3, -1)
         spread = squares - totals**2 / weight
         varies = spread > 1e-12 * squares  # the rest is rounding

@@ -8,9 +8,16 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from sdem_dist import calibration
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import SUMS, Scored, class_sums, evaluation_sums, finish, joined, macro_f1, scored
+from sdem_dist.evaluation import (
+    Scored,
+    classification_metrics,
+    classification_sums,
+    evaluation_sums,
+    finish,
+    joined,
+    scored,
+)
 from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import localised
@@ -127,12 +134,8 @@ class WordLearner(Generic[Model]):
 
         Documents without a label count nowhere.
         """
-        documents = joined(self._scored(state, local) for local in batches)
-        sums = evaluation_sums(documents)
-        if self.model.clusters:
-            return sums
-        scores, labels, weights = documents.scores, documents.labels, documents.weights
-        return np.concatenate([sums, calibration.calibration_sums(scores, labels, weights), class_sums(documents)])
+        found = (self._scored(state, local) for local in batches)
+        return evaluation_sums(joined(found)) if self.model.clusters else classification_sums(found, tempered=True)
 
     def _scored(self, state: SdemState, local: LocalDocuments) -> Scored:
         scores, log_joint = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
@@ -142,14 +145,10 @@ class WordLearner(Generic[Model]):
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only what concerns p(d)."""
-        found, weight = finish(sums[: len(SUMS)]), sums[0]
         if self.model.clusters:
+            found = finish(sums)
             return {name: found[name] for name in ("nll", "perplexity")}
-        if weight == 0.0:
-            return found | dict.fromkeys(("brier", "ece", "temperature", "tempered_log_loss", "macro_f1"), float("nan"))
-        of_classes = len(SUMS) + len(calibration.SUMS)
-        calibrated = calibration.finish(sums[len(SUMS) : of_classes], weight)
-        return found | calibrated | {"macro_f1": macro_f1(sums[of_classes:])}
+        return classification_metrics(sums, tempered=True)
 
     def initial_block(self, block: int, n_blocks: int) -> SdemState:
         """Return one block of ``init()``."""

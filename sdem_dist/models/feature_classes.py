@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.evaluation import Scored, finish, scored, total_sums
+from sdem_dist.evaluation import Scored, classification_metrics, classification_sums, scored
 from sdem_dist.losses import Loss, marginal_log_likelihood
 from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.components import by_class, check_components, loss_of_components, starts_of
@@ -144,7 +144,7 @@ class FeatureClasses:
     def evaluate(self, counts: np.ndarray, mu: np.ndarray, batches: Iterable[Features]) -> np.ndarray:
         """Return the sums of `sdem_dist.evaluation` over all labelled documents of the batches."""
         parameters = self.parameters(counts, mu)
-        return total_sums(self._scored(parameters, features) for features in batches)
+        return classification_sums(self._scored(parameters, features) for features in batches)
 
     def _scored(self, parameters: FeatureParameters, features: Features) -> Scored:
         labelled = features.take(np.flatnonzero(features.labels >= 0))
@@ -154,5 +154,5 @@ class FeatureClasses:
         return scored(scores, labelled.labels, labelled.weights, known)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`."""
-        return finish(sums)
+        """Return what people read, see `sdem_dist.evaluation.classification_metrics`."""
+        return classification_metrics(sums)

@@ -84,7 +84,7 @@ class IngestPlan:
     @property
     def known_classes(self) -> frozenset[str] | None:
         """The only labels allowed, None for any."""
-        if self.reference is None or self.targets:
+        if self.reference is None or self.targets or not self.reference.header.classes:
             return None
         return frozenset(str(label_name(name)) for name in self.reference.header.classes)
 
@@ -93,7 +93,8 @@ class IngestPlan:
         offset, zero_based = _first_column(self.zero_based, tally)
         if self.reference is not None:
             header = self.reference.header
-            return CorpusPlan(ColumnMap(header.n_features, offset=offset), self.vocabulary, header.classes, zero_based)
+            classes = header.classes or sorted(tally.classes)
+            return CorpusPlan(ColumnMap(header.n_features, offset=offset), self.vocabulary, classes, zero_based)
         if terms is not None:
             columns = ColumnMap(len(terms), terms)
             return CorpusPlan(columns, terms.strings, sorted(tally.classes), zero_based)
