@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,12 +14,12 @@ from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.shards import Expected, read_arrays
 from sdem_dist.kernels.randomness import document_keys
 
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from sdem_dist.corpus.subsets import Chosen
     from sdem_dist.documents import DenseDocuments, Documents
 
     class CorpusLike(Protocol):
@@ -38,6 +38,8 @@ _kept: dict[tuple[str, int, int], np.ndarray] = {}
 """Folds of the corpora of this process: tasks ask for them by the hundred."""
 
 AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
+Masks: TypeAlias = "Folds | Chosen"
+"""What says which documents are in a part."""
 
 
 class Folds:
@@ -73,6 +75,15 @@ class Folds:
 
     def __repr__(self) -> str:
         return f"Folds({self.corpus!r}, k={self.k}, seed={self.seed})"
+
+    @property
+    def name(self) -> str:
+        """What tells these folds of a corpus from others."""
+        return f"{self.k} {self.seed} {self.share}"
+
+    def title(self, number: int, inside: bool) -> str:
+        """Return what a part is, for people."""
+        return f"{'fold' if inside else 'all but fold'} {number} of {self.k}"
 
     def __len__(self) -> int:
         return self.k
@@ -129,28 +140,24 @@ def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
     header = corpus.header
     if not header.classes:
         return None
-    parts = []
-    for shard, info in enumerate(header.shards):
-        expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
-        parts.append(read_arrays(corpus._group, info, corpus._stored(shard), expected, corpus.path, True)["labels"])
-    return np.concatenate(parts)
+    return np.concatenate([corpus.labels(shard) for shard in range(len(header.shards))])
 
 
 class Part:
-    """Some documents of a corpus: it reads all, and those of no concern have weight 0.
+    """Some documents of a corpus, a fold or a subset: it reads all, and those of no concern have weight 0.
 
     So ranges, lanes and random numbers are those of the whole corpus. Document frequencies are the whole corpus's, too.
 
     Parameters
     ----------
-    folds : Folds
+    folds : Folds, or Chosen
     number : int
-        A fold.
+        A fold; of a subset 0.
     inside : bool
         The fold; otherwise all but the fold.
     """
 
-    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
+    def __init__(self, folds: Masks, number: int, inside: bool) -> None:
         if not 0 <= number < folds.k:
             raise IndexError(f"fold {number} is not among the {folds.k}, from 0")
         self.folds, self.number, self.inside, self.whole = folds, number, inside, folds.corpus
@@ -159,17 +166,20 @@ class Part:
         return part_of, (self.folds, self.number, self.inside)
 
     def __repr__(self) -> str:
-        what = "fold" if self.inside else "all but fold"
-        return f"{what} {self.number} of {self.folds.k} of {self.whole!r}"
+        return f"{self.folds.title(self.number, self.inside)} of {self.whole!r}"
 
     @property
     def mask(self) -> np.ndarray:
         """Which documents are in it, bool of shape (n_documents,)."""
-        return self.folds.mask(self.number, self.inside, 0, self.n_documents)
+        mask = self.folds.mask(self.number, self.inside, 0, self.n_documents)
+        return mask & self.whole.mask if isinstance(self.whole, Part) else mask
 
     @cached_property
     def _weights(self) -> np.ndarray:
-        weights = None if isinstance(self.whole, Corpus) else self.whole.read(0, self.whole.n_documents).weights
+        if isinstance(self.whole, Part):  # a subset of a subset
+            weights: np.ndarray | None = self.whole._weights
+        else:
+            weights = None if isinstance(self.whole, Corpus) else self.whole.read(0, self.whole.n_documents).weights
         return np.where(self.mask, 1.0 if weights is None else weights, 0.0)
 
     @property
@@ -190,17 +200,14 @@ class Part:
     def header(self) -> Header:
         """The corpus's, with the counts of these documents and an identity of its own."""
         header = replace(self.whole.header, class_counts=tuple(int(c) for c in self.class_weights))
-        name = (
-            f"{self.whole.header.uid} {self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
-        )
+        name = f"{self.whole.header.uid} {self.folds.name} {self.number} {self.inside}"
         header.__dict__["uid"] = hashlib.sha256(name.encode()).hexdigest()
         return header
 
     @cached_property
     def cache_key(self) -> str:
         """A name for the content."""
-        where = f"{self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
-        return f"{self.whole.cache_key} part {where}"
+        return f"{self.whole.cache_key} part {self.folds.name} {self.number} {self.inside}"
 
     @property
     def n_documents(self) -> int:
@@ -232,12 +239,30 @@ class Part:
 class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of
     """Some documents of a corpus on disk, which estimators take like a corpus."""
 
-    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
+    def __init__(self, folds: Masks, number: int, inside: bool) -> None:
         Part.__init__(self, folds, number, inside)
         assert isinstance(folds.corpus, Corpus)
         self.path = folds.corpus.path
 
+    def ids(self, shard: int) -> np.ndarray | list[str]:
+        """Read the ids of all documents of a shard."""
+        return self.corpus.ids(shard)
 
-def part_of(folds: Folds, number: int, inside: bool) -> Part:
-    """Return a fold, or the corpus without it."""
+    def labels(self, shard: int) -> np.ndarray:
+        """Read the labels of all documents of a shard."""
+        return self.corpus.labels(shard)
+
+    def texts(self, shard: int) -> list[str]:
+        """Read the texts of all documents of a shard."""
+        return self.corpus.texts(shard)
+
+    @property
+    def corpus(self) -> Corpus:
+        """The corpus that it is a part of."""
+        assert isinstance(self.whole, Corpus)
+        return self.whole
+
+
+def part_of(folds: Masks, number: int, inside: bool) -> Part:
+    """Return a fold, or the corpus without it; or a subset."""
     return (CorpusPart if isinstance(folds.corpus, Corpus) else Part)(folds, number, inside)

@@ -15,14 +15,15 @@ import numpy as np
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.document import StoredDocument
 from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, MANIFEST, VOCABULARY, Header, vocabulary_hash
-from sdem_dist.corpus.shards import read_ids, read_shard, read_texts
+from sdem_dist.corpus.shards import Expected, read_arrays, read_ids, read_shard, read_texts
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import is_url
 from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.folds import Folds
+    from sdem_dist.corpus.folds import Folds, Part
+    from sdem_dist.corpus.subsets import Which
     from sdem_dist.documents import Documents
     from sdem_dist.storage.arrays import Group
 
@@ -206,6 +207,12 @@ class Corpus:
         base = int(starts[first])
         return [id_ if isinstance(id_, str) else int(id_) for id_ in found[start - base : stop - base]]
 
+    def labels(self, shard: int) -> np.ndarray:
+        """Read the labels of a shard's documents and nothing else, int32: positions in the classes, which there are."""
+        info, where = self.header.shards[shard], self._stored(shard)
+        expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
+        return read_arrays(self._group, info, where, expected, self.path, True)["labels"]
+
     @property
     def has_texts(self) -> bool:
         """Whether the texts of the documents were kept."""
@@ -328,6 +335,41 @@ class Corpus:
         from sdem_dist.corpus.folds import Folds
 
         return Folds(self, k, seed)
+
+    def subset(self, which: Which) -> Part:
+        """Return some documents, which train estimators and are evaluated and predicted like a corpus.
+
+        All documents are read, and those outside have weight 0. Document frequencies are those of the whole corpus.
+
+        Parameters
+        ----------
+        which : array-like of bool or int, or callable
+            A mask of shape (n_documents,), positions, or a function of a document's label and id that says whether to
+            take it. Labels are None where there are none.
+
+        Returns
+        -------
+        Part
+
+        Raises
+        ------
+        ValueError
+            It names no document, one that is not there, or something else.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tempfile import mkdtemp
+        >>> from sdem_dist import MultinomialNB, write_corpus
+        >>> corpus = write_corpus(mkdtemp() + "/c", np.eye(6, dtype=int), list("ababac"))
+        >>> two = corpus.subset(lambda label, name: label != "c")
+        >>> two.weight
+        5.0
+        """
+        from sdem_dist.corpus.folds import part_of
+        from sdem_dist.corpus.subsets import chosen
+
+        return part_of(chosen(self, which), 0, True)
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all files or objects."""

@@ -114,7 +114,8 @@ def write_corpus(
     texts : callable, optional
         From the ids of documents to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
     client : distributed.Client, optional
-        Its workers compute the blocks of a dask array and write them; all see the folder of `path`. The corpus is the same.
+        Its workers compute the parts of a dask array, of a Dask DataFrame, or of a dask bag of batches, and write them; all
+        see the folder of `path`. `y`, `ids` and `targets` may be cut as `X` is, too. The corpus is the same.
 
     Returns
     -------
@@ -137,22 +138,19 @@ def write_corpus(
     if dense and targets is not None:
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
     if client is not None:
-        if dense or not (ids is None and targets is None and before_publishing is None and texts is None):
-            raise CorpusError(
-                "a client's workers write counts or weights with labels: leave client out for anything more"
-            )
-        from sdem_dist.corpus.by_tasks import write_dask_array
+        if before_publishing is not None or texts is not None:
+            raise CorpusError("a client's workers write no texts, and call nothing before publishing: leave client out")
+        from sdem_dist.corpus.by_tasks import Storing, write_collection
 
-        return write_dask_array(
+        return write_collection(
             path,
             X,
-            y,
+            (y, ids, targets),
             client,
-            classes=classes,
+            Storing(None if classes is None else tuple(classes), weighted, dense, unlabelled),
             vocabulary=vocabulary,
             vectorizer=plain_json(vectorizer, "vectorizer"),
             made_by=plain_json(made_by, "made_by"),
-            weighted=weighted,
             seed=int(random_state) if shuffle else None,
             shard_documents=shard_documents,
             overwrite=overwrite,
@@ -318,7 +316,8 @@ def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path,
     # The folder lies in the corpus to be, so that a disk with room for the one has room for the other, and goes with it.
     with (
         publish_directory(path, overwrite=overwrite) as new,
-        tempfile.TemporaryDirectory(prefix="spill-", dir=new) as folder,
+        # a worker may still write into it after another's failure
+        tempfile.TemporaryDirectory(prefix="spill-", dir=new, ignore_cleanup_errors=True) as folder,
     ):
         yield new, Path(folder)
 

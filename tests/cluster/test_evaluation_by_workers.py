@@ -64,7 +64,10 @@ def test_a_source_has_the_figures_of_this_process(estimator, tmp_path, monkeypat
     for name in ("train", "test"):
         labels = rng.integers(0, 3, 400)
         documents = (" ".join(rng.choice(words[k * 10 : k * 10 + 40], 9).tolist()) for k in labels)
-        lines = (f"{k / 2 if numbers else 'abc'[k]}\t{document} {name}\n" for k, document in zip(labels, documents))
+        lines = (
+            f"{k / 2 if numbers else 'abc'[k]}\t{document} {name}\n"
+            for k, document in zip(labels, documents, strict=True)
+        )
         (tmp_path / f"{name}.tsv").write_text("".join(lines))
     model, test = str(tmp_path / "m"), str(tmp_path / "test.tsv")
     ok("ingest", str(tmp_path / "train.tsv"), str(tmp_path / "c"), *(["--targets"] if numbers else []))

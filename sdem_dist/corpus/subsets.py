@@ -1,0 +1,93 @@
+"""Subsets of a corpus that somebody chose: masks, as folds are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sdem_dist.corpus.folds import labels_of
+from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.reader import Corpus
+
+Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
+"""A mask, positions, or a function of the label and the id of a document."""
+
+
+class Chosen:
+    """Which documents of a corpus were chosen, as `sdem_dist.corpus.folds.Part` asks for it: in part 0.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    bits : bytes
+        The mask, eight documents a byte.
+    """
+
+    k = 1
+
+    def __init__(self, corpus: Corpus, bits: bytes) -> None:
+        self.corpus = self.reads = corpus
+        self._bits = bits
+
+    def __reduce__(self) -> tuple[type[Chosen], tuple[object, ...]]:
+        return Chosen, (self.corpus, self._bits)
+
+    @cached_property
+    def name(self) -> str:
+        """What tells this choice from others."""
+        return f"subset {hashlib.sha256(self._bits).hexdigest()}"
+
+    def title(self, number: int, inside: bool) -> str:
+        """Return what a part is, for people."""
+        return f"a subset of {int(self._mask.sum())} documents"
+
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        """The labels of all documents, int32 of shape (n_documents,)."""
+        return labels_of(self.corpus)
+
+    @cached_property
+    def _mask(self) -> np.ndarray:
+        bits = np.unpackbits(np.frombuffer(self._bits, np.uint8), count=self.corpus.n_documents)
+        return bits.astype(bool)
+
+    def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray:
+        """Return which of the documents `start` up to `stop` were chosen."""
+        return self._mask[start:stop]
+
+
+def chosen(corpus: Corpus, which: Which) -> Chosen:
+    """Return a choice of documents; see `sdem_dist.corpus.Corpus.subset`."""
+    n = corpus.n_documents
+    mask = np.zeros(n, bool)
+    if callable(which):
+        mask[:] = _asked(corpus, which)
+    else:
+        found = np.asarray(which)
+        if found.dtype == bool and found.shape == (n,):
+            mask[:] = found
+        elif found.ndim == 1 and found.dtype.kind in "iu" and (found < n).all() and (found >= 0).all():
+            mask[found] = True
+        else:
+            raise ValueError(
+                f"which must be a mask of {n:,} booleans, positions from 0 to {n - 1:,}, or a function of label and id; got "
+                f"{found.dtype} of shape {found.shape}"
+            )
+    if not mask.any():
+        raise ValueError("the subset has no document")
+    return Chosen(corpus, np.packbits(mask).tobytes())
+
+
+def _asked(corpus: Corpus, which: Callable[[ClassLabel | None, int | str], bool]) -> list[bool]:
+    classes, found = corpus.header.classes, []
+    for shard, info in enumerate(corpus.header.shards):
+        ids = corpus.ids(shard)
+        positions = corpus.labels(shard).tolist() if classes else [-1] * info.n_documents
+        for position, id_ in zip(positions, ids if isinstance(ids, list) else ids.tolist(), strict=True):
+            found.append(bool(which(None if position < 0 else classes[position], id_)))
+    return found
