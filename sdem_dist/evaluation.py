@@ -39,13 +39,15 @@ def scored(
     scores : ndarray of shape (n_documents, n_classes), float64
         What decides between classes.
     labels : ndarray of shape (n_documents,), integers
+        -1 where there is none: such a document counts nowhere.
     weights : ndarray of shape (n_documents,), float64
     lengths : ndarray of shape (n_documents,), float64
         Words of each document, repetitions counted (the sum of its weights where a corpus is weighted).
     log_joint : ndarray of shape (n_documents, n_classes), float64, optional
         ``ln p(y, d)`` without the multinomial coefficient, or a lower bound of it. None: the scores.
     """
-    joint = scores if log_joint is None else log_joint
+    joint, hidden = scores if log_joint is None else log_joint, labels < 0
+    labels, weights = np.where(hidden, 0, labels), np.where(hidden, 0.0, weights)
     return Scored(scores, labels, weights, lengths, losses.nll(joint, labels), losses.marginal_log_likelihood(joint))
 
 
@@ -54,15 +56,31 @@ def joined(batches: Iterable[Scored]) -> Scored:
     return Scored(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
 
 
-def classification_sums(batches: Iterable[Scored], *, tempered: bool = False) -> np.ndarray:
-    """Return all sums of classifiers over batches: of `evaluation_sums`, of `sdem_dist.calibration`, and by class.
+def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
+    """Return the sums of `evaluation_sums`, `class_sums` and `calibration.calibration_sums`, which every classifier has.
 
-    `tempered` adds log-losses at other temperatures.
+    Parameters
+    ----------
+    documents : Scored
+    tempered : bool
+        With the sums that a temperature is found by.
     """
-    documents = joined(batches)
     scores, labels, weights = documents.scores, documents.labels, documents.weights
-    reliability = calibration.calibration_sums(scores, labels, weights, tempered=tempered)
-    return np.concatenate([evaluation_sums(documents), reliability, class_sums(documents)])
+    calibrated = calibration.calibration_sums(scores, labels, weights, tempered=tempered)
+    return np.concatenate([evaluation_sums(documents), class_sums(scores, labels, weights), calibrated])
+
+
+def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
+    """Return what people read from `classifier_sums`: `finish`, macro-F1, Brier score and calibration error.
+
+    With sums by temperature, the best one and its log-loss, too. Without any document all are NaN.
+    """
+    of_classes = len(SUMS) + 3 * n_classes
+    with np.errstate(invalid="ignore", divide="ignore"):
+        calibrated = calibration.finish(sums[of_classes:], float(sums[0]))
+    if sums[0] == 0.0:
+        calibrated = dict.fromkeys(calibrated, float("nan"))
+    return finish(sums[: len(SUMS)]) | calibrated | {"macro_f1": macro_f1(sums[len(SUMS) : of_classes])}
 
 
 def evaluation_sums(documents: Scored) -> np.ndarray:
@@ -84,12 +102,11 @@ def evaluation_sums(documents: Scored) -> np.ndarray:
     return np.array([float((weights * c).sum()) for c in columns])
 
 
-def class_sums(documents: Scored) -> np.ndarray:
+def class_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return how many documents each class has, was predicted for, and was rightly predicted for, shape (3 n_classes,)."""
-    n_classes, weights = documents.scores.shape[1], documents.weights
-    predicted = documents.scores.argmax(axis=1)
-    right = np.where(predicted == documents.labels, weights, 0.0)
-    columns = ((documents.labels, weights), (predicted, weights), (predicted, right))
+    n_classes, predicted = scores.shape[1], scores.argmax(axis=1)
+    right = np.where(predicted == labels, weights, 0.0)
+    columns = ((labels, weights), (predicted, weights), (predicted, right))
     return np.concatenate([np.bincount(which, weight, n_classes) for which, weight in columns])
 
 
@@ -98,17 +115,6 @@ def macro_f1(sums: np.ndarray) -> float:
     present, predicted, right = sums.reshape(3, -1)
     seen = present + predicted
     return float((2.0 * right[seen > 0] / seen[seen > 0]).mean()) if seen.any() else float("nan")
-
-
-def classification_metrics(sums: np.ndarray, *, tempered: bool = False) -> dict[str, float]:
-    """Turn what `classification_sums` returned into means: those of `finish`, Brier score, calibration error, macro-F1."""
-    found, weight = finish(sums[: len(SUMS)]), float(sums[0])
-    more = ("temperature", "tempered_log_loss") if tempered else ()
-    if weight == 0.0:
-        return found | dict.fromkeys(("brier", "ece", *more, "macro_f1"), float("nan"))
-    of_classes = len(SUMS) + len(calibration.SUMS if tempered else calibration.RELIABILITY)
-    calibrated = calibration.finish(sums[len(SUMS) : of_classes], weight)
-    return found | calibrated | {"macro_f1": macro_f1(sums[of_classes:])}
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:

@@ -20,32 +20,13 @@ from sdem_dist.cli.sources import (
 )
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
+from sdem_dist.glossary import named
 from sdem_dist.storage.numbers import null_for_nan
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.estimators.examined import Examined
 
-SHOWN = {
-    "accuracy": "accuracy",
-    "ncll": "log-loss (NCLL)",
-    "macro_f1": "macro-F1",
-    "brier": "Brier score",
-    "ece": "calibration error (ECE)",
-    "roc_auc": "ROC AUC",
-    "pr_auc": "PR AUC (average precision)",
-    "hinge": "hinge loss",
-    "nll": "NLL a document",
-    "purity": "purity",
-    "nmi": "NMI",
-    "ari": "adjusted Rand index",
-    "r2": "R2",
-    "mse": "mean squared error",
-    "rmse": "its root",
-    "mae": "mean absolute error",
-    "bias": "mean error",
-}
-"""What people call metrics, in the order in which they are shown; others come after."""
 UNSHOWN = ("temperature", "tempered_log_loss")
 """What would serve best here, for those who calibrate."""
 
@@ -101,6 +82,7 @@ def evaluate(
     from sdem_dist import load_model
     from sdem_dist.cli.table_files import check_table, write_table
     from sdem_dist.estimators.examined import mistakes
+    from sdem_dist.reports.classification import ClassificationReport
 
     check_where(scheduler, workers, cluster)
     of_source = is_source(corpus)
@@ -122,8 +104,8 @@ def evaluate(
             if errors is not None:
                 write_table(errors, mistakes(estimator, report, examined))
             weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
-    if full and report is not None:
-        metrics |= {name: value for name, value in report.figures.items() if name not in (*metrics, "log_loss")}
+    if full and report is not None:  # what only a report has; its log-loss is the metrics' "ncll"
+        metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if as_json:
         found = metrics | (report.to_dict() if full and report is not None else {})
         click.echo(json.dumps(null_for_nan(found), allow_nan=False))
@@ -133,7 +115,7 @@ def evaluate(
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
         if full and report is not None:
-            say(f"\n{report.details()}")
+            say(f"\n{report.details() if isinstance(report, ClassificationReport) else report}")
     if errors is not None:
         click.echo(f"wrote the errors to {errors}", err=True)
 
@@ -146,9 +128,8 @@ def _weighted(estimator: EngineEstimator, documents: Any) -> bool:
 
 
 def _show(metrics: dict[str, float], weighted: bool) -> None:
-    first = {name: metrics[name] for name in SHOWN if name in metrics}
-    shown = {name: value for name, value in (first | metrics).items() if name not in UNSHOWN}
-    width = max((len(SHOWN.get(name, name)) for name in shown), default=0)
+    shown = named({name: value for name, value in metrics.items() if name not in UNSHOWN})
+    width = max(map(len, shown), default=0)
     for name, value in shown.items():
         note = " a word, as the model weighs words" if weighted else " a word"
-        click.echo(f"  {SHOWN.get(name, name):<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")
+        click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.text_options import HOW_READ, format_option
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
 
@@ -30,27 +31,15 @@ def stream_options(command: Command) -> Command:
         click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores; of - one]"),
         click.option("--threshold", type=click.FloatRange(0, 1), metavar="P", help='Below P the label is "unsure".'),
         click.option("--top", type=click.IntRange(1), metavar="K", help="The K best with their numbers, best first."),
-        click.option(
-            "--on-error",
-            type=click.Choice(["raise", "skip"]),
-            default="raise",
-            show_default=True,
-            help="Stop at a line that is no document, or leave it out and count it.",
-        ),
-        click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text."),
-        click.option("--id", "id_column", metavar="COLUMN", help="Column of ids, which begin the lines."),
+        *reversed(HOW_READ),
+        click.option("--id", metavar="COLUMN", help="Column of ids, which begin the lines."),
         click.option(
             "--text",
             "--text-column",
             metavar="COLUMN",
             help="Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
         ),
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(["lines", "folder", "tsv", "csv", "jsonl", "parquet"]),
-            help="Format of the sources.  [default: by suffix]",
-        ),
+        format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
         click.option(
             "--resume/--no-resume",
             default=True,
@@ -125,10 +114,6 @@ def _run(
     coverage: float | None = None,
     output: Path | None,
     resume: bool,
-    form: str | None,
-    text: str | None,
-    id_column: str | None,
-    encoding: str,
     on_error: Any,
     top: int | None,
     threshold: float | None,
@@ -137,6 +122,7 @@ def _run(
     scheduler: str | None,
     workers: int | None,
     cluster: str | None,
+    **how_read: Any,
 ) -> None:
     from sdem_dist.cli.answers import chosen
     from sdem_dist.cli.kept_answers import content_of, write_kept_table
@@ -154,10 +140,10 @@ def _run(
         raise click.UsageError(f"{'--verbose' if verbose else '--jobs'} is of threads of this process, not of workers")
     if output is not None:
         check_table(output, (model, *paths))
-    reading = Reading(form, text=text, encoding=encoding, id=id_column)
+    reading = Reading(**how_read)
     sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
     if all(sources.corpora):
-        refuse_for_a_corpus(("form", "text", "id_column", "encoding", "on_error", "verbose"))
+        refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = load_model(model)
     all_answers = answers_of(estimator, model)
     try:
@@ -187,7 +173,7 @@ def _run(
         elif output is not None:
             write_table(output, _some(found(_beside(answers))))
         else:
-            for lines in found(lines_of(answers, with_ids=id_column is not None)):
+            for lines in found(lines_of(answers, with_ids=reading.id is not None)):
                 sys.stdout.write(lines)
                 if streaming:
                     sys.stdout.flush()  # somebody may be waiting for this block's

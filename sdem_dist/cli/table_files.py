@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -158,21 +157,44 @@ def _arrow(block: Columns) -> bytes:
 
 
 def _parquet(path: Path, parts: Iterator[Part]) -> None:
+    """Write parts; where a later one shows that a column needs a wider type, what is written is written again."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    tables = (pa.ipc.open_stream(part.body).read_all() for part in parts)
-    first = next(tables, pa.table({}))
-    types = [pa.string() if pa.types.is_null(kind) else kind for kind in first.schema.types]
-    schema = pa.schema(list(zip(first.schema.names, types, strict=True)))
-    with pq.ParquetWriter(path, schema) as writer:
-        for table in chain([first], tables):
+    found, writer = pa.schema([]), None  # types as far as they are known: null where no value was met
+    try:
+        for part in parts:
+            table = pa.ipc.open_stream(part.body).read_all()
             try:
-                writer.write_table(table.cast(schema))
+                found = pa.unify_schemas([found, table.schema], promote_options="permissive")
+                written = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in found])
+                if writer is None:
+                    writer = pq.ParquetWriter(path, written)
+                elif written != writer.schema:
+                    writer.close()
+                    writer = _widened(path, written)
+                writer.write_table(table.cast(written))
             except pa.ArrowException as error:
                 raise click.ClickException(
                     f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
                 ) from error
+    finally:
+        (writer or pq.ParquetWriter(path, found)).close()
+
+
+def _widened(path: Path, schema: Any) -> Any:
+    """Return a writer of a file that begins with the rows of another one, whose types are narrower."""
+    import pyarrow.parquet as pq
+
+    narrow = path.replace(path.with_name(f"{path.name}.narrow"))
+    try:
+        writer = pq.ParquetWriter(path, schema)
+        with pq.ParquetFile(narrow) as file:
+            for k in range(file.num_row_groups):
+                writer.write_table(file.read_row_group(k).cast(schema))
+    finally:
+        narrow.unlink()
+    return writer
 
 
 def _column(values: Any) -> Any:

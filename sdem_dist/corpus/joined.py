@@ -100,29 +100,29 @@ class JoinedCorpus(Corpus):
         """Number of the first shard of each corpus."""
         return list(accumulate((len(corpus.header.shards) for corpus in self.corpora), initial=0))
 
-    def _at(self, shard: int) -> tuple[Corpus, int]:
+    def _owner(self, shard: int) -> tuple[Corpus, int]:
         """Return the corpus that a shard is of, and its number there."""
         corpus = bisect_right(self._firsts, self._stored(shard)) - 1
         return self.corpora[corpus], shard - self._firsts[corpus]
 
     def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:
         """Read the documents of one shard."""
-        corpus, number = self._at(shard)
+        corpus, number = self._owner(shard)
         return corpus.read_shard(number, verify=verify)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents; ids of several corpora may be equal."""
-        corpus, number = self._at(shard)
+        corpus, number = self._owner(shard)
         return corpus.ids(number)
 
-    def labels(self, shard: int) -> np.ndarray:
-        """Read the labels of a shard's documents."""
-        corpus, number = self._at(shard)
-        return corpus.labels(number)
+    def labels(self) -> np.ndarray | None:
+        """Read the labels of all documents."""
+        found = [labels for corpus in self.corpora if (labels := corpus.labels()) is not None]
+        return np.concatenate(found) if found else None
 
     def texts(self, shard: int) -> list[str]:
         """Read the texts of a shard's documents."""
-        corpus, number = self._at(shard)
+        corpus, number = self._owner(shard)
         return corpus.texts(number)
 
     @property
@@ -133,7 +133,7 @@ class JoinedCorpus(Corpus):
     def place(self, document: int) -> str:
         """Return where a document is, for people."""
         shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
-        corpus, number = self._at(shard)
+        corpus, number = self._owner(shard)
         return corpus.place(int(corpus.header.shard_starts[number]) + document - int(self.header.shard_starts[shard]))
 
     def vocabulary(self) -> list[str] | None:

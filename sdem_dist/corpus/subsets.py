@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cached_property
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.folds import labels_of
+from sdem_dist.corpus.folds import CorpusLike, OnDisk
 from sdem_dist.corpus.layout import ClassLabel
-from sdem_dist.corpus.reader import Corpus
 
 Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
 """A mask, positions, or a function of the label and the id of a document."""
+
+
+class WithIds(OnDisk, Protocol):
+    """What a choice needs of a corpus, see `sdem_dist.corpus.reader.Corpus`."""
+
+    def ids(self, shard: int) -> np.ndarray | list[str]: ...  # noqa: D102
 
 
 class Chosen:
@@ -30,8 +35,9 @@ class Chosen:
 
     k = 1
 
-    def __init__(self, corpus: Corpus, bits: bytes) -> None:
-        self.corpus = self.reads = corpus
+    def __init__(self, corpus: WithIds, bits: bytes) -> None:
+        self.corpus = corpus
+        self.reads: CorpusLike = corpus
         self._bits = bits
 
     def __reduce__(self) -> tuple[type[Chosen], tuple[object, ...]]:
@@ -49,7 +55,7 @@ class Chosen:
     @cached_property
     def labels(self) -> np.ndarray | None:
         """The labels of all documents, int32 of shape (n_documents,)."""
-        return labels_of(self.corpus)
+        return self.corpus.labels()
 
     @cached_property
     def _mask(self) -> np.ndarray:
@@ -61,7 +67,7 @@ class Chosen:
         return self._mask[start:stop]
 
 
-def chosen(corpus: Corpus, which: Which) -> Chosen:
+def chosen(corpus: WithIds, which: Which) -> Chosen:
     """Return a choice of documents; see `sdem_dist.corpus.Corpus.subset`."""
     n = corpus.n_documents
     mask = np.zeros(n, bool)
@@ -83,11 +89,11 @@ def chosen(corpus: Corpus, which: Which) -> Chosen:
     return Chosen(corpus, np.packbits(mask).tobytes())
 
 
-def _asked(corpus: Corpus, which: Callable[[ClassLabel | None, int | str], bool]) -> list[bool]:
-    classes, found = corpus.header.classes, []
-    for shard, info in enumerate(corpus.header.shards):
-        ids = corpus.ids(shard)
-        positions = corpus.labels(shard).tolist() if classes else [-1] * info.n_documents
-        for position, id_ in zip(positions, ids if isinstance(ids, list) else ids.tolist(), strict=True):
-            found.append(bool(which(None if position < 0 else classes[position], id_)))
-    return found
+def _asked(corpus: WithIds, which: Callable[[ClassLabel | None, int | str], bool]) -> list[bool]:
+    header, labels = corpus.header, corpus.labels()
+    positions = [-1] * header.n_documents if labels is None else labels.tolist()
+    ids = (id_ for shard in range(len(header.shards)) for id_ in list(corpus.ids(shard)))
+    named = (
+        (None if position < 0 else header.classes[position], id_) for position, id_ in zip(positions, ids, strict=True)
+    )
+    return [bool(which(label, id_ if isinstance(id_, str) else int(id_))) for label, id_ in named]

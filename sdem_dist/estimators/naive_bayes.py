@@ -17,6 +17,7 @@ from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, Unlabelled, pseudo_count
+from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
 from sdem_dist.estimators.parameters import (
     a_loss,
     checked_later,
@@ -172,7 +173,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         0.1,
         real(0, 0.5),
         "Documents held out, 20,000 at most, to choose training time and temperature. Then one more pass takes all\n"
-        "documents in, or with `n_epochs` given the passes are made again with all; not where under 2 % were held out. 0: none.",
+        "documents in, or with `n_epochs` given the passes are made again with all; not where under 2 % were held out. Where\n"
+        "that would be under 100 documents, training takes 6 epochs, and three folds give the temperature. 0: none of it.",
     )
     calibrate: bool = param(
         True,
@@ -233,6 +235,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents)
         if not share:
+            if self.calibrate and self.validation_fraction and source.n_documents >= FEWEST:
+                return (yield from calibrated_by_folds(source, learner, plan, initial))
             return (yield from final_stage(learner, plan, initial))
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
         choice = yield from chosen(source, learner, plan, initial, share, patience)

@@ -189,7 +189,9 @@ def _of_numbers(estimator: Estimator, X: object, y: object, sample_weight: objec
     else:
         X, _ = checks.validated(estimator, X, reset=reset)
     if not sparse:
-        table = np.concatenate([X, np.asarray(targets, np.float64)[:, None]], axis=1)
+        table = estimator._checked(np.asarray(X))
+        if targets is not None:
+            table = np.concatenate([table, np.asarray(targets, np.float64)[:, None]], axis=1)
         weights = _weights(sample_weight, table)
         dense = DenseMemoryCorpus(table, np.full(len(table), -1), (), weights=weights, shuffle=False)
         return Source(dense, _total(weights, len(table)), np.empty(0), ())

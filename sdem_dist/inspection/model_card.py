@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.glossary import metric, named
 from sdem_dist.inspection.facts import model_facts
 from sdem_dist.inspection.words import speaking_words
-from sdem_dist.reports.classification import NAMES, ClassificationReport
+from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
@@ -76,14 +77,14 @@ def _quality(model: EngineEstimator, report: Report | None, documents: str) -> I
     yield "## Quality"
     kept = {k: v for k, v in model.kept_.items() if k not in ("epoch", "seconds")}
     for prefix, where in (("held_out_", "documents that training held out"), ("validation_", "validation documents")):
-        found = {k.removeprefix(prefix).replace("_", "-"): v for k, v in kept.items() if k.startswith(prefix)}
+        found = {metric(k.removeprefix(prefix), prefix).name: v for k, v in kept.items() if k.startswith(prefix)}
         if found:
             yield f"On {where}: " + ", ".join(f"{plain(k)} {v:.4g}" for k, v in found.items()) + "."
     if report is None:
         yield "Figures by class are not known from training: `sdem inspect MODEL --card --on CORPUS` measures them."
         return
     yield f"On the {report.n_documents:,} documents of {plain(documents)}:"
-    yield _table(("figure", "value"), [(NAMES.get(k, k), f"{v:.4f}") for k, v in report.figures.items()])
+    yield _table(("figure", "value"), [(k, f"{v:.4f}") for k, v in named(report.figures).items()])
     if isinstance(report, ClassificationReport):
         frame = zip(
             report.classes.tolist(), report.precision, report.recall, report.f1, report.support.tolist(), strict=True

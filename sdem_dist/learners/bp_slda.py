@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.errors import TrainingError
-from sdem_dist.evaluation import Scored, classification_metrics, classification_sums, scored
+from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
 from sdem_dist.learners.field import Field, check_class_weight
@@ -23,6 +23,9 @@ from sdem_dist.models.word_counts import LocalDocuments
 from sdem_dist.records import record
 
 _KIND = {"classes": topic_steps.SOFTMAX, "targets": topic_steps.GAUSSIAN, "words": topic_steps.NONE}
+
+CLASSES = ("accuracy", "ncll", "macro_f1", "brier", "ece")
+"""Metrics of classes: the model has no p(d)."""
 
 RUNAWAY = 1e6
 """Standard deviations of a target that no topic stands for."""
@@ -316,18 +319,16 @@ class BpSlda:
         """Return sums over all batches, see `metrics`."""
         parameters = self.parameters(state)
         if self.response == "classes":
-            return classification_sums(self._scored(parameters, batches))
-        total = np.zeros(3 if self.response == "words" else 1 + 3 * self.n_outputs)
+            return classifier_sums(joined(self._scored(parameters, local) for local in batches))
+        total = np.zeros(1 + 3 * self.n_outputs if self.response == "targets" else 3)
         for local in batches:
             theta, log_likelihood = self.inference.proportions(parameters.topics[local.words], local.documents)
             total += self._sums(outputs(parameters.output, theta), log_likelihood, local)
         return total
 
-    def _scored(self, parameters: TopicParameters, batches: Iterable[LocalDocuments]) -> Iterator[Scored]:
-        for local in batches:
-            theta, _ = self.inference.proportions(parameters.topics[local.words], local.documents)
-            scores = self.gamma * outputs(parameters.output, theta)
-            yield scored(scores, local.labels, local.weights, lengths(local.documents))
+    def _scored(self, parameters: TopicParameters, d: LocalDocuments) -> Scored:
+        theta, _ = self.inference.proportions(parameters.topics[d.words], d.documents)
+        return scored(self.gamma * outputs(parameters.output, theta), d.labels, d.weights, lengths(d.documents))
 
     def _sums(self, scores: np.ndarray, log_likelihood: np.ndarray, d: LocalDocuments) -> np.ndarray:
         if self.response == "words":
@@ -340,7 +341,7 @@ class BpSlda:
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return what people read.
 
-        Of classes accuracy, the mean of ``-ln p(y | d)`` and how good probabilities are; of targets the mean squared error
+        Of classes what `CLASSES` names, among them the mean of ``-ln p(y | d)`` (ncll); of targets the mean squared error
         and the predictive R2, means over targets (of a constant one 0, or 1 if it is met, as scikit-learn's); of words
         ``-ln p(w | theta)`` a word, theta being found from the same words: lower than of words held out.
         """
@@ -348,8 +349,8 @@ class BpSlda:
         if self.response == "words":
             return {"plug_in_nll": float(sums[1]) / weight}
         if self.response == "classes":
-            found = classification_metrics(sums)
-            return {name: found[name] for name in ("accuracy", "ncll", "brier", "ece", "macro_f1")}
+            found = classifier_metrics(sums, self.n_outputs)
+            return {name: found[name] for name in CLASSES}
         errors, totals, squares = sums[1:].reshape(3, -1)
         spread = squares - totals**2 / weight
         varies = spread > 1e-12 * squares  # the rest is rounding

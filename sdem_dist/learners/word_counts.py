@@ -9,15 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import (
-    Scored,
-    classification_metrics,
-    classification_sums,
-    evaluation_sums,
-    finish,
-    joined,
-    scored,
-)
+from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, evaluation_sums, finish, joined, scored
 from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import localised
@@ -130,25 +122,24 @@ class WordLearner(Generic[Model]):
         return self.model.parameters(state, words)
 
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
-        """Return the sums of `evaluation` and `calibration`, and by class, over all batches.
+        """Return the sums of `evaluation.classifier_sums` over all batches; of clusters those of `evaluation_sums`.
 
         Documents without a label count nowhere.
         """
-        found = (self._scored(state, local) for local in batches)
-        return evaluation_sums(joined(found)) if self.model.clusters else classification_sums(found, tempered=True)
+        documents = joined(self._scored(state, local) for local in batches)
+        return evaluation_sums(documents) if self.model.clusters else classifier_sums(documents, tempered=True)
 
     def _scored(self, state: SdemState, local: LocalDocuments) -> Scored:
         scores, log_joint = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
-        hidden = local.labels < 0
-        labels, weights = np.where(hidden, 0, local.labels), np.where(hidden, 0.0, local.weights)
-        return scored(scores / self.temperature, labels, weights, lengths(local.documents), log_joint)
+        weights, n_words = local.weights, lengths(local.documents)
+        return scored(scores / self.temperature, local.labels, weights, n_words, log_joint)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only what concerns p(d)."""
         if self.model.clusters:
             found = finish(sums)
             return {name: found[name] for name in ("nll", "perplexity")}
-        return classification_metrics(sums, tempered=True)
+        return classifier_metrics(sums, self.model.n_classes)
 
     def initial_block(self, block: int, n_blocks: int) -> SdemState:
         """Return one block of ``init()``."""

@@ -50,6 +50,16 @@ CASES = {
         {**TOPICS, "n_lanes": 20, "merge": "mean", "line_search": True, "n_layers": 3},
     ),
     "clusters": Case("MultinomialMixture", "counts", {"n_components": 4, "n_init": 2, "n_epochs": 2}),
+    "clusters, sampled": Case(
+        "MultinomialMixture", "counts", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "stochastic"}
+    ),
+    "clusters of numbers": Case("GaussianMixture", "numbers", {"n_components": 3, "n_init": 2, "n_epochs": 2}),
+    "clusters of numbers, online": Case(
+        "GaussianMixture", "numbers", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "online"}
+    ),
+    "clusters of waiting times": Case(
+        "ExponentialMixture", "whole", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "stochastic"}
+    ),
     "gaussian ncll": Case("GaussianNB", "numbers", LANES),
     "gaussian hinge, mean": Case(
         "GaussianNB", "numbers", {"loss": "hinge", "merge": "mean", "batch_size": 64, **LANES}
