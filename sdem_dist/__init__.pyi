@@ -1,5 +1,6 @@
 """The public names, a line each: type checkers read it, and so does the package, see `sdem_dist.catalogue`."""
 
+from sdem_dist.corpus import concat as concat
 from sdem_dist.corpus import open_corpus as open_corpus
 from sdem_dist.corpus import write_corpus as write_corpus
 from sdem_dist.errors import ClusterError as ClusterError
