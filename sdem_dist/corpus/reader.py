@@ -200,7 +200,7 @@ class Corpus:
 
     def labels(self) -> np.ndarray | None:
         """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
-        return read_labels(self._group, self.header, self.path)
+        return read_labels(self._group, self.header, self._stored, self.path)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
