@@ -38,17 +38,18 @@ from sdem_dist.estimators.training_time import (
     share_held_out,
 )
 from sdem_dist.estimators.validation import classes_of_batches
-from sdem_dist.estimators.weighting import checked_orders, sample, scaled, weighting_of
+from sdem_dist.estimators.weighting import checked_orders, scaled, shared_unit, weighting_of
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, margin_steps, paper_steps
 from sdem_dist.losses import Loss, kernel_form, kin
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
-from sdem_dist.models.unit import unit_of
+from sdem_dist.models.unit import Moves
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
     from sdem_dist.estimators.source import Source
@@ -249,18 +250,19 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
             history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
         )
 
-    def beginning(self, source: Source) -> Beginning | None:
-        """Return what a fit without held-out documents begins with, for searches that train many at once.
+    def beginnings(self, sources: Sequence[Source]) -> list[Beginning]:
+        """Return what fits without held-out documents begin with, for searches that train many at once.
 
-        None where documents of hidden classes make it another kind of training.
+        The sources are of the same documents and differ in weights alone: what does not depend on them is found once.
         """
-        if self.unlabelled is not None:
-            return None
         parameters.check(self)
         self._check()
-        source = self._weighed(source)
-        learner, initial = self._begun(source)
-        return Beginning(source.weighting, learner, learner.init() if initial is None else initial, self._plan(source))
+        found, moves = [], dict[object, Moves]()
+        for source in map(self._weighed, sources):
+            learner, initial = self._begun(source, moves)
+            start = learner.init() if initial is None else initial
+            found.append(Beginning(source.weighting, learner, start, self._plan(source)))
+        return found
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, plans.seed_of(self.random_state)
@@ -287,8 +289,13 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         share = float(self.unlabelled_weight)
         return WordEm(self._model(source), source.weight, weights, seed, rule="maximise", unlabelled_weight=share)
 
-    def _learner(self, source: Source) -> tuple[Sdem[NaiveBayes], SdemState | None]:
-        """Return the learner for a training source, and where it starts, if not at its own beginning."""
+    def _learner(
+        self, source: Source, moves: dict[object, Moves] | None = None
+    ) -> tuple[Sdem[NaiveBayes], SdemState | None]:
+        """Return the learner for a training source, and where it starts, if not at its own beginning.
+
+        By weighting, `moves` keeps how far steps go, for other weights of the same documents.
+        """
         model, weights = self._model(source), weights_of_classes(self.class_weight, source)
         if self.merge == "mean":
             kernel_form(self.loss, model.n_classes)  # says what is wrong with it
@@ -302,7 +309,8 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
                 prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
             normed = self.weighting_ is not None and self.weighting_.norm > 0
             step = self.step or (STEPS[kin(self.loss)] if normed or source.weighted else STEP_OF_COUNTS)
-            sizes = margin_steps(float(step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
+            unit = shared_unit(source, prior, {} if moves is None else moves)
+            sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
             initial = model.start_at(prior)
         learner = Sdem(
             model,
@@ -352,9 +360,11 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         self.n_iter_ += 1
         return self
 
-    def _begun(self, source: Source) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState | None]:
+    def _begun(
+        self, source: Source, moves: dict[object, Moves] | None = None
+    ) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState | None]:
         if self.loss != "nll":
-            return self._learner(source)
+            return self._learner(source, moves)
         return self._counting(source), None
 
     def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:

@@ -29,7 +29,8 @@ from sdem_dist.selection.metrics import CLASSES, Metric, check_metric, greater_i
 from sdem_dist.selection.results import results_of
 from sdem_dist.selection.side_by_side import Documents, SideBySide, at_once
 from sdem_dist.selection.spaces import Space, default_space, settings
-from sdem_dist.selection.trials import MONITOR, Trial, best_of, epochs_of, halve, kept_after
+from sdem_dist.selection.trials import MONITOR, Trial, best_of, epochs_of
+from sdem_dist.selection.schedule import ranked, let_go, kept_after
 
 if TYPE_CHECKING:
     from typing import Self
@@ -287,7 +288,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             calibrated = bool({**self.estimator.get_params(), **self.trials_[number].params}["calibrate"])
             self.trials_[number].ended_epoch(predicted, self._metrics, calibrated)
         if self.halving and (keep := kept_after(epoch + 1, len(trials))) is not None:
-            halve(trials, self.metric, epoch + 1, keep)
+            let_go(ranked(trials, self.metric)[keep:], epoch + 1)
         side.keep({trial.number for trial in trials if trial.alive})
         self._tell(epoch + 1, started)
         return True
