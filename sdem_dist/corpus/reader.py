@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.document import StoredDocument
 from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, MANIFEST, VOCABULARY, Header, vocabulary_hash
-from sdem_dist.corpus.shards import read_ids, read_shard, read_texts
+from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_texts
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import is_url
@@ -221,6 +222,15 @@ class Corpus:
         """
         return read_texts(*self._parts, self._stored(shard), self.path)
 
+    @property
+    def has_groups(self) -> bool:
+        """Whether groups of documents were kept, which folds do not tear apart."""
+        return "groups" in self.header.shards[0].checksums
+
+    def groups(self, shard: int) -> np.ndarray:
+        """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
+        return read_groups(*self._parts, self._stored(shard), self.path)
+
     def text(self, document: int) -> str:
         """Return the text of the document at a stored position, see `texts`; its shard's are read whole."""
         document = self._position(document)
@@ -320,14 +330,15 @@ class Corpus:
         """Documents, by weight: their number."""
         return float(self.n_documents)
 
-    def folds(self, k: int = 5, *, seed: int = 0) -> Folds:
+    def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds:
         """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.
 
+        Documents of one group, of `groups` in stored order or those that the corpus keeps, are in one fold.
         ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
         """
         from sdem_dist.corpus.folds import Folds
 
-        return Folds(self, k, seed)
+        return Folds(self, k, seed, groups=groups)
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all files or objects."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.corpus.collect import Collected
-    from sdem_dist.corpus.shards import TextsAt
+    from sdem_dist.corpus.shards import GroupsAt, TextsAt
     from sdem_dist.storage.arrays import Group
 
 SHARD_DOCUMENTS = 32_768
@@ -57,6 +57,7 @@ def write_corpus(
     vocabulary: Sequence[str] | None = None,
     ids: Sequence[int | str] | np.ndarray | None = None,
     targets: ArrayLike | None = None,
+    groups: ArrayLike | GroupsAt | None = None,
     vectorizer: Mapping[str, object] | None = None,
     made_by: JsonObject | None = None,
     weighted: bool | None = None,
@@ -91,6 +92,9 @@ def write_corpus(
         An id for each document. By default its position in `X`.
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
         Real numbers to be predicted, finite, for regression from sparse documents; labels may stand beside them.
+    groups : array-like of shape (n_documents,), optional
+        Of each document of a matrix what it has in common with others, such as its author: folds keep them together. Of a
+        name only a hash is stored. Or a function from ids to such hashes.
     vectorizer, made_by : dict, optional
         JSON values to keep in the manifest: how text became numbers, and who made the corpus from what. For a DataFrame
         ``corpus.header.vectorizer`` of another one, whose numbering of categories is to be kept: that of the training
@@ -127,6 +131,7 @@ def write_corpus(
     """
     from sdem_dist.corpus.batches import batches
     from sdem_dist.corpus.collect import collect
+    from sdem_dist.corpus.dealing import groups_at
 
     if shard_documents is not None and not is_count(shard_documents):
         raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
@@ -137,7 +142,7 @@ def write_corpus(
     if dense and targets is not None:
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
     if client is not None:
-        if dense or not (ids is None and targets is None and before_publishing is None and texts is None):
+        if dense or not all(given is None for given in (ids, targets, groups, before_publishing, texts)):
             raise CorpusError(
                 "a client's workers write counts or weights with labels: leave client out for anything more"
             )
@@ -174,7 +179,7 @@ def write_corpus(
         header = write_contents(
             place,
             collected,
-            partial(_write_shards, collected, texts),
+            partial(_write_shards, collected, texts, groups_at(groups, ids, collected.n_documents)),
             vocabulary=vocabulary,
             vectorizer=vectorizer,
             made_by=made_by,
@@ -289,7 +294,7 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 
 
 def _write_shards(
-    collected: Collected, texts: TextsAt | None, parent: Group, sizes: list[int]
+    collected: Collected, texts: TextsAt | None, groups: GroupsAt | None, parent: Group, sizes: list[int]
 ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
     """Write all documents; return what the manifest says of the shards, and the document frequencies of counts."""
     from sdem_dist.corpus.rows import cut
@@ -299,7 +304,7 @@ def _write_shards(
     frequency = None if collected.dense else np.zeros(collected.n_features, np.int64)
     shards = []
     for shard, rows in enumerate(cut(collected.rows(), sizes)):
-        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts))
+        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=groups))
         if frequency is not None:
             np.add.at(frequency, rows.indices[rows.data != 0], 1)  # a sum of its own would be as long
     return tuple(shards), frequency

@@ -24,6 +24,7 @@ from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.estimators.naive_bayes import Beginning, MultinomialNB
 from sdem_dist.estimators.spec import Source
 from sdem_dist.estimators.weighted import WeightedCorpus
+from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.several import NO_FOLD, Several, Words, chosen, members
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
@@ -107,7 +108,7 @@ class Chunk:
 def _once(state: SdemState, known: list[SdemState]) -> SdemState:
     """Return the known state that is equal, or this one, which is known from now on."""
     for other in known:
-        if all(np.array_equal(a, b) for a, b in zip(state, other, strict=True)):
+        if all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(state, other, strict=True)):
             return other
     known.append(state)
     return state
@@ -168,7 +169,9 @@ class SideBySide:
         return [
             self._chunk(group[i : i + size])
             for group in groups.values()
-            for size in [max(1, min(n, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
+            # What only counts finds the same counts for all settings of a fold.
+            for most in [len(group) if isinstance(group[0][1].learner, WordEm) else n]
+            for size in [max(1, min(most, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
             for i in range(0, len(group), size)
         ]
 

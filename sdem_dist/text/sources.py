@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
@@ -14,9 +14,12 @@ from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
 from sdem_dist.text.texts import TextBlock, Texts, in_blocks, texts_of_bytes
 
 if TYPE_CHECKING:
+    import pyarrow
     import scipy.sparse as sp
 
     from sdem_dist.text.bad_lines import LineGate
+
+    _Column: TypeAlias = list[object] | pyarrow.Array
 
 LINES = "lines"
 """The format of plain lines, one document each, without labels: for prediction only."""
@@ -57,6 +60,8 @@ class Reading:
         Labels of the rows of an "npz" source: one a line, or an .npy array.
     id : str, int or None
         The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
+    group : str, int or None
+        The column of what documents have in common that folds keep together, such as an author; likewise.
     zero_based : bool or "auto"
         Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
     """
@@ -68,6 +73,7 @@ class Reading:
     labels_file: str | Path | None = None
     zero_based: bool | Literal["auto"] = "auto"
     id: str | int | None = None
+    group: str | int | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
@@ -184,7 +190,7 @@ def blocks_of_source(
 ) -> Iterator[TextBlock]:
     """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`."""
     form, encoding = source_format(source, reading), reading.encoding
-    if reading.id is not None:
+    if reading.id is not None or reading.group is not None:
         return _blocks_with_ids(source, replace(reading, format=form), gate, block_documents)
     if form == "folder":
         from sdem_dist.text.formats.folder import read_folder
@@ -213,26 +219,38 @@ def blocks_of_source(
 
 
 def _blocks_with_ids(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:
-    """Yield the documents of a table, with their ids: a slower road than that of labels and texts alone."""
+    """Yield the documents of a table, with their ids or groups: a slower road than that of labels and texts alone."""
     from sdem_dist.text.records import listed, read_records
 
     if reading.format == "folder":
-        raise IngestError(f"{source} is a folder, which has no column of ids")
+        what = "ids" if reading.id is not None else "groups"
+        raise IngestError(f"{source} is a folder, which has no column of {what}")
     before = 0
     for records in read_records(source, reading, gate, block_documents, keep=True):
         columns, texts = records.columns, records.texts
-        wanted = reading.label
-        if reading.format == "tsv":
-            wanted = f"column_{column_number(source, wanted) or 0}"
-        name = "label" if wanted is None else str(wanted)
-        if name not in columns:
-            raise IngestError(f"{source}: there is no column {name!r}; the columns are {', '.join(map(repr, columns))}")
-        found = [gate.label(source, before + i, raw, "record") for i, raw in enumerate(listed(columns[name]), 1)]
+        found = [
+            gate.label(source, before + i, raw, "record")
+            for i, raw in enumerate(listed(_column(source, reading, columns, reading.label)), 1)
+        ]
         kept = [i for i, label in enumerate(found) if label is not None]
-        ids = [str((records.ids or [])[i]) for i in kept]
+        ids = None if reading.id is None else [str((records.ids or [])[i]) for i in kept]
+        groups = None
+        if reading.group is not None:
+            named = listed(_column(source, reading, columns, reading.group))
+            groups = [str(named[i]) for i in kept]
         before += len(found)
         labels = [label for label in found if label is not None]
-        yield TextBlock(labels, Texts(texts.data, texts.starts[kept], texts.stops[kept]), ids)
+        yield TextBlock(labels, Texts(texts.data, texts.starts[kept], texts.stops[kept]), ids, groups)
+
+
+def _column(source: Path, reading: Reading, columns: Mapping[str, _Column], wanted: str | int | None) -> _Column:
+    """Return the column of a name, or in lines without a header of a number; None stands for labels."""
+    if reading.format == "tsv":
+        wanted = f"column_{column_number(source, wanted) or 0}"
+    name = "label" if wanted is None else str(wanted)
+    if name not in columns:
+        raise IngestError(f"{source}: there is no column {name!r}; the columns are {', '.join(map(repr, columns))}")
+    return columns[name]
 
 
 def column_number(source: Path, wanted: str | int | None) -> int | None:

@@ -68,11 +68,12 @@ class Texts:
 
 @dataclass(frozen=True)
 class TextBlock:
-    """Consecutive documents of a source: ``labels[i]`` is the class name of text `i`, ``ids[i]`` its id, if ids are read."""
+    """Consecutive documents of a source: ``labels[i]`` is the class name of text `i`; its id and group, if they are read."""
 
     labels: list[str]
     texts: Texts
     ids: list[str] | list[int] | None = None
+    groups: list[str] | None = None
 
 
 def in_blocks(documents: Iterable[tuple[str, str]], block_documents: int) -> Iterator[TextBlock]:
