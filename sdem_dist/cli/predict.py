@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.text_options import HOW_READ, format_option
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
 
@@ -28,29 +29,22 @@ def stream_options(command: Command) -> Command:
     for option in (
         click.option("--verbose", is_flag=True, help="Say in the end how much of the text the model knows."),
         click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores; of - one]"),
-        click.option("--threshold", type=click.FloatRange(0, 1), metavar="P", help='Below P the label is "unsure".'),
-        click.option("--top", type=click.IntRange(1), metavar="K", help="The K best with their numbers, best first."),
         click.option(
-            "--on-error",
-            type=click.Choice(["raise", "skip"]),
-            default="raise",
-            show_default=True,
-            help="Stop at a line that is no document, or leave it out and count it.",
+            "--threshold",
+            type=click.FloatRange(0, 1),
+            metavar="P",
+            help='Below P the label is "unsure"; of several labels all from P on.',
         ),
-        click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text."),
-        click.option("--id", "id_column", metavar="COLUMN", help="Column of ids, which begin the lines."),
+        click.option("--top", type=click.IntRange(1), metavar="K", help="The K best with their numbers, best first."),
+        *reversed(HOW_READ),
+        click.option("--id", metavar="COLUMN", help="Column of ids, which begin the lines."),
         click.option(
             "--text",
             "--text-column",
             metavar="COLUMN",
             help="Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
         ),
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(["lines", "folder", "tsv", "csv", "jsonl", "parquet"]),
-            help="Format of the sources.  [default: by suffix]",
-        ),
+        format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
         click.option(
             "-o", "--output", type=LocalPath(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."
         ),
@@ -77,8 +71,9 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     a table (.tsv, .csv, .jsonl, .parquet), for a MODEL that was trained on text; or a corpus.
 
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
-    classes; of a regressor the numbers alone, of a mixture the clusters by number. Ids come before labels with --id, and
-    always of a corpus, whose documents are shuffled. Nothing is held in memory but a few blocks.
+    classes; of several labels all that reach their thresholds, with | between them; of a regressor the numbers alone, of a
+    mixture the clusters by number. Ids come before labels with --id, and always of a corpus, whose documents are shuffled.
+    Nothing is held in memory but a few blocks.
 
     With -o FILE a table, in which the columns of the source come first. Those of a .csv or .tsv source are text, also in
     Parquet. In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become
@@ -114,10 +109,6 @@ def _run(
     *,
     alone: bool,
     output: Path | None,
-    form: str | None,
-    text: str | None,
-    id_column: str | None,
-    encoding: str,
     on_error: Any,
     top: int | None,
     threshold: float | None,
@@ -126,6 +117,7 @@ def _run(
     scheduler: str | None,
     workers: int | None,
     cluster: str | None,
+    **how_read: Any,
 ) -> None:
     from sdem_dist.cli.answers import chosen
     from sdem_dist.cli.sources import refuse_for_a_corpus
@@ -142,10 +134,10 @@ def _run(
         raise click.UsageError(f"{'--verbose' if verbose else '--jobs'} is of threads of this process, not of workers")
     if output is not None:
         check_table(output, (model, *paths))
-    reading = Reading(form, text=text, encoding=encoding, id=id_column)
+    reading = Reading(**how_read)
     sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
     if all(sources.corpora):
-        refuse_for_a_corpus(("form", "text", "id_column", "encoding", "on_error", "verbose"))
+        refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = load_model(model)
     all_answers = answers_of(estimator, model)
     try:
@@ -166,7 +158,7 @@ def _run(
         if output is not None:
             write_table(output, _some(found(_beside(answers))))
         else:
-            for lines in found(lines_of(answers, with_ids=id_column is not None)):
+            for lines in found(lines_of(answers, with_ids=reading.id is not None)):
                 sys.stdout.write(lines)
                 if streaming:
                     sys.stdout.flush()  # somebody may be waiting for this block's

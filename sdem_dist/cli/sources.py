@@ -125,6 +125,7 @@ def examined_documents(
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus
+    from sdem_dist.corpus.label_sets import set_named
     from sdem_dist.estimators.examined import Examined
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, placed_blocks
@@ -139,7 +140,10 @@ def examined_documents(
     count = transformer.counter()
     target = estimator.spec.target
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
-    gate = LineGate(source.on_error, frozenset(classes) if classes else None, target == "numbers", owner="model")
+    several = estimator.several_labels
+    separator = (source.reading.label_separator or ",") if several else None
+    known_classes = frozenset(classes) if classes else None
+    gate = LineGate(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")
     counts, labels, texts = [], [], []
     ids: list[object] = []
     if numeric_format([Path(path)], source.reading) is not None:
@@ -157,7 +161,11 @@ def examined_documents(
         click.echo(f"{counted(gate.skipped, 'line')} left out, such as {gate.examples[0]}", err=True)
     if not counts:
         raise click.ClickException(f"{path} holds no document")
-    known: list[object] = [classes[name] for name in labels] if classes else list(labels)
+    known: list[object] = list(labels)
+    if several:
+        known = [tuple(classes[str(one)] for one in set_named(name)) for name in labels]
+    elif classes:
+        known = [classes[name] for name in labels]
     if target == "numbers":
         known = [float(name) for name in labels]
     return Examined(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share, ids)

@@ -103,23 +103,45 @@ def _write_object(file: IO[bytes], row: dict[str, Any]) -> None:
 
 
 def _parquet(path: Path, blocks: Iterator[Columns]) -> None:
+    """Write blocks; where a later one shows that a column needs a wider type, what is written is written again."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    first = next(blocks, {})
-    columns = {name: _column(values) for name, values in first.items()}
-    schema = pa.schema([(name, pa.string() if pa.types.is_null(c.type) else c.type) for name, c in columns.items()])
-    with pq.ParquetWriter(path, schema) as writer:
-        while first:
-            values = _same(schema.names, first)
+    found, writer = pa.schema([]), None  # types as far as they are known: null where no value was met
+    try:
+        for block in blocks:
+            names = list(block) if writer is None else found.names
+            table = pa.table([_column(values) for values in _same(names, block)], names=names)
             try:
-                table = [_column(v).cast(kind) for v, kind in zip(values, schema.types, strict=True)]
+                found = pa.unify_schemas([found, table.schema], promote_options="permissive")
+                written = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in found])
+                if writer is None:
+                    writer = pq.ParquetWriter(path, written)
+                elif written != writer.schema:
+                    writer.close()
+                    writer = _widened(path, written)
+                writer.write_table(table.cast(written))
             except pa.ArrowException as error:
                 raise click.ClickException(
                     f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
                 ) from error
-            writer.write_table(pa.table(table, schema=schema))
-            first = next(blocks, {})
+    finally:
+        (writer or pq.ParquetWriter(path, found)).close()
+
+
+def _widened(path: Path, schema: Any) -> Any:
+    """Return a writer of a file that begins with the rows of another one, whose types are narrower."""
+    import pyarrow.parquet as pq
+
+    narrow = path.replace(path.with_name(f"{path.name}.narrow"))
+    try:
+        writer = pq.ParquetWriter(path, schema)
+        with pq.ParquetFile(narrow) as file:
+            for k in range(file.num_row_groups):
+                writer.write_table(file.read_row_group(k).cast(schema))
+    finally:
+        narrow.unlink()
+    return writer
 
 
 def _column(values: Any) -> Any:

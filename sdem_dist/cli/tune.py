@@ -140,7 +140,7 @@ def tune(
                     max_epochs=options["max_epochs"],
                     seconds=options["seconds"],
                     total_epochs=options["epochs"],
-                    halving={"yes": True, "brackets": "brackets", "no": False}[options["halving"]],
+                    halving="brackets" if options["halving"] == "brackets" else options["halving"] == "yes",
                     sampler=options["sampler"],
                     nested=options["nested"],
                     random_state=options["seed"],

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sdem_dist.corpus.batches import canonical_csr
 from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.labels import LabelEncoder
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.layout import Classes
 from sdem_dist.corpus.reader import Corpus
 from sdem_dist.corpus.sorted_rows import SortedDocuments, write_rows
 from sdem_dist.errors import CorpusError
@@ -50,7 +50,7 @@ def write_dask_array(
     CorpusError
         `X` is no dask array, `y` is not cut as it is, or a block does not fit.
     """
-    from sdem_dist.corpus.writer import destination, reopened, write_contents
+    from sdem_dist.corpus.contents import destination, reopened, write_contents
     from sdem_dist.engine.dask import DaskExecutor
     from sdem_dist.engine.ordered import in_order
 
@@ -140,7 +140,7 @@ def _label_blocks(X: Any, y: Any) -> Iterator[Any]:
     yield from np.split(labels, np.cumsum(X.chunks[0])[:-1])
 
 
-def _classes(found: Sequence[JsonObject], classes: Sequence[object] | None) -> tuple[ClassLabel, ...]:
+def _classes(found: Sequence[JsonObject], classes: Sequence[object] | None) -> Classes:
     labelled = {block["labelled"] for block in found if block["n_documents"]}
     if not labelled or labelled == {False}:
         return ()
@@ -180,12 +180,12 @@ def store_block(folder: Path, number: int, X: Any, y: Any, weighted: bool | None
 
 
 def sort_block(
-    block: Path, folder: Path, classes: tuple[ClassLabel, ...] | None, weighted: bool, seed: int | None, first: int
+    block: Path, folder: Path, classes: Classes | None, weighted: bool, seed: int | None, first: int
 ) -> JsonObject:
     """Write the rows of a block in the order of the corpus; `first` is the position of the first of them."""
     import json
 
-    from sdem_dist.corpus.writer import MEMORY_LIMIT
+    from sdem_dist.corpus.contents import MEMORY_LIMIT
     from sdem_dist.storage.kept import SUMMARY
 
     def sorted_rows(partial_folder: Path) -> JsonObject:

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 
 from sdem_dist.counted import counted
 from sdem_dist.errors import CorpusError
-from sdem_dist.kernels.groups import deal_groups
-from sdem_dist.kernels.randomness import document_keys
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.shards import GroupsAt
@@ -28,6 +26,8 @@ def dealt(
 
     With groups, the largest come first, each into the fold that has least of its classes.
     """
+    from sdem_dist.kernels.randomness import document_keys  # numba comes with it
+
     keys = document_keys(seed, FOLDS, 0, n_documents)
     if groups is not None:
         return _dealt_groups(labels, group_codes(groups, n_documents), k, keys)
@@ -46,6 +46,8 @@ def group_codes(groups: ArrayLike, n_documents: int) -> np.ndarray:
 
 
 def _dealt_groups(labels: np.ndarray | None, codes: np.ndarray, k: int, keys: np.ndarray) -> np.ndarray:
+    from sdem_dist.kernels.groups import deal_groups
+
     n = int(codes.max(initial=-1)) + 1
     if n < k:
         raise ValueError(f"{counted(n, 'group')} cannot be cut into {k} folds: a group is in one fold")

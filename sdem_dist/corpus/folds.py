@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,21 +14,37 @@ from numpy.typing import ArrayLike
 from sdem_dist.corpus.dealing import dealt, group_codes
 from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
-from sdem_dist.corpus.memory import MemoryCorpus
-from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.shards import Expected, read_arrays
-from sdem_dist.kernels.randomness import document_keys
+from sdem_dist.corpus.memory import InMemory, MemoryCorpus
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from sdem_dist.documents import DenseDocuments, Documents
 
-    class CorpusLike(Protocol):
-        """What parts read."""
 
-        def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-            """Return documents."""
+class CorpusLike(Protocol):
+    """What parts read."""
+
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
+        """Return documents."""
+
+
+class OnDisk(CorpusLike, Protocol):
+    """What folds need of a corpus on disk, see `sdem_dist.corpus.reader.Corpus`."""
+
+    @property
+    def header(self) -> Header: ...  # noqa: D102
+    @property
+    def n_documents(self) -> int: ...  # noqa: D102
+    @property
+    def cache_key(self) -> str: ...  # noqa: D102
+    @property
+    def document_frequency(self) -> np.ndarray: ...  # noqa: D102
+    def place(self, document: int) -> str: ...  # noqa: D102
+    def vocabulary(self) -> list[str] | None: ...  # noqa: D102
+    def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    @property
+    def has_groups(self) -> bool: ...  # noqa: D102
+    def groups(self, shard: int) -> np.ndarray: ...  # noqa: D102
+    def part(self, folds: Folds, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
 SHARES = (1 << 32) - 3
@@ -37,7 +53,7 @@ _MOST_KEPT = 8
 _kept: dict[tuple[str, str], np.ndarray] = {}
 """Folds of the corpora of this process: tasks ask for them by the hundred."""
 
-AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
+AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
 
 
 class Folds:
@@ -132,12 +148,14 @@ class Folds:
         found = (self.numbers[start:stop] == number) == inside
         if inside or self.share >= 1.0:
             return np.asarray(found)
-        return found & (document_keys(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
+        return found & (_hashes(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
 
 
 def groups_of(corpus: AnyCorpus) -> np.ndarray | None:
     """Return what names the group of each document, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
-    if not isinstance(corpus, Corpus) or not corpus.has_groups:
+    if isinstance(corpus, Part):
+        return groups_of(corpus.whole)
+    if isinstance(corpus, InMemory) or not corpus.has_groups:
         return None
     return np.concatenate([corpus.groups(shard) for shard in range(len(corpus.header.shards))])
 
@@ -146,21 +164,18 @@ def weights_of(corpus: AnyCorpus | Part) -> np.ndarray | None:
     """Return the weights of all documents, float64 of shape (n_documents,); None: all are 1."""
     if isinstance(corpus, Part):
         return corpus._weights
-    return None if isinstance(corpus, Corpus) else corpus.read(0, corpus.n_documents).weights
+    return corpus.read(0, corpus.n_documents).weights if isinstance(corpus, InMemory) else None
+
+
+def _hashes(seed: int, purpose: int, start: int, stop: int) -> np.ndarray:
+    from sdem_dist.kernels.randomness import document_keys  # numba comes with it
+
+    return document_keys(seed, purpose, start, stop)
 
 
 def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
     """Read the labels of all documents and nothing else, int32 of shape (n_documents,); None where there are none."""
-    if not isinstance(corpus, Corpus):
-        return corpus.read(0, corpus.n_documents).labels
-    header = corpus.header
-    if not header.classes:
-        return None
-    parts = []
-    for shard, info in enumerate(header.shards):
-        expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
-        parts.append(read_arrays(corpus._group, info, corpus._stored(shard), expected, corpus.path, True)["labels"])
-    return np.concatenate(parts)
+    return corpus.read(0, corpus.n_documents).labels if isinstance(corpus, InMemory) else corpus.labels()
 
 
 class Part:
@@ -253,15 +268,7 @@ class Part:
         return self.whole.document_frequency
 
 
-class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of
-    """Some documents of a corpus on disk, which estimators take like a corpus."""
-
-    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
-        Part.__init__(self, folds, number, inside)
-        assert isinstance(folds.corpus, Corpus)
-        self.path = folds.corpus.path
-
-
 def part_of(folds: Folds, number: int, inside: bool) -> Part:
     """Return a fold, or the corpus without it."""
-    return (CorpusPart if isinstance(folds.corpus, Corpus) else Part)(folds, number, inside)
+    corpus = folds.corpus
+    return Part(folds, number, inside) if isinstance(corpus, InMemory) else corpus.part(folds, number, inside)

@@ -154,8 +154,8 @@ def test_what_is_no_corpus(tmp_path, path):
         ({"data": np.float32([1, -1, 1, 1])}, "negative or non-finite"),
         ({"data": np.float32([1, np.nan, 1, 1])}, "negative or non-finite"),
         ({"data": np.float32([1, 1, np.inf, 1])}, "negative or non-finite"),
-        ({"labels": np.int32([0, 2, 0])}, "outside 0 to 1"),
-        ({"labels": np.int32([0, -1, 0])}, "outside 0 to 1"),
+        ({"labels": np.int32([0, 2, 0])}, "outside -1 to 1"),
+        ({"labels": np.int32([0, -2, 0])}, "outside -1 to 1"),
     ],
 )
 def test_values_unfit_for_kernels(kind, message):
