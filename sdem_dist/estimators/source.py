@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus.folds import AnyCorpus, Part
 from sdem_dist.corpus.label_sets import are_label_sets, membership
 from sdem_dist.corpus.labels import plain_label
 from sdem_dist.corpus.layout import DENSE
@@ -128,8 +129,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         source = _with_labels(described(corpus), members, names)
     else:
         source = described(corpus, labelled=labelled)
-    single = header.classes and header.label_sets is None
-    hidden = header.n_documents - sum(header.class_counts) if single else 0
+    hidden = _hidden(corpus)
     if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
         raise CorpusError(
             f"{corpus.path} has {hidden:,} documents without a label, which {name} with these parameters does not take: "
@@ -138,6 +138,15 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if use != "train":
         estimator._check_compatible(source)
     return _enough(source, use) if target == "labels" else source
+
+
+def _hidden(corpus: AnyCorpus) -> int:
+    """Return how many documents have no label, of the whole corpus if it is a part: the others of a part have weight 0."""
+    while isinstance(corpus, Part):
+        corpus = corpus.whole
+    header = corpus.header
+    single = header.classes and header.label_sets is None
+    return header.n_documents - sum(header.class_counts) if single else 0
 
 
 def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bool = False) -> Source:
