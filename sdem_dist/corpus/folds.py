@@ -44,7 +44,7 @@ class OnDisk(CorpusLike, Protocol):
     @property
     def has_groups(self) -> bool: ...  # noqa: D102
     def groups(self, shard: int) -> np.ndarray: ...  # noqa: D102
-    def part(self, folds: Folds, number: int, inside: bool) -> Part: ...  # noqa: D102
+    def part(self, folds: Masks, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
 SHARES = (1 << 32) - 3
@@ -54,6 +54,22 @@ _kept: dict[tuple[str, str], np.ndarray] = {}
 """Folds of the corpora of this process: tasks ask for them by the hundred."""
 
 AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
+
+
+class Masks(Protocol):
+    """What says which documents are in a part: folds, or a choice of documents."""
+
+    reads: CorpusLike
+    k: int
+
+    @property
+    def corpus(self) -> AnyCorpus: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    def title(self, number: int, inside: bool) -> str: ...  # noqa: D102
+    def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray: ...  # noqa: D102
 
 
 class Folds:
@@ -96,12 +112,16 @@ class Folds:
 
     @cached_property
     def name(self) -> str:
-        """What folds depend on beside the corpus."""
+        """What tells these folds of a corpus from others."""
         groups = "" if self.given is None else f" {hashlib.sha256(self.given.tobytes()).hexdigest()}"
         return f"{self.k} {self.seed} {self.share}{groups}"
 
     def __repr__(self) -> str:
         return f"Folds({self.corpus!r}, k={self.k}, seed={self.seed})"
+
+    def title(self, number: int, inside: bool) -> str:
+        """Return what a part is, for people."""
+        return f"{'fold' if inside else 'all but fold'} {number} of {self.k}"
 
     def __len__(self) -> int:
         return self.k
@@ -179,20 +199,20 @@ def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
 
 
 class Part:
-    """Some documents of a corpus: it reads all, and those of no concern have weight 0.
+    """Some documents of a corpus, a fold or a subset: it reads all, and those of no concern have weight 0.
 
     So ranges, lanes and random numbers are those of the whole corpus. Document frequencies are the whole corpus's, too.
 
     Parameters
     ----------
-    folds : Folds
+    folds : Folds, or Chosen
     number : int
-        A fold.
+        A fold; of a subset 0.
     inside : bool
         The fold; otherwise all but the fold.
     """
 
-    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
+    def __init__(self, folds: Masks, number: int, inside: bool) -> None:
         if not 0 <= number < folds.k:
             raise IndexError(f"fold {number} is not among the {folds.k}, from 0")
         self.folds, self.number, self.inside, self.whole = folds, number, inside, folds.corpus
@@ -201,13 +221,13 @@ class Part:
         return part_of, (self.folds, self.number, self.inside)
 
     def __repr__(self) -> str:
-        what = "fold" if self.inside else "all but fold"
-        return f"{what} {self.number} of {self.folds.k} of {self.whole!r}"
+        return f"{self.folds.title(self.number, self.inside)} of {self.whole!r}"
 
     @property
     def mask(self) -> np.ndarray:
         """Which documents are in it, bool of shape (n_documents,)."""
-        return self.folds.mask(self.number, self.inside, 0, self.n_documents)
+        mask = self.folds.mask(self.number, self.inside, 0, self.n_documents)
+        return mask & self.whole.mask if isinstance(self.whole, Part) else mask
 
     @cached_property
     def _weights(self) -> np.ndarray:
@@ -268,7 +288,7 @@ class Part:
         return self.whole.document_frequency
 
 
-def part_of(folds: Folds, number: int, inside: bool) -> Part:
-    """Return a fold, or the corpus without it."""
+def part_of(folds: Masks, number: int, inside: bool) -> Part:
+    """Return a fold, or the corpus without it; or a subset."""
     corpus = folds.corpus
     return Part(folds, number, inside) if isinstance(corpus, InMemory) else corpus.part(folds, number, inside)

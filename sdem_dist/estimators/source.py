@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
-from sdem_dist.corpus.folds import AnyCorpus, Part
+from sdem_dist.corpus.folds import Part
 from sdem_dist.corpus.label_sets import are_label_sets, membership
 from sdem_dist.corpus.labels import plain_label
 from sdem_dist.corpus.layout import DENSE
@@ -140,13 +140,15 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     return _enough(source, use) if target == "labels" else source
 
 
-def _hidden(corpus: AnyCorpus) -> int:
-    """Return how many documents have no label, of the whole corpus if it is a part: the others of a part have weight 0."""
-    while isinstance(corpus, Part):
-        corpus = corpus.whole
+def _hidden(corpus: Corpus) -> int:
+    """Return how many documents have no label; those that a part leaves out do not count."""
     header = corpus.header
-    single = header.classes and header.label_sets is None
-    return header.n_documents - sum(header.class_counts) if single else 0
+    if not header.classes or header.label_sets is not None:
+        return 0
+    if not isinstance(corpus, Part):
+        return header.n_documents - sum(header.class_counts)
+    labels = corpus.folds.labels
+    return 0 if labels is None else int((labels[corpus.mask] < 0).sum())
 
 
 def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bool = False) -> Source:
