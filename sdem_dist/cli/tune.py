@@ -130,6 +130,10 @@ def tune(
             corpus_of(corpus, model, options) as documents,
             client_of(scheduler, workers, cluster) as client,
         ):
+            if options["nested"] and not options["quiet"]:
+                click.echo(
+                    "--nested: after this search it is repeated without each fold, which shows nothing", err=True
+                )
             with watched(metric, options["quiet"]) as callbacks:
                 search = CorpusSearchCV(
                     estimator,

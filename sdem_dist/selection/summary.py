@@ -129,7 +129,7 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     if len(shown) < len(in_order):
         said.append(f"  and {len(in_order) - len(shown)} more (cv_results_ in Python, --table here)")
     if found := effects(search):
-        said += ["", f"What mattered: mean {metric} by value, the best first"]
+        said += ["", f"What mattered: how much it changes {metric}, and the mean by value"]
         for effect in found:
             values = ", ".join(f"{_short(value)} {mean:.4f}" for value, mean, _ in effect.means)
             said += _wrapped(f"  {effect.name:<14} {effect.difference:.4f}  ", values)
