@@ -6,6 +6,7 @@ import csv
 import json
 import lzma
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -289,6 +290,21 @@ def test_sets_may_be_empty_in_the_first_block(tmp_path):
     blocks = [answers.columns(np.array([[0.5, 0.5]] * 2)), answers.columns(np.array([[0.9, 0.1]]))]
     write_table(tmp_path / "o.parquet", iter(blocks))
     assert pq.read_table(tmp_path / "o.parquet").column("set").to_pylist() == [[], [], ["a"]]
+
+
+def test_columns_of_nulls_take_the_type_that_comes_later(tmp_path):
+    from sdem_dist.cli.table_files import write_table
+
+    first = {"n": [None, None], "x": [1, 2], "never": [None, None], "label": ["a", None]}
+    later = {"n": [3, None], "x": [0.5, None], "never": [None, None], "label": ["b", "c"]}
+    write_table(tmp_path / "o.parquet", iter([first, first, later, first]))
+    found = pq.read_table(tmp_path / "o.parquet")
+    assert [str(field.type) for field in found.schema] == ["int64", "double", "string", "string"]
+    assert found.to_pydict() == {name: [*first[name], *first[name], *later[name], *first[name]] for name in first}
+    assert [file.name for file in tmp_path.iterdir()] == ["o.parquet"]
+    with pytest.raises(click.ClickException, match="changes from one kind of value to another"):
+        write_table(tmp_path / "p.parquet", iter([{"x": [1]}, {"x": ["a"]}]))
+    assert [file.name for file in tmp_path.iterdir()] == ["o.parquet"]
 
 
 def test_half_a_surrogate_pair_is_kept_or_refused_with_its_line(made, tmp_path):
