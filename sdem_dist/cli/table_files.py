@@ -126,8 +126,7 @@ def _parquet(path: Path, blocks: Iterator[Columns]) -> None:
                     f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
                 ) from error
     finally:
-        if writer is not None:
-            writer.close()
+        (writer or pq.ParquetWriter(path, found)).close()
 
 
 def _widened(path: Path, schema: Any) -> Any:

@@ -68,7 +68,8 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> NumberExp
     names, (predictions, mean, found) = _names(estimator), estimator._number_parts(documents, target)
     made = NumberExplanations()
     for i, parts in enumerate(found):
-        words, marks = [str(names[w]) for w in parts.columns.tolist()], []
+        words = [str(names[w]) for w in parts.columns.tolist()]
+        marks: list[tuple[int, int, float]] = []
         if texts is not None and estimator.vectorizer_ is not None:
             words, marks = _spelled(estimator, texts[i], parts, words)
         left = float(predictions[i]) - mean - float(parts.parts.sum()) if parts.offset_name else 0.0

@@ -239,9 +239,9 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         from sdem_dist.estimators.parts import of_regression
 
         (mean, covariance), (location, scale) = self._moments(), self._units()
-        rows = table_of(self, documents)
-        found = of_regression(location + scale * mean, covariance * scale[:, None] * scale, rows)
-        return self.predict(rows), float(location[-1] + scale[-1] * mean[-1]), found
+        means = location + scale * mean
+        found = of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents))
+        return np.array([means[-1] + float(parts.parts.sum()) for parts in found]), float(means[-1]), found
 
 
 def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> Any:
