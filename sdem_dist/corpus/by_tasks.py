@@ -50,7 +50,7 @@ def write_dask_array(
     CorpusError
         `X` is no dask array, `y` is not cut as it is, or a block does not fit.
     """
-    from sdem_dist.corpus.writer import destination, reopened, write_contents
+    from sdem_dist.corpus.contents import destination, reopened, write_contents
     from sdem_dist.engine.dask import DaskExecutor
     from sdem_dist.engine.ordered import in_order
 
@@ -185,7 +185,7 @@ def sort_block(
     """Write the rows of a block in the order of the corpus; `first` is the position of the first of them."""
     import json
 
-    from sdem_dist.corpus.writer import MEMORY_LIMIT
+    from sdem_dist.corpus.contents import MEMORY_LIMIT
     from sdem_dist.storage.kept import SUMMARY
 
     def sorted_rows(partial_folder: Path) -> JsonObject:

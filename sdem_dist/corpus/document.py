@@ -1,12 +1,19 @@
-"""One document of a corpus, for people."""
+"""One document of a corpus, and what the whole holds, for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.documents import DenseDocuments
 
+if TYPE_CHECKING:
+    from sdem_dist.corpus.layout import ClassLabel
+    from sdem_dist.documents import Documents
+
+CLASSES_SHOWN = 20
+"""In a notebook, the largest first."""
 _SHOWN = 12
 
 
@@ -45,3 +52,21 @@ def _shown(value: object) -> str:
     """Return a value as text in which nothing steers a terminal."""
     text = str(value)
     return text if text.isprintable() else repr(text)[1:-1]
+
+
+def stored_document(
+    found: Documents | DenseDocuments, id_: object, words: list[str] | None, classes: tuple[ClassLabel, ...]
+) -> StoredDocument:
+    """Return one document with names."""
+    if isinstance(found, DenseDocuments):
+        entries = list(enumerate(found.values[0].tolist()))
+    else:
+        entries = sorted(zip(found.indices.tolist(), found.data.tolist(), strict=True), key=lambda e: (-e[1], e[0]))
+    label = None if found.labels is None or found.labels[0] < 0 else classes[int(found.labels[0])]
+    targets = getattr(found, "targets", None)
+    return StoredDocument(
+        {i if words is None else words[i]: count for i, count in entries},
+        cast("int | str", id_),
+        label,
+        () if targets is None else tuple(targets[0].tolist()),
+    )

@@ -6,27 +6,40 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
-from sdem_dist.corpus.memory import MemoryCorpus
-from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.shards import Expected, read_arrays
-from sdem_dist.kernels.randomness import document_keys
+from sdem_dist.corpus.memory import InMemory, MemoryCorpus
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from sdem_dist.documents import DenseDocuments, Documents
 
-    class CorpusLike(Protocol):
-        """What parts read."""
 
-        def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-            """Return documents."""
+class CorpusLike(Protocol):
+    """What parts read."""
+
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
+        """Return documents."""
+
+
+class OnDisk(CorpusLike, Protocol):
+    """What folds need of a corpus on disk, see `sdem_dist.corpus.reader.Corpus`."""
+
+    @property
+    def header(self) -> Header: ...  # noqa: D102
+    @property
+    def n_documents(self) -> int: ...  # noqa: D102
+    @property
+    def cache_key(self) -> str: ...  # noqa: D102
+    @property
+    def document_frequency(self) -> np.ndarray: ...  # noqa: D102
+    def place(self, document: int) -> str: ...  # noqa: D102
+    def vocabulary(self) -> list[str] | None: ...  # noqa: D102
+    def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    def part(self, folds: Folds, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
 FOLDS = (1 << 32) - 2
@@ -37,7 +50,7 @@ _MOST_KEPT = 8
 _kept: dict[tuple[str, int, int], np.ndarray] = {}
 """Folds of the corpora of this process: tasks ask for them by the hundred."""
 
-AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
+AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
 
 
 class Folds:
@@ -110,30 +123,27 @@ class Folds:
         found = (self.numbers[start:stop] == number) == inside
         if inside or self.share >= 1.0:
             return np.asarray(found)
-        return found & (document_keys(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
+        return found & (_hashes(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
 
 
 def dealt(labels: np.ndarray | None, n_documents: int, k: int, seed: int) -> np.ndarray:
     """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn."""
-    keys = document_keys(seed, FOLDS, 0, n_documents)
+    keys = _hashes(seed, FOLDS, 0, n_documents)
     order = np.argsort(keys, kind="stable") if labels is None else np.lexsort((keys, labels))
     numbers = np.empty(n_documents, np.int16)
     numbers[order] = np.arange(n_documents) % k
     return numbers
 
 
+def _hashes(seed: int, purpose: int, start: int, stop: int) -> np.ndarray:
+    from sdem_dist.kernels.randomness import document_keys  # numba comes with it
+
+    return document_keys(seed, purpose, start, stop)
+
+
 def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
     """Read the labels of all documents and nothing else, int32 of shape (n_documents,); None where there are none."""
-    if not isinstance(corpus, Corpus):
-        return corpus.read(0, corpus.n_documents).labels
-    header = corpus.header
-    if not header.classes:
-        return None
-    parts = []
-    for shard, info in enumerate(header.shards):
-        expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
-        parts.append(read_arrays(corpus._group, info, corpus._stored(shard), expected, corpus.path, True)["labels"])
-    return np.concatenate(parts)
+    return corpus.read(0, corpus.n_documents).labels if isinstance(corpus, InMemory) else corpus.labels()
 
 
 class Part:
@@ -169,7 +179,7 @@ class Part:
 
     @cached_property
     def _weights(self) -> np.ndarray:
-        weights = None if isinstance(self.whole, Corpus) else self.whole.read(0, self.whole.n_documents).weights
+        weights = self.whole.read(0, self.whole.n_documents).weights if isinstance(self.whole, InMemory) else None
         return np.where(self.mask, 1.0 if weights is None else weights, 0.0)
 
     @property
@@ -229,15 +239,7 @@ class Part:
         return self.whole.document_frequency
 
 
-class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of
-    """Some documents of a corpus on disk, which estimators take like a corpus."""
-
-    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
-        Part.__init__(self, folds, number, inside)
-        assert isinstance(folds.corpus, Corpus)
-        self.path = folds.corpus.path
-
-
 def part_of(folds: Folds, number: int, inside: bool) -> Part:
     """Return a fold, or the corpus without it."""
-    return (CorpusPart if isinstance(folds.corpus, Corpus) else Part)(folds, number, inside)
+    corpus = folds.corpus
+    return Part(folds, number, inside) if isinstance(corpus, InMemory) else corpus.part(folds, number, inside)

@@ -86,6 +86,20 @@ class ShardInfo:
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What is known of documents before they are in shards; see `Header`."""
+
+    n_documents: int
+    n_features: int
+    n_nonzeros: int
+    classes: tuple[ClassLabel, ...]
+    class_counts: tuple[int, ...]
+    weighted: bool
+    dense: bool
+    n_targets: int
+
+
+@dataclass(frozen=True)
 class Header:
     """The manifest of a corpus.
 

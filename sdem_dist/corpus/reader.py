@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.document import StoredDocument
+from sdem_dist.corpus.document import StoredDocument, stored_document
+from sdem_dist.corpus.folds import Folds, Part
 from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, MANIFEST, VOCABULARY, Header, vocabulary_hash
-from sdem_dist.corpus.shards import read_ids, read_shard, read_texts
+from sdem_dist.corpus.shards import Expected, read_arrays, read_ids, read_shard, read_texts
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import is_url
 from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.folds import Folds
     from sdem_dist.documents import Documents
     from sdem_dist.storage.arrays import Group
 
@@ -187,10 +187,25 @@ class Corpus:
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
-        shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
-        return (
-            f"{self.path}: shard {self._stored(shard)}, its document {document - int(self.header.shard_starts[shard])}"
-        )
+        shard, row = self._at(document)
+        return f"{self.path}: shard {self._stored(shard)}, its document {row}"
+
+    def _at(self, document: int) -> tuple[int, int]:
+        """Return the shard of the document at a stored position, and its place in it."""
+        starts = self.header.shard_starts
+        shard = int(np.searchsorted(starts, document, side="right")) - 1
+        return shard, document - int(starts[shard])
+
+    def labels(self) -> np.ndarray | None:
+        """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
+        header = self.header
+        if not header.classes:
+            return None
+        parts = []
+        for shard, info in enumerate(header.shards):
+            expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
+            parts.append(read_arrays(self._group, info, self._stored(shard), expected, self.path, True)["labels"])
+        return np.concatenate(parts)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
@@ -201,11 +216,27 @@ class Corpus:
 
         They are in the order of what ``predict(corpus)`` returns.
         """
-        starts, stop = self.header.shard_starts, self.n_documents if stop is None else stop
-        first, last = np.searchsorted(starts, [start, stop - 1], side="right") - 1
-        found = [id_ for shard in range(int(first), int(last) + 1) for id_ in list(self.ids(shard))]
-        base = int(starts[first])
-        return [id_ if isinstance(id_, str) else int(id_) for id_ in found[start - base : stop - base]]
+        return self.ids_at(range(start, self.n_documents if stop is None else stop))
+
+    def ids_at(self, documents: Iterable[int]) -> list[object]:
+        """Return the ids of the documents at some stored positions, in the order asked for, see `ids`."""
+        return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in self._gathered(self.ids, documents)]
+
+    def texts_at(self, documents: Iterable[int]) -> list[str]:
+        """Return the texts of the documents at some stored positions, in the order asked for, see `texts`."""
+        return self._gathered(self.texts, documents)
+
+    def _gathered(self, read: Callable[[int], Any], documents: Iterable[int]) -> list[Any]:
+        """Return what `read` gives of a shard for each of some documents; every shard is read once."""
+        wanted = list(documents)
+        found: dict[int, Any] = {}
+        shard, values = -1, None
+        for document in sorted(set(wanted)):
+            of, row = self._at(document)
+            if of != shard:
+                shard, values = of, read(of)
+            found[document] = values[row]  # type: ignore[index]  # it was read: no shard is -1
+        return [found[document] for document in wanted]
 
     @property
     def has_texts(self) -> bool:
@@ -224,9 +255,8 @@ class Corpus:
 
     def text(self, document: int) -> str:
         """Return the text of the document at a stored position, see `texts`; its shard's are read whole."""
-        document = self._position(document)
-        shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
-        return self.texts(shard)[document - int(self.header.shard_starts[shard])]
+        shard, row = self._at(self._position(document))
+        return self.texts(shard)[row]
 
     def __len__(self) -> int:
         return self.n_documents
@@ -251,7 +281,7 @@ class Corpus:
             documents, ids = self.read(first, last + 1), self.ids_of(first, last + 1)
             return [self._described(documents[p - first : p - first + 1], ids[p - first]) for p in places]
         document = self._position(document)
-        return self._described(self.read(document, document + 1), self.ids_of(document, document + 1)[0])
+        return self._described(self.read(document, document + 1), self.ids_at([document])[0])
 
     def __iter__(self) -> Iterator[StoredDocument]:
         """Yield the documents in their stored order; each shard is read once."""
@@ -261,20 +291,7 @@ class Corpus:
                 yield self._described(documents[i : i + 1], id_)
 
     def _described(self, found: Documents | DenseDocuments, id_: object) -> StoredDocument:
-        """Return one document with names."""
-        words = self._words
-        if isinstance(found, DenseDocuments):
-            entries = list(enumerate(found.values[0].tolist()))
-        else:
-            entries = sorted(zip(found.indices.tolist(), found.data.tolist(), strict=True), key=lambda e: (-e[1], e[0]))
-        label = None if found.labels is None or found.labels[0] < 0 else self.header.classes[int(found.labels[0])]
-        targets = getattr(found, "targets", None)
-        return StoredDocument(
-            {i if words is None else words[i]: count for i, count in entries},
-            cast("int | str", id_),
-            label,
-            () if targets is None else tuple(targets[0].tolist()),
-        )
+        return stored_document(found, id_, self._words, self.header.classes)
 
     @cached_property
     def _words(self) -> list[str] | None:
@@ -324,9 +341,11 @@ class Corpus:
 
         ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
         """
-        from sdem_dist.corpus.folds import Folds
-
         return Folds(self, k, seed)
+
+    def part(self, folds: Folds, number: int, inside: bool) -> Part:
+        """Return a fold of this corpus, or the corpus without it, see `Folds`."""
+        return CorpusPart(folds, number, inside)
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all files or objects."""
@@ -358,6 +377,15 @@ class Corpus:
                 f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing"
             )
         return found
+
+
+class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of
+    """Some documents of a corpus on disk, which estimators take like a corpus."""
+
+    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
+        Part.__init__(self, folds, number, inside)
+        assert isinstance(folds.corpus, Corpus)
+        self.path = folds.corpus.path
 
 
 def _received(path: str) -> Corpus:

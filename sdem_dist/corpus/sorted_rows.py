@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import SHARDS, ClassLabel, ShardInfo
+from sdem_dist.corpus.layout import SHARDS, Facts, ShardInfo
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shards import write_shard
 from sdem_dist.corpus.shuffle import keys_of_ranks
@@ -59,8 +59,8 @@ def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> li
 
 
 @dataclass(frozen=True)
-class SortedDocuments:
-    """Documents in files of sorted rows, see `sdem_dist.corpus.writer.Facts`.
+class SortedDocuments(Facts):
+    """Documents in files of sorted rows.
 
     Attributes
     ----------
@@ -72,14 +72,6 @@ class SortedDocuments:
         For intermediate files.
     """
 
-    n_documents: int
-    n_features: int
-    n_nonzeros: int
-    classes: tuple[ClassLabel, ...]
-    class_counts: tuple[int, ...]
-    weighted: bool
-    dense: bool
-    n_targets: int
     folders: Sequence[Path]
     seed: int | None
     scratch: Path
@@ -87,7 +79,7 @@ class SortedDocuments:
     def write_shards(
         self, executor: Executor, place: Path, parent: Group, sizes: list[int]
     ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
-        """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.writer.WriteShards`."""
+        """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.contents.WriteShards`."""
         from sdem_dist.engine.ordered import in_order
 
         ends = np.cumsum(sizes)

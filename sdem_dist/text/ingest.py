@@ -354,7 +354,7 @@ def _check_arguments(
 
 def _check_destinations(destinations: list[str], overwrite: bool) -> None:
     """Notice now what would fail after an hour of counting."""
-    from sdem_dist.corpus.writer import refuse_taken
+    from sdem_dist.corpus.contents import refuse_taken
 
     if len({str(Path(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")

@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 
 from sdem_dist.corpus.collect import collect
+from sdem_dist.corpus.contents import MEMORY_LIMIT
 from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.corpus.sorted_rows import write_rows
-from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.storage.kept import once
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.text.bad_lines import LineGate
@@ -110,8 +110,7 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
             terms = runs = Runs(folder, settings, 1)
         ids = None if reading.id is None else KeptTexts(folder / "ids")
         texts = blocks_of_source(stretch.source, reading, gate, counting.block_documents, stretch.part)
-        found = (block for block in texts if block.labels)
-        tally = count_text(found, folder, settings, terms, 0.0, 0, 1, _silent, None, ids)
+        tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, _silent, None, ids)
         if ids is not None:
             ids.save()
     written = {} if runs is None else runs.write_all()

@@ -161,7 +161,9 @@ def test_bad_records_are_named_or_left_out(made, tmp_path):
     ok("predict", model, str(source), "--on-error", "skip", "-o", str(tmp_path / "o.csv"))
     assert [row["text"] for row in read_back(tmp_path / "o.csv")] == ["goal", "salt\noven"]
     (tmp_path / "t.jsonl").write_text('{"text": "goal"}\n{"text": 3}\n')
-    assert "t.jsonl, line 2: field 'text' holds no text" in refused("predict", model, str(tmp_path / "t.jsonl"))
+    assert "t.jsonl, line 2: the text in field 'text' is 3, not a string" in refused(
+        "predict", model, str(tmp_path / "t.jsonl")
+    )
     assert "no column 'nothing'" in refused("predict", model, str(source), "--text", "nothing")
     (tmp_path / "again.csv").write_text("text,prediction\ngoal,x\n")
     said = refused("predict", model, str(tmp_path / "again.csv"), "-o", str(tmp_path / "p.csv"), code=2)
