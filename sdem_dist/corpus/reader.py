@@ -264,7 +264,7 @@ class Corpus:
     def _repr_html_(self) -> str:
         from sdem_dist.reports.corpus import corpus_as_html
 
-        return corpus_as_html(self)
+        return corpus_as_html(self.path, self.header, self.has_texts)
 
     @overload
     def __getitem__(self, document: int) -> StoredDocument: ...

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from sdem_dist.reports.html import cell, html_table
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus
+    from sdem_dist.corpus.layout import Header
 
 CLASSES_SHOWN = 20
 """The largest first."""
 
 
-def corpus_as_html(corpus: Corpus) -> str:
+def corpus_as_html(path: str, header: Header, has_texts: bool) -> str:
     """Return what a corpus holds, as an HTML table."""
-    header = corpus.header
     sizes = sorted(zip(header.class_counts, map(str, header.classes), strict=True), key=lambda pair: -pair[0])
     more = f" and {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
     classes = ", ".join(f"{name} {n:,}" for n, name in sizes[:CLASSES_SHOWN]) + more
@@ -26,6 +25,6 @@ def corpus_as_html(corpus: Corpus) -> str:
         *([("classes", classes)] if sizes else []),
         *([("targets", f"{header.n_targets}")] if header.n_targets else []),
         ("layout", f"{header.layout}, {header.n_nonzeros:,} {entries}"),
-        ("texts", "kept" if corpus.has_texts else "not kept"),
+        ("texts", "kept" if has_texts else "not kept"),
     ]
-    return f"<p>Corpus {cell(corpus.path)}</p>{html_table(('', ''), rows, left=2)}"
+    return f"<p>Corpus {cell(path)}</p>{html_table(('', ''), rows, left=2)}"
