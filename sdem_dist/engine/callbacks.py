@@ -70,6 +70,10 @@ class LogLines:
                 f"{event.stage}: stopped after epoch {event.n_epochs}, since the validation loss did not improve; "
                 f"epoch {event.kept} is kept"
             )
+        elif isinstance(event, StageEnded) and event.reason == "callback":
+            self._write(
+                f"{event.stage}: stopped after epoch {event.n_epochs}, as a callback asked; epoch {event.kept} is kept"
+            )
 
     def _write(self, line: str) -> None:
         print(f"{self._prefix}{line}", file=sys.stderr, flush=True)
