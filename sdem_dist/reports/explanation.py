@@ -115,6 +115,7 @@ class Explanation(MarkedText):
         return (
             f"{self.label} {self.probability:.3f}, {self.against} {self.probability_against:.3f}; "
             f"log-odds {self.log_odds:+.2f}"
+            + ("" if self.temperature == 1.0 else f" (scores divided by the temperature, {self.temperature:.3g})")
         )
 
     def _rows(self, n: int) -> list[tuple[str, str, str, str, str]]:
