@@ -1,5 +1,6 @@
 """The public names, a line each: type checkers read it, and so does the package, see `sdem_dist.catalogue`."""
 
+from sdem_dist.corpus import concat as concat
 from sdem_dist.corpus import open_corpus as open_corpus
 from sdem_dist.corpus import write_corpus as write_corpus
 from sdem_dist.errors import ClusterError as ClusterError
@@ -14,6 +15,7 @@ from sdem_dist.estimators.discrete_nb import PoissonNB as PoissonNB
 from sdem_dist.estimators.em_mixture import EMMixtureClassifier as EMMixtureClassifier
 from sdem_dist.estimators.gaussian_nb import GaussianNB as GaussianNB
 from sdem_dist.estimators.gaussian_regressor import GaussianRegressor as GaussianRegressor
+from sdem_dist.estimators.k_means import KMeans as KMeans
 from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation as LatentDirichletAllocation
 from sdem_dist.estimators.lda_classifier import LDAClassifier as LDAClassifier
 from sdem_dist.estimators.mixed_nb import MixedNB as MixedNB

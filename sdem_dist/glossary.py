@@ -32,6 +32,7 @@ METRICS = {
     "nll": Metric("NLL", "nats a document"),
     "perplexity": Metric("perplexity", "a word"),
     "plug_in_nll": Metric("minus log-likelihood of the words", "nats a word"),
+    "distance": Metric("squared distance", "to the nearest centre"),
     "purity": Metric("purity", "share of documents"),
     "nmi": Metric("NMI"),
     "ari": Metric("adjusted Rand index"),

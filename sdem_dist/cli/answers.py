@@ -163,6 +163,8 @@ def predictions_of(estimator: EngineEstimator, name: object) -> Answers:
         return Answers(made.predict_proba, estimator.classes_.tolist(), what="labels", given=made.thresholds_)
     if predicts == "class":
         return Answers(made.predict_proba, estimator.classes_.tolist())
+    if not hasattr(made, "predict_proba"):
+        return Answers(made.predict, None, what="cluster")
     return Answers(made.predict_proba, range(len(made.component_log_prior_)), what="cluster")
 
 

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import SourceOptions, examined_documents, is_source, source_options
+from sdem_dist.cli.sources import (
+    SourceOptions,
+    examined_by_workers,
+    examined_documents,
+    is_source,
+    source_options,
+)
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
 from sdem_dist.glossary import named
 from sdem_dist.storage.numbers import null_for_nan
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.examined import Examined
 
 UNSHOWN = ("temperature", "tempered_log_loss")
 """What would serve best here, for those who calibrate."""
@@ -60,9 +72,11 @@ def evaluate(
     begin with = + - or @ are left as they are, and a spreadsheet takes them for formulas: open the FILE with care.
 
     --report adds precision, recall and F1 by class, the most frequent confusions, and of two classes the areas under the
-    ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this process.
+    ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this process,
+    and show no texts of a source that workers read.
 
-    CORPUS may be a source, too: a file or a folder as sdem ingest reads them, for a model that was trained on text. A
+    CORPUS may be a source, too: a file or a folder as sdem ingest reads them, for a model that was trained on text.
+    Workers count it into a hidden folder beside MODEL, which all of them have to see, and which is removed in the end. A
     corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
     --held-out).
     """
@@ -73,8 +87,6 @@ def evaluate(
 
     check_where(scheduler, workers, cluster)
     of_source = is_source(corpus)
-    if of_source and (scheduler or workers or cluster):
-        raise click.UsageError(f"workers read a corpus, and {corpus} is a source: make a corpus of it with sdem ingest")
     if errors is not None:
         check_table(errors, (model, corpus))
     estimator = load_model(model)
@@ -84,17 +96,21 @@ def evaluate(
         )
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is of classifiers and regressors, and {model} is neither")
-    examined = examined_documents(estimator, corpus, source, keep_texts=errors is not None)
-    documents, labels = examined.documents, examined.labels
     with client_of(scheduler, workers, cluster) as client:
-        metrics = estimator.evaluate(documents, labels, client=client)
-    report = estimator.report(documents, labels) if full or errors is not None else None
+        there: AbstractContextManager[Examined]
+        if client is None or not of_source:
+            there = nullcontext(examined_documents(estimator, corpus, source, keep_texts=errors is not None))
+        else:
+            there = examined_by_workers(estimator, corpus, source, model, client)
+        with there as examined:
+            documents, labels = examined.documents, examined.labels
+            metrics = estimator.evaluate(documents, labels, client=client)
+            report = estimator.report(documents, labels) if full or errors is not None else None
+            if errors is not None:
+                write_table(errors, mistakes(estimator, report, examined))
+            weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
     if full and report is not None:  # what only a report has; its log-loss is the metrics' "ncll"
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
-    weighted = estimator.weighting_ is not None
-    n = documents.shape[0] if of_source else documents.n_documents
-    if not of_source:
-        weighted = documents.header.layout == "sparse" and (documents.header.weighted or weighted)
     if as_json:
         found = metrics | (report.to_dict() if full and report is not None else {})
         click.echo(json.dumps(null_for_nan(found), allow_nan=False))
@@ -106,8 +122,14 @@ def evaluate(
         if full and report is not None:
             say(f"\n{report.details() if isinstance(report, ClassificationReport) else report}")
     if errors is not None:
-        write_table(errors, mistakes(estimator, report, examined))
         click.echo(f"wrote the errors to {errors}", err=True)
+
+
+def _weighted(estimator: EngineEstimator, documents: Any) -> bool:
+    """Return whether the model weighs words, or the corpus has weights for counts."""
+    weighted = estimator.weighting_ is not None
+    header = getattr(documents, "header", None)
+    return weighted if header is None else header.layout == "sparse" and (header.weighted or weighted)
 
 
 def _show(metrics: dict[str, float], weighted: bool) -> None:

@@ -46,6 +46,12 @@ def stream_options(command: Command) -> Command:
         ),
         format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
         click.option(
+            "--resume/--no-resume",
+            default=True,
+            show_default=True,
+            help="With workers and -o: go on where the same command was killed, or begin again.",
+        ),
+        click.option(
             "-o", "--output", type=LocalPath(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."
         ),
         click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=LocalPath(allow_dash=True)),
@@ -75,10 +81,13 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     mixture the clusters by number. Ids come before labels with --id, and always of a corpus, whose documents are shuffled.
     Nothing is held in memory but a few blocks.
 
-    With -o FILE a table, in which the columns of the source come first. Those of a .csv or .tsv source are text, also in
-    Parquet. In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become
-    blanks; .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a
-    spreadsheet takes them for formulas: open a FILE of strangers' texts with care.
+    With -o FILE a table, which appears whole. What workers predicted of it before the command was killed is kept in a
+    hidden folder beside FILE, and the same command goes on from there.
+
+    In the table the columns of the source come first. Those of a .csv or .tsv source are text, also in Parquet. In a .csv
+    or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and
+    .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a spreadsheet takes them
+    for formulas: open a FILE of strangers' texts with care.
     """
     from sdem_dist.cli.answers import predictions_of, with_sets
 
@@ -86,7 +95,7 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
         answers = predictions_of(estimator, name)
         return answers if coverage is None else with_sets(answers, estimator, coverage)
 
-    _run(model, sources, answers_of, alone=no_proba, **options)
+    _run(model, sources, answers_of, alone=no_proba, coverage=coverage, **options)
 
 
 @click.command(no_args_is_help=True)
@@ -108,7 +117,9 @@ def _run(
     answers_of: Callable[[EngineEstimator, object], Answers],
     *,
     alone: bool,
+    coverage: float | None = None,
     output: Path | None,
+    resume: bool,
     on_error: Any,
     top: int | None,
     threshold: float | None,
@@ -120,9 +131,10 @@ def _run(
     **how_read: Any,
 ) -> None:
     from sdem_dist.cli.answers import chosen
+    from sdem_dist.cli.kept_answers import content_of, write_kept_table
     from sdem_dist.cli.sources import refuse_for_a_corpus
-    from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
-    from sdem_dist.cli.table_files import check_table, write_table
+    from sdem_dist.cli.streaming import Sources, answer_task, answered, answered_by_workers, lines_of, transformer_of
+    from sdem_dist.cli.table_files import check_table, part_of, write_table
     from sdem_dist.estimators.persistence import load_model
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import Reading
@@ -155,7 +167,16 @@ def _run(
                 return answered(blocks, transformer, answer, jobs)
             return answered_by_workers(blocks, transformer, answer, client)
 
-        if output is not None:
+        if output is not None and client is not None and not streaming:
+            columns, suffix = _beside(answers), output.suffix.lower()
+            read = ([content_of(path) for path in (model, *paths)], reading, on_error, BLOCK)
+            identity = (read, suffix, answers.what, top, threshold, alone, coverage)
+            from sdem_dist.engine.dask import DaskExecutor
+
+            executor = DaskExecutor(client)
+            shared = executor.put((transformer, lambda documents, block: part_of(suffix, columns(documents, block))))
+            write_kept_table(output, identity, executor, answer_task, shared, blocks, resume=resume)
+        elif output is not None:
             write_table(output, _some(found(_beside(answers))))
         else:
             for lines in found(lines_of(answers, with_ids=reading.id is not None)):

@@ -26,6 +26,8 @@ from sdem_dist.counted import counted
 from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.estimators.examined import Examined
@@ -106,6 +108,45 @@ def corpus_of(path: str, beside: Path, options: Mapping[str, Any]) -> Iterator[C
         except ValueError as error:
             raise click.UsageError(by_options(str(error))) from error
         yield open_corpus(folder / "corpus.zarr")
+
+
+@contextmanager
+def examined_by_workers(
+    estimator: EngineEstimator, path: str, source: SourceOptions, beside: Path, client: Client
+) -> Iterator[Examined]:
+    """Yield the documents of a source without their texts: workers write them into a hidden folder beside the model.
+
+    Raises
+    ------
+    ModelError, IngestError
+        As `examined_documents`.
+    """
+    import scipy.sparse as sp
+
+    from sdem_dist import open_corpus, write_corpus
+    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.storage.hidden import hidden_folder
+    from sdem_dist.text import ingest
+
+    estimator.vectorize([])  # says what is wrong with a model of numbers
+    classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
+    with hidden_folder(beside.absolute(), "corpus") as folder:
+        words = write_corpus(  # one document without words: what new documents follow
+            folder / "words.zarr",
+            sp.csr_matrix((1, estimator.n_features_in_), dtype="uint8"),
+            None if classes is None else classes[:1],
+            classes=classes,
+            targets=[0.0] if estimator.spec.target == "numbers" else None,
+            vocabulary=estimator.vocabulary_,
+            vectorizer=estimator.vectorizer_,
+        )
+        documents, how = folder / "documents.zarr", source.reading
+        report = ingest(
+            path, documents, reading=how, on_error=source.on_error, vocabulary_from=words.path, client=client
+        )
+        if report.n_skipped:
+            click.echo(f"{counted(report.n_skipped, 'line')} left out, such as {report.skipped_examples[0]}", err=True)
+        yield Examined(open_corpus(documents))
 
 
 def examined_documents(

@@ -151,7 +151,7 @@ def answered_by_workers(
 
     executor = DaskExecutor(client)
     shared = executor.put((transformer, answer))  # once a worker
-    yield from in_order(executor, _answer_task, ((shared, _sendable(block)) for block in blocks))
+    yield from in_order(executor, answer_task, ((shared, sendable(block)) for block in blocks))
 
 
 def _answer(count: Callable[[Texts], Any] | None, answer: Answer[Made], block: Records | CorpusRange) -> Made:
@@ -162,12 +162,13 @@ def _answer(count: Callable[[Texts], Any] | None, answer: Answer[Made], block: R
     return answer(count(block.texts), block)
 
 
-def _answer_task(shared: tuple[TextTransformer | None, Answer[Made]], block: Records | CorpusRange) -> Made:
+def answer_task(shared: tuple[TextTransformer | None, Answer[Made]], block: Records | CorpusRange) -> Made:
+    """Return what the answer of ``(transformer, answer)`` makes of a block: a task of workers."""
     transformer, answer = shared
     return _answer(None if transformer is None else transformer.counter(), answer, block)
 
 
-def _sendable(block: Records | CorpusRange) -> Records | CorpusRange:
+def sendable(block: Records | CorpusRange) -> Records | CorpusRange:
     """Return a block with the bytes of its own texts only."""
     return block if isinstance(block, CorpusRange) else replace(block, texts=block.texts.alone())
 

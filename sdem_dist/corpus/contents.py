@@ -133,7 +133,8 @@ def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path,
     # The folder lies in the corpus to be, so that a disk with room for the one has room for the other, and goes with it.
     with (
         publish_directory(path, overwrite=overwrite) as new,
-        tempfile.TemporaryDirectory(prefix="spill-", dir=new) as folder,
+        # a worker may still write into it after another's failure
+        tempfile.TemporaryDirectory(prefix="spill-", dir=new, ignore_cleanup_errors=True) as folder,
     ):
         yield new, Path(folder)
 

@@ -39,7 +39,7 @@ class OnDisk(CorpusLike, Protocol):
     def place(self, document: int) -> str: ...  # noqa: D102
     def vocabulary(self) -> list[str] | None: ...  # noqa: D102
     def labels(self) -> np.ndarray | None: ...  # noqa: D102
-    def part(self, folds: Folds, number: int, inside: bool) -> Part: ...  # noqa: D102
+    def part(self, folds: Masks, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
 FOLDS = (1 << 32) - 2
@@ -51,6 +51,22 @@ _kept: dict[tuple[str, int, int], np.ndarray] = {}
 """Folds of the corpora of this process: tasks ask for them by the hundred."""
 
 AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
+
+
+class Masks(Protocol):
+    """What says which documents are in a part: folds, or a choice of documents."""
+
+    reads: CorpusLike
+    k: int
+
+    @property
+    def corpus(self) -> AnyCorpus: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    def title(self, number: int, inside: bool) -> str: ...  # noqa: D102
+    def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray: ...  # noqa: D102
 
 
 class Folds:
@@ -86,6 +102,15 @@ class Folds:
 
     def __repr__(self) -> str:
         return f"Folds({self.corpus!r}, k={self.k}, seed={self.seed})"
+
+    @property
+    def name(self) -> str:
+        """What tells these folds of a corpus from others."""
+        return f"{self.k} {self.seed} {self.share}"
+
+    def title(self, number: int, inside: bool) -> str:
+        """Return what a part is, for people."""
+        return f"{'fold' if inside else 'all but fold'} {number} of {self.k}"
 
     def __len__(self) -> int:
         return self.k
@@ -147,20 +172,20 @@ def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
 
 
 class Part:
-    """Some documents of a corpus: it reads all, and those of no concern have weight 0.
+    """Some documents of a corpus, a fold or a subset: it reads all, and those of no concern have weight 0.
 
     So ranges, lanes and random numbers are those of the whole corpus. Document frequencies are the whole corpus's, too.
 
     Parameters
     ----------
-    folds : Folds
+    folds : Folds, or Chosen
     number : int
-        A fold.
+        A fold; of a subset 0.
     inside : bool
         The fold; otherwise all but the fold.
     """
 
-    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
+    def __init__(self, folds: Masks, number: int, inside: bool) -> None:
         if not 0 <= number < folds.k:
             raise IndexError(f"fold {number} is not among the {folds.k}, from 0")
         self.folds, self.number, self.inside, self.whole = folds, number, inside, folds.corpus
@@ -169,17 +194,19 @@ class Part:
         return part_of, (self.folds, self.number, self.inside)
 
     def __repr__(self) -> str:
-        what = "fold" if self.inside else "all but fold"
-        return f"{what} {self.number} of {self.folds.k} of {self.whole!r}"
+        return f"{self.folds.title(self.number, self.inside)} of {self.whole!r}"
 
     @property
     def mask(self) -> np.ndarray:
         """Which documents are in it, bool of shape (n_documents,)."""
-        return self.folds.mask(self.number, self.inside, 0, self.n_documents)
+        mask = self.folds.mask(self.number, self.inside, 0, self.n_documents)
+        return mask & self.whole.mask if isinstance(self.whole, Part) else mask
 
     @cached_property
     def _weights(self) -> np.ndarray:
         weights = self.whole.read(0, self.whole.n_documents).weights if isinstance(self.whole, InMemory) else None
+        if isinstance(self.whole, Part):  # a subset of a subset
+            weights = self.whole._weights
         return np.where(self.mask, 1.0 if weights is None else weights, 0.0)
 
     @property
@@ -200,17 +227,14 @@ class Part:
     def header(self) -> Header:
         """The corpus's, with the counts of these documents and an identity of its own."""
         header = replace(self.whole.header, class_counts=tuple(int(c) for c in self.class_weights))
-        name = (
-            f"{self.whole.header.uid} {self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
-        )
+        name = f"{self.whole.header.uid} {self.folds.name} {self.number} {self.inside}"
         header.__dict__["uid"] = hashlib.sha256(name.encode()).hexdigest()
         return header
 
     @cached_property
     def cache_key(self) -> str:
         """A name for the content."""
-        where = f"{self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
-        return f"{self.whole.cache_key} part {where}"
+        return f"{self.whole.cache_key} part {self.folds.name} {self.number} {self.inside}"
 
     @property
     def n_documents(self) -> int:
@@ -239,7 +263,7 @@ class Part:
         return self.whole.document_frequency
 
 
-def part_of(folds: Folds, number: int, inside: bool) -> Part:
-    """Return a fold, or the corpus without it."""
+def part_of(folds: Masks, number: int, inside: bool) -> Part:
+    """Return a fold, or the corpus without it; or a subset."""
     corpus = folds.corpus
     return Part(folds, number, inside) if isinstance(corpus, InMemory) else corpus.part(folds, number, inside)

@@ -231,7 +231,7 @@ class Header:
             (n_documents == self.n_documents, f"its shards hold {n_documents} documents, not {self.n_documents}"),
             (n_nonzeros == self.n_nonzeros, f"its shards hold {n_nonzeros} nonzeros, not {self.n_nonzeros}"),
             (len(self.class_counts) == len(self.classes), "class_counts and classes have different lengths"),
-            (self._labels_add_up(), "class_counts do not sum to n_documents"),
+            (self._labels_add_up(), "class_counts sum to more than n_documents"),
             (len(set(self.classes)) == len(self.classes), "a class is named twice"),
             (
                 len({isinstance(c, tuple) for c in self.classes}) < 2,

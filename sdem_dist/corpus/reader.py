@@ -14,10 +14,11 @@ import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.document import StoredDocument, stored_document
-from sdem_dist.corpus.folds import Folds, Part
+from sdem_dist.corpus.folds import Folds, Masks, Part
 from sdem_dist.corpus.layout import MANIFEST, Header
 from sdem_dist.corpus.of_columns import read_document_frequency, read_vocabulary
 from sdem_dist.corpus.shards import Expected, read_arrays, read_ids, read_shard, read_texts
+from sdem_dist.corpus.subsets import Which, chosen
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import is_url
@@ -323,9 +324,41 @@ class Corpus:
         """
         return Folds(self, k, seed)
 
-    def part(self, folds: Folds, number: int, inside: bool) -> Part:
-        """Return a fold of this corpus, or the corpus without it, see `Folds`."""
+    def part(self, folds: Masks, number: int, inside: bool) -> Part:
+        """Return a fold of this corpus, or the corpus without it, see `Folds`; or a subset."""
         return CorpusPart(folds, number, inside)
+
+    def subset(self, which: Which) -> Part:
+        """Return some documents, which train estimators and are evaluated and predicted like a corpus.
+
+        All documents are read, and those outside have weight 0. Document frequencies are those of the whole corpus.
+
+        Parameters
+        ----------
+        which : array-like of bool or int, or callable
+            A mask of shape (n_documents,), positions, or a function of a document's label and id that says whether to
+            take it. Labels are None where there are none.
+
+        Returns
+        -------
+        Part
+
+        Raises
+        ------
+        ValueError
+            It names no document, one that is not there, or something else.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tempfile import mkdtemp
+        >>> from sdem_dist import MultinomialNB, write_corpus
+        >>> corpus = write_corpus(mkdtemp() + "/c", np.eye(6, dtype=int), list("ababac"))
+        >>> two = corpus.subset(lambda label, name: label != "c")
+        >>> two.weight
+        5.0
+        """
+        return self.part(chosen(self, which), 0, True)
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all files or objects."""
@@ -348,10 +381,22 @@ class Corpus:
 class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of
     """Some documents of a corpus on disk, which estimators take like a corpus."""
 
-    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
+    def __init__(self, folds: Masks, number: int, inside: bool) -> None:
         Part.__init__(self, folds, number, inside)
         assert isinstance(folds.corpus, Corpus)
-        self.path = folds.corpus.path
+        self.corpus, self.path = folds.corpus, folds.corpus.path
+
+    def ids(self, shard: int) -> np.ndarray | list[str]:
+        """Read the ids of all documents of a shard."""
+        return self.corpus.ids(shard)
+
+    def labels(self) -> np.ndarray | None:
+        """Read the labels of all documents."""
+        return self.corpus.labels()
+
+    def texts(self, shard: int) -> list[str]:
+        """Read the texts of all documents of a shard."""
+        return self.corpus.texts(shard)
 
 
 def _received(path: str) -> Corpus:

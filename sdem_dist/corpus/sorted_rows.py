@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -28,20 +28,25 @@ TASK_ENTRIES = 1 << 23
 
 def write_rows(folder: Path, collected: Collected) -> JsonObject:
     """Write documents to a file by ascending key; return what is known of them, as JSON."""
-    pieces = []
-    with (folder / ROWS).open("wb") as file:
-        for rows in collected.rows():
-            if rows.n_documents:
-                place = file.tell()
-                keys = int(rows.keys[0]), int(rows.keys[-1])
-                pieces.append([place, *keys, [list(part) for part in rows.write(file)]])
     return {
-        "pieces": pieces,
+        "pieces": write_pieces(folder, collected.rows()),
         "n_documents": collected.n_documents,
         "n_nonzeros": collected.n_nonzeros,
         "class_counts": list(collected.class_counts),
         "n_targets": collected.n_targets,
     }
+
+
+def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> list[list[object]]:
+    """Write documents to a file; return where each part of them is, and its first and last key."""
+    pieces: list[list[object]] = []
+    with (folder / ROWS).open("wb") as file:
+        for rows in parts:
+            if rows.n_documents:
+                place = file.tell()
+                keys = int(rows.keys[0]), int(rows.keys[-1])
+                pieces.append([place, *keys, [list(part) for part in rows.write(file)]])
+    return pieces
 
 
 def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> list[KeyedRows]:

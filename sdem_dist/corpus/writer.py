@@ -96,7 +96,8 @@ def write_corpus(
     texts : callable, optional
         From the ids of documents to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
     client : distributed.Client, optional
-        Its workers compute the blocks of a dask array and write them; all see the folder of `path`. The corpus is the same.
+        Its workers compute the parts of a dask array, of a Dask DataFrame, or of a dask bag of batches, and write them; all
+        see the folder of `path`. `y`, `ids` and `targets` may be cut as `X` is, too. The corpus is the same.
 
     Returns
     -------
@@ -119,22 +120,19 @@ def write_corpus(
     if dense and targets is not None:
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
     if client is not None:
-        if dense or not (ids is None and targets is None and before_publishing is None and texts is None):
-            raise CorpusError(
-                "a client's workers write counts or weights with labels: leave client out for anything more"
-            )
-        from sdem_dist.corpus.by_tasks import write_dask_array
+        if before_publishing is not None or texts is not None:
+            raise CorpusError("a client's workers write no texts, and call nothing before publishing: leave client out")
+        from sdem_dist.corpus.by_tasks import Storing, write_collection
 
-        return write_dask_array(
+        return write_collection(
             path,
             X,
-            y,
+            (y, ids, targets),
             client,
-            classes=classes,
+            Storing(None if classes is None else tuple(classes), weighted, dense, unlabelled),
             vocabulary=vocabulary,
             vectorizer=plain_json(vectorizer, "vectorizer"),
             made_by=plain_json(made_by, "made_by"),
-            weighted=weighted,
             seed=int(random_state) if shuffle else None,
             shard_documents=shard_documents,
             overwrite=overwrite,

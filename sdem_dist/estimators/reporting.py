@@ -133,9 +133,12 @@ def of_clusters(estimator: Estimator, X: object, y: object = None) -> ClusterRep
     from sdem_dist.inspection.words import speaking_words
 
     words = [" ".join(spoken) for spoken in speaking_words(estimator).values()]
-    probabilities = estimator.predict_proba(X)  # type: ignore[attr-defined]
+    if hasattr(estimator, "predict_proba"):
+        probabilities = np.asarray(estimator.predict_proba(X))
+    else:
+        probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]  # type: ignore[attr-defined]
     labels, classes = known_labels(X, y, len(probabilities))
-    return ClusterReport(np.asarray(probabilities), words, labels, classes)
+    return ClusterReport(probabilities, words, labels, classes)
 
 
 def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:

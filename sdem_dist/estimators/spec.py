@@ -208,6 +208,11 @@ class Estimator(BaseEstimator):
         return self.spec.layout
 
     @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """What documents may be."""
+        return (self._layout,)
+
+    @property
     def _n_columns(self) -> int:
         """Columns of the documents, the target's included where it is one."""
         return self.n_features_in_

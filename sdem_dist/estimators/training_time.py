@@ -23,7 +23,7 @@ MOST_EPOCHS = 20
 """Epochs at most where held-out documents choose."""
 IMPROVEMENT = 0.01
 """Share by which the log-loss has to fall for another epoch to be worth its time."""
-FEW, FEW_EPOCHS = 100, 6
+FEW, FEW_EPOCHS = 200, 6
 """Held-out documents under which they choose nothing, and the epochs then: folds give the temperature."""
 MOST_HELD_OUT = 20_000
 """Documents held out at most."""

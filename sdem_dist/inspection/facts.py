@@ -78,4 +78,6 @@ def _parts(model: EngineEstimator) -> dict[str, str]:
         return {"classes": f"{len(model.classes_)}"}
     if model.spec.topics:
         return {"topics": f"{model.n_components}"}
-    return {"clusters": f"{model.n_components}"} if model.spec.predicts == "cluster" else {}
+    settings = model.get_params()
+    number = settings.get("n_components", settings.get("n_clusters"))
+    return {"clusters": f"{number}"} if model.spec.predicts == "cluster" else {}

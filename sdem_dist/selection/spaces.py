@@ -36,6 +36,7 @@ DEFAULTS: dict[str, list[dict[str, list[Any]]]] = {
     "SupervisedLDARegressor": [{"n_components": [10, 20, 50]}],
     "LatentDirichletAllocation": [{"n_components": [5, 10, 20, 50]}],
     "MultinomialMixture": [{"n_components": [2, 5, 10, 20]}],
+    "KMeans": [{"n_clusters": [2, 5, 10, 20]}],
     "GaussianMixture": [{"n_components": [2, 5, 10, 20]}],
     "ExponentialMixture": [{"n_components": [2, 5, 10, 20]}],
     "GaussianRegressor": [{"loss": ["ncll", "nll"]}],

@@ -88,7 +88,7 @@ class IngestPlan:
     @property
     def known_classes(self) -> frozenset[str] | None:
         """The only labels allowed, None for any."""
-        if self.reference is None or self.targets:
+        if self.reference is None or self.targets or not self.reference.header.classes:
             return None
         return frozenset(map(class_name, self._known_labels))
 
@@ -102,7 +102,8 @@ class IngestPlan:
     def _classes(self, tally: Tally) -> Sequence[ClassLabel | LabelSet]:
         """Return the classes: those of the reference, or those that were found; of sets these in any case."""
         if not self.label_sets:
-            return sorted(tally.classes) if self.reference is None else self.reference.header.classes
+            known = () if self.reference is None else self.reference.header.classes
+            return known or sorted(tally.classes)
         labels = {} if self.reference is None else {class_name(label): label for label in self._known_labels}
         return sorted(label_set(labels.get(str(name), name) for name in set_named(found)) for found in tally.classes)
 

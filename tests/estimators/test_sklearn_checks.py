@@ -48,6 +48,7 @@ MADE = [
     sd.EMMixtureClassifier(2, components="multinomial", n_epochs=5),
     sd.SdemMixtureClassifier(2, n_epochs=10),
     sd.MultinomialMixture(2, n_init=2, n_epochs=5),
+    sd.KMeans(2),
     sd.GaussianMixture(2, n_init=2, n_epochs=5),
     sd.ExponentialMixture(2, n_init=2, n_epochs=5),
     sd.SupervisedLDAClassifier(5),

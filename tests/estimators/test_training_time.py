@@ -14,8 +14,8 @@ from sdem_dist.estimators import training_time
 from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, share_held_out
 from sdem_dist.models.class_weight import trained_part
 
-ALL, LABELS = random_counts(1_600, 60, 3, seed=4, length=20.0)
-(X, Y), (X_NEW, Y_NEW) = (ALL[:1_200], LABELS[:1_200]), (ALL[1_200:], LABELS[1_200:])
+ALL, LABELS = random_counts(2_600, 60, 3, seed=4, length=20.0)
+(X, Y), (X_NEW, Y_NEW) = (ALL[:2_200], LABELS[:2_200]), (ALL[2_200:], LABELS[2_200:])
 
 
 def stages(model, y=Y):
@@ -51,7 +51,7 @@ def test_epochs_that_are_given_are_of_all_documents():
 
 
 def test_nothing_is_held_out_where_it_would_say_nothing():
-    assert share_held_out(0.1, 999) == 0.0 < share_held_out(0.1, 1_000)
+    assert share_held_out(0.1, 1_999) == 0.0 < share_held_out(0.1, 2_000)
     assert share_held_out(0.1, 10_000_000) == 0.002
     model = MultinomialNB(validation_fraction=0.0)
     assert stages(model) == {"train": (FEW_EPOCHS, FEW_EPOCHS)}
@@ -61,7 +61,7 @@ def test_nothing_is_held_out_where_it_would_say_nothing():
 
 def test_held_out_documents_are_not_trained_on():
     rows = held_out()
-    assert 80 < len(rows) < 160
+    assert 160 < len(rows) < 280
     other = Y.copy()
     other[rows] = (other[rows] + 1) % 3
 

@@ -59,6 +59,8 @@ CASES = {
     "clusters, sampled": Case(
         "MultinomialMixture", "counts", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "stochastic"}
     ),
+    "k-means": Case("KMeans", "counts", {"n_clusters": 3, "metric": "cosine", "n_epochs": 2, "init_documents": 500}),
+    "k-means of numbers": Case("KMeans", "whole", {"n_clusters": 3, "n_epochs": 2}),
     "clusters of numbers": Case("GaussianMixture", "numbers", {"n_components": 3, "n_init": 2, "n_epochs": 2}),
     "clusters of numbers, online": Case(
         "GaussianMixture", "numbers", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "online"}
