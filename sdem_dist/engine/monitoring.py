@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdem_dist.engine.events import EpochEnded
+from sdem_dist import glossary
+from sdem_dist.engine.events import EpochEnded, StageEnded
 from sdem_dist.engine.tasks import CorpusLike
 
 VALIDATION = "validation_"
