@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sdem_dist.documents import DenseDocuments
 
@@ -68,3 +68,16 @@ def stored_document(
         label,
         () if targets is None else tuple(targets[0].tolist()),
     )
+
+
+def gathered(read: Callable[[int], Any], at: Callable[[int], tuple[int, int]], documents: Iterable[int]) -> list[Any]:
+    """Return what `read` gives of a shard for each of some documents; every shard is read once."""
+    wanted = list(documents)
+    found: dict[int, Any] = {}
+    shard, values = -1, None
+    for document in sorted(set(wanted)):
+        of, row = at(document)
+        if of != shard:
+            shard, values = of, read(of)
+        found[document] = values[row]  # type: ignore[index]  # it was read: no shard is -1
+    return [found[document] for document in wanted]

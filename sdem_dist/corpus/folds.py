@@ -248,6 +248,14 @@ class Part:
         mask = self.folds.mask(self.number, self.inside, start, stop)
         return replace(documents, weights=np.where(mask, weights, 0.0))
 
+    def part(self, folds: Masks, number: int, inside: bool) -> Part:
+        """Return some documents of these."""
+        return Part(folds, number, inside)
+
+    def labels(self) -> np.ndarray | None:
+        """Read the labels of all documents of the corpus."""
+        return labels_of(self.whole)
+
     def place(self, document: int) -> str:
         """Return where a document is, for people."""
         return self.whole.place(document)

@@ -1,4 +1,4 @@
-"""What a corpus holds of its columns: their words, and in how many documents they occur."""
+"""What a corpus holds besides documents: words of columns, in how many documents they occur, and all labels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, VOCABULARY, Header, vocabulary_hash
+from sdem_dist.corpus.shards import Expected, read_arrays
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -46,3 +47,14 @@ def read_document_frequency(group: Group, header: Header, path: str) -> np.ndarr
             f"{path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing"
         )
     return found
+
+
+def read_labels(group: Group, header: Header, path: str) -> np.ndarray | None:
+    """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
+    if not header.classes:
+        return None
+    parts = []
+    for shard, info in enumerate(header.shards):
+        expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
+        parts.append(read_arrays(group, info, shard, expected, path, True)["labels"])
+    return np.concatenate(parts)

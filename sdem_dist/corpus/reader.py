@@ -7,21 +7,21 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.document import StoredDocument, stored_document
+from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
 from sdem_dist.corpus.folds import Folds, Masks, Part
 from sdem_dist.corpus.layout import MANIFEST, Header
-from sdem_dist.corpus.of_columns import read_document_frequency, read_vocabulary
-from sdem_dist.corpus.shards import Expected, read_arrays, read_ids, read_shard, read_texts
+from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary
+from sdem_dist.corpus.shards import read_ids, read_shard, read_texts
 from sdem_dist.corpus.subsets import Which, chosen
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.places import is_url
+from sdem_dist.storage.places import identity_of, is_url
 from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Corpus:
 
     @cached_property
     def _parts(self) -> tuple[Group, Header]:
-        identity = _identity(self.path)
+        identity = identity_of(self.path)
         if identity is None:
             return self._open()
         known = _opened.get(self.path)
@@ -200,14 +200,7 @@ class Corpus:
 
     def labels(self) -> np.ndarray | None:
         """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
-        header = self.header
-        if not header.classes:
-            return None
-        parts = []
-        for shard, info in enumerate(header.shards):
-            expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
-            parts.append(read_arrays(self._group, info, self._stored(shard), expected, self.path, True)["labels"])
-        return np.concatenate(parts)
+        return read_labels(self._group, self.header, self.path)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
@@ -219,23 +212,11 @@ class Corpus:
 
     def ids_at(self, documents: Iterable[int]) -> list[object]:
         """Return the ids of the documents at some stored positions, in the order asked for, see `ids`."""
-        return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in self._gathered(self.ids, documents)]
+        return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in gathered(self.ids, self._at, documents)]
 
     def texts_at(self, documents: Iterable[int]) -> list[str]:
         """Return the texts of the documents at some stored positions, in the order asked for, see `texts`."""
-        return self._gathered(self.texts, documents)
-
-    def _gathered(self, read: Callable[[int], Any], documents: Iterable[int]) -> list[Any]:
-        """Return what `read` gives of a shard for each of some documents; every shard is read once."""
-        wanted = list(documents)
-        found: dict[int, Any] = {}
-        shard, values = -1, None
-        for document in sorted(set(wanted)):
-            of, row = self._at(document)
-            if of != shard:
-                shard, values = of, read(of)
-            found[document] = values[row]  # type: ignore[index]  # it was read: no shard is -1
-        return [found[document] for document in wanted]
+        return gathered(self.texts, self._at, documents)
 
     @property
     def has_texts(self) -> bool:
@@ -254,8 +235,7 @@ class Corpus:
 
     def text(self, document: int) -> str:
         """Return the text of the document at a stored position, see `texts`; its shard's are read whole."""
-        shard, row = self._at(self._position(document))
-        return self.texts(shard)[row]
+        return self.texts_at([self._position(document)])[0]
 
     def __len__(self) -> int:
         return self.n_documents
@@ -404,15 +384,6 @@ def _received(path: str) -> Corpus:
     corpus = _received_urls.get(path)
     if corpus is None:
         corpus = Corpus(path)
-        if _identity(path) is None:
+        if identity_of(path) is None:
             _received_urls[path] = corpus
     return corpus
-
-
-def _identity(path: str) -> tuple[int, ...] | None:
-    """What changes when another corpus takes the place of this one; None if that cannot be told cheaply."""
-    try:
-        status = os.stat(os.path.join(path, "zarr.json"))
-    except (OSError, ValueError):
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -80,7 +80,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
     >>> labels = [["sport"], ["money"], ["money", "sport"], []] * 5
     >>> clf = MultiLabelNB(n_epochs=10).fit(texts, labels)
     >>> clf.labels_of(["a goal", "shares of the club"])
-    [('sport',), ('money', 'sport')]
+    [('sport',), ('sport', 'money')]
     >>> clf.classes_.tolist(), clf.predict(["rates of shares"]).tolist()
     (['money', 'sport'], [[1, 0]])
     """

@@ -129,7 +129,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     else:
         source = described(corpus, labelled=labelled)
     single = header.classes and header.label_sets is None
-    hidden = header.n_documents - sum(header.class_counts) if single else 0
+    hidden = round(corpus.weight) - sum(header.class_counts) if single else 0
     if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
         raise CorpusError(
             f"{corpus.path} has {hidden:,} documents without a label, which {name} with these parameters does not take: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -22,3 +23,12 @@ def refuse_url(path: str | Path, what: str, error: type[SdemError] = SdemError) 
         raise error(
             f"{shown} is a URL, and {what} of this machine or a mounted file system: only a corpus may be at a URL"
         )
+
+
+def identity_of(path: str) -> tuple[int, ...] | None:
+    """Return what changes when another store takes the place of this one; None if that cannot be told cheaply."""
+    try:
+        status = os.stat(os.path.join(path, "zarr.json"))
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -110,7 +110,7 @@ def edit_manifest(path: Path, **entries) -> None:
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"format_version": 5}, "made by a newer format"),
+        ({"format_version": 6}, "made by a newer format"),
         ({"format_version": 3}, "made by an older format .* make it again from its sources"),
         ({"document_frequency_checksum": None}, "inconsistent: document frequencies"),
         ({"format_version": None}, "format_version is None"),
@@ -118,7 +118,7 @@ def edit_manifest(path: Path, **entries) -> None:
         ({"n_documents": N + 1}, "inconsistent: its shards hold 60 documents"),
         ({"n_nonzeros": -1}, "malformed"),
         ({"classes": [0, 1, 1]}, "a class is named twice"),
-        ({"classes": [[0], 1, 2]}, "malformed"),
+        ({"classes": [[0], 1, 2]}, "some classes are sets of labels"),
         ({"class_counts": [99, 2, 3]}, "class_counts sum to more"),
         ({"shards": None}, "malformed"),
         ({"weighted": True}, "does not have the uid"),
