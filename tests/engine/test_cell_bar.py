@@ -56,7 +56,7 @@ def test_a_training_moves_one_bar_and_ends_full(cells, capsys):
 
 
 def test_a_monitored_stage_keeps_its_line(cells):
-    MultinomialNB(n_epochs=2, verbose=True).fit(X[np.arange(1200) % 60], Y[np.arange(1200) % 60])
+    MultinomialNB(n_epochs=2, verbose=True).fit(X[np.arange(2400) % 60], Y[np.arange(2400) % 60])
     assert [cell.pictures[-1].split("</progress> ")[1].split()[0] for cell in cells] == ["choose", "train"]
 
 
