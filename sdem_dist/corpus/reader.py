@@ -208,10 +208,7 @@ class Corpus:
         return read_ids(*self._parts, self._stored(shard), self.path)
 
     def ids_of(self, start: int = 0, stop: int | None = None) -> list[object]:
-        """Return the ids of the documents `start` up to `stop`, see `ids`: of all documents where nothing is said.
-
-        They are in the order of what ``predict(corpus)`` returns.
-        """
+        """Return the ids of the documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""
         return self.ids_at(range(start, self.n_documents if stop is None else stop))
 
     def ids_at(self, documents: Iterable[int]) -> list[object]:
@@ -260,12 +257,7 @@ class Corpus:
 
     def __getitem__(self, document: int | slice) -> StoredDocument | list[StoredDocument]:
         if isinstance(document, slice):
-            places = range(self.n_documents)[document]
-            if not places:
-                return []
-            first, last = min(places[0], places[-1]), max(places[0], places[-1])
-            documents, ids = self.read(first, last + 1), self.ids_of(first, last + 1)
-            return [self._described(documents[p - first : p - first + 1], ids[p - first]) for p in places]
+            return [self[place] for place in range(self.n_documents)[document]]
         document = self._position(document)
         return self._described(self.read(document, document + 1), self.ids_at([document])[0])
 
