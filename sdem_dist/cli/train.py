@@ -226,9 +226,7 @@ def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:
     _check_layout(estimator, documents)
     lanes = estimator.get_params().get("n_lanes")
     if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
-        raise click.UsageError(
-            f"n_lanes is {lanes:,}, more than {documents.path} has documents ({documents.n_documents:,})"
-        )
+        raise click.UsageError(f"n_lanes is {lanes:,}, more than there are documents ({documents.n_documents:,})")
 
 
 def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
