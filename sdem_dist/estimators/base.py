@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from sdem_dist.engine.stages import Stage, Stages, trained
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.matching import check_classes, check_words
-from sdem_dist.estimators.sklearn_callbacks import CallbackSupportMixin, tasks_of, with_callbacks
+from sdem_dist.estimators.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
 from sdem_dist.estimators.source import source_of
 from sdem_dist.estimators.spec import Estimator, Source, Trained
 from sdem_dist.estimators.validation import is_dask
@@ -155,7 +155,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             self.n_iter_ = len(self.history_)
             self._take(learner, state)
             for doubt in self._doubts():
-                warnings.warn(doubt, stacklevel=2)
+                warnings.warn(doubt, stacklevel=CALLER)
             for callback in callbacks:
                 if (fitted := getattr(callback, "fitted", None)) is not None:
                     fitted(self)

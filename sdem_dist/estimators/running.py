@@ -23,12 +23,13 @@ from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.run import run_stages
 from sdem_dist.engine.stages import Scoring, metrics_of
 from sdem_dist.estimators.scoring import refuse_address
+from sdem_dist.estimators.sklearn_callbacks import CALLER
 from sdem_dist.estimators.source import source_of
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.spec import Estimator, Source, Trained
+from sdem_dist.estimators.spec import Estimator, Source, Trained
 
 SMALL = 100_000
 """Entries under which threads cost more than they save."""
@@ -174,6 +175,6 @@ def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]
         warnings.warn(
             f"{corpus.path}: {event.n_shards} of {n} shards are damaged, and training leaves out their "
             f"{event.n_documents:,} documents of {header.n_documents:,}: " + "; ".join(problems),
-            stacklevel=3,
+            stacklevel=CALLER + 1,
         )
     return sound, problems

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     def with_callbacks(method: Method) -> Method:
         """Return a fit after which callbacks tidy up, whatever happens."""
 
+    CALLER: int
 else:
     try:
         from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+        CALLER = 3
+        """Stack level of who called `fit`, for warnings: scikit-learn's wrapper stands between."""
     except ImportError:  # scikit-learn before 1.9 has none
 
         class CallbackSupportMixin:
@@ -32,6 +36,8 @@ else:
         def with_callbacks(method):
             """Return the method itself."""
             return method
+
+        CALLER = 2
 
 
 class Tasks:
