@@ -29,7 +29,7 @@ from sdem_dist.estimators.source import source_of
 if TYPE_CHECKING:
     from distributed import Client
 
-from sdem_dist.estimators.spec import Estimator, Source, Trained
+    from sdem_dist.estimators.spec import Estimator, Source, Trained
 
 SMALL = 100_000
 """Entries under which threads cost more than they save."""
