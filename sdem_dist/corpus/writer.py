@@ -31,9 +31,10 @@ from sdem_dist.corpus.layout import (
 from sdem_dist.corpus.reader import Corpus, open_corpus
 from sdem_dist.corpus.tables import corpus_of_table, is_table
 from sdem_dist.counted import is_count
-from sdem_dist.errors import CorpusError
+from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
+from sdem_dist.storage.places import place as to_place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -75,8 +76,7 @@ def write_corpus(
     Parameters
     ----------
     path : str or Path
-        Directory to create, or a URL that zarr can write, such as ``s3://bucket/corpus``. A directory appears under
-        its name only when complete.
+        Directory to create, or a URL such as ``s3://bucket/corpus``. The corpus appears under its name only when complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
         Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)``, a triple ``(X, y, ids)`` or
         ``(X, y, ids, targets)``, of any length; the corpus does not depend on how the documents are cut into batches.
@@ -179,7 +179,6 @@ def write_corpus(
             vectorizer=vectorizer,
             made_by=made_by,
             shard_documents=shard_documents,
-            overwrite=overwrite and is_url(path),
         )
         if before_publishing is not None:
             before_publishing()
@@ -234,7 +233,6 @@ def write_contents(
     vectorizer: JsonObject | None,
     made_by: JsonObject | None,
     shard_documents: int | None,
-    overwrite: bool = False,
 ) -> Header:
     """Write vocabulary, shards and, last, the manifest to a place; return the manifest."""
     from sdem_dist.storage import arrays
@@ -242,12 +240,11 @@ def write_contents(
 
     n_features = facts.n_features
     words = _encoded_vocabulary(vocabulary, n_features)
-    group = arrays.create_group(place, overwrite=overwrite)
+    group = arrays.create_group(place)
     identity = vocabulary_hash(n_features, words)
     if words is not None:
         parent = arrays.add_group(group, VOCABULARY)
-        arrays.write_array(parent, "bytes", words[0])
-        arrays.write_array(parent, "offsets", words[1])
+        arrays.write_arrays(parent, {"bytes": words[0], "offsets": words[1]})
         del words  # of many n-grams, as much as the documents
     sizes = shard_sizes(facts.n_documents, facts.n_nonzeros, shard_documents)
     shards, frequency = write_shards(arrays.add_group(group, SHARDS), sizes)
@@ -308,12 +305,21 @@ def _write_shards(
 @contextmanager
 def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path, Path]]:
     """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds."""
+    from sdem_dist.storage.contents import publish_contents
     from sdem_dist.storage.publish import publish_directory
 
     refuse_taken([path], overwrite)
     if is_url(path):
-        with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
-            yield path, Path(folder)
+        with (
+            tempfile.TemporaryDirectory(prefix="sdem-") as folder,
+            publish_contents(str(to_place(path)), CorpusError) as contents,
+        ):
+            try:
+                yield contents, Path(folder)
+            except OSError as error:
+                if is_url(str(error.filename)):
+                    raise CorpusError(f"cannot write {path}: {error.strerror}") from error
+                raise
         return
     # The folder lies in the corpus to be, so that a disk with room for the one has room for the other, and goes with it.
     with (
@@ -337,15 +343,21 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
 def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
     """Say whether there is a corpus; raise CorpusError for other things, but for empty folders to be replaced."""
     from sdem_dist.storage import arrays
+    from sdem_dist.storage.contents import WRITER, contents_of
 
-    local = None if is_url(path) else Path(path)
-    if local is not None and not local.exists():
+    there = to_place(path)
+    if not (there / "zarr.json" if is_url(path) else there).exists():
         return False
     try:
-        present = MANIFEST in arrays.get_attributes(arrays.open_group(path))
+        attributes = arrays.get_attributes(arrays.open_group(path))
+        present = MANIFEST in attributes or contents_of(attributes) is not None
+        if is_url(path) and not present and WRITER in attributes:
+            return False  # of a process that died, or one that writes there now
+    except UnreadableError:
+        raise
     except CorpusError:
         present = False
-    if local is not None and not present and not (overwrite and local.is_dir() and not any(local.iterdir())):
+    if not present and (is_url(path) or not (overwrite and there.is_dir() and not any(there.iterdir()))):
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
     return present
 

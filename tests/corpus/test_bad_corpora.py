@@ -19,7 +19,7 @@ from sdem_dist.corpus.layout import Header, ShardInfo
 from sdem_dist.corpus.shards import find_problem
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage import arrays
+from sdem_dist.storage import arrays, buckets
 
 N, M = 60, 30
 RNG = np.random.default_rng(0)
@@ -285,7 +285,8 @@ def test_unfinished_remote_corpus_is_none(tmp_path, monkeypatch):
         patch.setattr(arrays, "set_attributes", refuse)
         with pytest.raises(OSError, match="lost"):
             write_corpus(url, X, Y)
-    with pytest.raises(CorpusError, match="it has no manifest"):
+    assert not list(buckets.below(url))  # nothing is left
+    with pytest.raises(CorpusError, match="there is none"):
         open_corpus(url)
     assert write_corpus(url, X, Y, overwrite=True).n_documents == N
 
