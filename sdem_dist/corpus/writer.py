@@ -346,8 +346,11 @@ def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
     from sdem_dist.storage.contents import WRITER, contents_of
 
     there = to_place(path)
-    if not (there / "zarr.json" if is_url(path) else there).exists():
-        return False
+    try:
+        if not (there / "zarr.json" if is_url(path) else there).exists():
+            return False
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
         attributes = arrays.get_attributes(arrays.open_group(path))
         present = MANIFEST in attributes or contents_of(attributes) is not None

@@ -81,7 +81,7 @@ def open_group(location: str | Path) -> zarr.Group:
         return zarr.open_group(_store(location), mode="r", zarr_format=3, use_consolidated=False)
     except BucketError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  whatever zarr and the store raise
         kind, reason = CorpusError, _reason(error)
         if is_url(location):
             try:
@@ -90,7 +90,7 @@ def open_group(location: str | Path) -> zarr.Group:
                 reason = "there is none"
             except OSError as cause:
                 kind, reason = UnreadableError, str(cause.strerror)
-        raise kind(f"{location} cannot be opened as a zarr group: {reason}") from error
+        raise kind(f"{location} cannot be opened as a zarr group: {reason}") from _quotable(error)
 
 
 def group_to_fill(location: str | Path) -> zarr.Group:
@@ -180,8 +180,8 @@ def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = No
         raise CorpusError(f"array {name!r} of {group.store_path} has shape {array.shape}, where {tuple(shape)} belongs")
     try:
         return np.asarray(array[...])
-    except Exception as error:
-        raise _failure(error, group, f"array {name!r}") from error
+    except Exception as error:  # noqa: BLE001  whatever zarr and the store raise
+        raise _failure(error, group, f"array {name!r}") from _quotable(error)
 
 
 def _child(group: zarr.Group, name: str) -> zarr.Array[Any] | zarr.Group:
@@ -189,8 +189,8 @@ def _child(group: zarr.Group, name: str) -> zarr.Array[Any] | zarr.Group:
         return group[name]
     except KeyError as error:
         raise CorpusError(f"{name!r} is missing from {group.store_path}") from error
-    except Exception as error:
-        raise _failure(error, group, f"the metadata of {name!r}") from error
+    except Exception as error:  # noqa: BLE001  whatever zarr and the store raise
+        raise _failure(error, group, f"the metadata of {name!r}") from _quotable(error)
 
 
 def _failure(error: Exception, group: zarr.Group, what: str) -> CorpusError | BucketError:
@@ -201,6 +201,11 @@ def _failure(error: Exception, group: zarr.Group, what: str) -> CorpusError | Bu
     lasting = FileNotFoundError, NotADirectoryError, IsADirectoryError
     kind = UnreadableError if isinstance(told, OSError) and not isinstance(told, lasting) else CorpusError
     return kind(f"{what} of {group.store_path} cannot be read: {_reason(told)}")
+
+
+def _quotable(error: Exception) -> Exception | None:
+    """Return the cause to show: none of obstore's, which may quote what a server said of the credentials."""
+    return error if named(error, "") is error else None
 
 
 def _reason(error: Exception) -> str:

@@ -60,7 +60,7 @@ def named(error: Exception, url: str) -> Exception:
         return FileNotFoundError(errno.ENOENT, "there is no such object", url)
     if code in _EXPIRED:
         return BucketError(f"{url}: the credentials have expired ({code}): renew those of the environment")
-    if any(place in text for place in _NO_CREDENTIALS):
+    if "Missing AccessKeyId" in text or "Missing SecretAccessKey" in text or any(p in text for p in _NO_CREDENTIALS):
         return missing_credentials(bucket)
     if "without LOCATION" in text or code == "PermanentRedirect":
         return BucketError(f"{bucket} is in another region: set AWS_REGION to the one of the bucket")

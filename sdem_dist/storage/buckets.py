@@ -5,6 +5,7 @@ Requests are tried again with growing pauses for what may pass, see `SETTINGS`; 
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -12,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
         "retry_timeout": timedelta(seconds=90),
     },
 }
-PUT_TRIES = 5
+TRIES = 5
 Found = TypeVar("Found")
 _stores: dict[tuple[str, int], ObjectStore] = {}
 _lock = threading.Lock()
@@ -121,17 +121,23 @@ def _asked(url: str, ask: Callable[[ModuleType, ObjectStore, str], Found]) -> Fo
         raise told from None  # the cause may quote what the server said of the credentials
 
 
-def get(url: str, start: int = 0, stop: int | None = None, tag: str | None = None) -> bytes:
-    """Return an object's bytes, or those of a range; with `tag`, ChangedError if it is another by now."""
+def get(url: str, start: int = 0, stop: int | None = None) -> bytes:
+    """Return an object's bytes, or those of a range."""
     options: dict[str, Any] = {} if stop is None else {"range": (start, stop)}
-    if tag:
-        options["if_match"] = tag
     return _asked(url, lambda o, s, key: bytes(o.get(s, key, options=options).bytes()))
 
 
 def head(url: str) -> Object:
     """Return what is known of the object at `url`; FileNotFoundError without one."""
-    return _described(url, _asked(url, lambda o, s, key: o.head(s, key)))
+    if not split(url)[1]:
+        raise FileNotFoundError(errno.ENOENT, "a bucket is a folder, not an object", url)
+    try:
+        return _described(url, _asked(url, lambda o, s, key: o.head(s, key)))
+    except FileNotFoundError:
+        raise
+    except (BucketError, OSError):
+        get(url, 0, 1)  # which says why: answers to HEAD have no body
+        raise
 
 
 def _described(url: str, meta: Mapping[str, Any]) -> Object:
@@ -148,8 +154,8 @@ def get_with_tag(url: str) -> tuple[bytes, str]:
     return _asked(url, ask)
 
 
-def put(url: str, content: bytes | Path) -> None:
-    """Write an object whole, replacing what is there; of a Path the file's content."""
+def put(url: str, content: bytes) -> None:
+    """Write an object whole, replacing what is there."""
     _asked(url, lambda o, s, key: o.put(s, key, content))
 
 
@@ -164,7 +170,7 @@ def put_if(url: str, content: bytes, tag: str | None) -> str:
         Something else is there.
     """
     mode = "create" if tag is None else {"e_tag": tag}
-    for attempt in range(PUT_TRIES):
+    for attempt in range(TRIES):
         try:
             done = _asked(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False))
             return done["e_tag"] or ""
@@ -175,7 +181,7 @@ def put_if(url: str, content: bytes, tag: str | None) -> str:
                 there = b""
             if there == content:
                 return found
-            if isinstance(error, ChangedError) or attempt + 1 == PUT_TRIES:
+            if isinstance(error, ChangedError) or attempt + 1 == TRIES:
                 raise
             time.sleep(0.2 * 2**attempt)
     raise AssertionError("unreachable")
@@ -194,12 +200,12 @@ def below(url: str) -> list[Object]:
     return [_described(base + meta["path"], meta) for meta in sorted(found, key=lambda meta: meta["path"])]
 
 
-def children(url: str) -> list[str]:
-    """Return the URLs of the objects and folders in the folder `url`, in order."""
-    base, key = _folder(url)
+def children(url: str) -> tuple[list[str], list[str]]:
+    """Return the names of the folders and of the objects in the folder `url`, in order."""
+    _, key = _folder(url)
     found = _asked(url, lambda o, s, _: o.list_with_delimiter(s, prefix=key))
-    names = [*found["common_prefixes"], *(meta["path"] for meta in found["objects"])]
-    return sorted(base + name.rstrip("/") for name in names)
+    folders = [name.rstrip("/").rsplit("/", 1)[-1] for name in found["common_prefixes"]]
+    return sorted(folders), sorted(meta["path"].rsplit("/", 1)[-1] for meta in found["objects"])
 
 
 def _folder(url: str) -> tuple[str, str | None]:
@@ -216,4 +222,13 @@ def remove(url: str) -> None:
 
 
 def _removed(url: str, names: list[str]) -> None:
-    _asked(url, lambda o, s, _: o.delete(s, names))
+    for attempt in range(TRIES):  # obstore does not ask twice
+        try:
+            _asked(url, lambda o, s, _: o.delete(s, names))
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            if attempt + 1 == TRIES:
+                raise
+            time.sleep(0.2 * 2**attempt)

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sdem_dist.errors import SdemError
+from sdem_dist.errors import BucketError, SdemError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.bucket_failures import ChangedError
 from sdem_dist.storage.numbers import JsonObject
@@ -42,7 +42,7 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
     """
     name = f"contents-{secrets.token_hex(8)}"
     try:
-        before, tag = _claimed(url, name)
+        before, tag, others = _claimed(url, name)
     except OSError as cause:
         raise error(f"cannot write {url}: {cause.strerror or cause}") from None
     try:
@@ -61,16 +61,20 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
                 buckets.remove(f"{url}/{name}")
                 _unclaim(url, before, tag)
         raise
-    with suppress(OSError):  # the new one is in place; the next writer tries again
-        _clear(url, name)
-        if before is not None and contents_of(_attributes(before)) is None:  # a corpus that was copied there as files
-            for part in ("shards", "vocabulary", "document_frequency"):
-                buckets.remove(f"{url}/{part}")
+    if before is not None and contents_of(_attributes(before)) is None:  # a corpus that was copied there as files
+        others += ["shards", "vocabulary", "document_frequency"]
+    with suppress(OSError, BucketError):  # the new one is in place; the next writer tries again
+        _clear(url, others)
 
 
-def _claimed(url: str, name: str) -> tuple[bytes | None, str]:
-    """Put a mark into the root; return the root as it was, and the tag it has now."""
+def _claimed(url: str, name: str) -> tuple[bytes | None, str, list[str]]:
+    """Put a mark into the root; return the root as it was, the tag it has now, and which contents it pointed to.
+
+    Contents that are listed before the root is read are of writers that began earlier, and so can never be published
+    when the mark is there. Those of a writer that begins later are not in the list.
+    """
     while True:
+        listed = [child for child in buckets.children(url)[0] if _NAME.fullmatch(child)]
         before: bytes | None
         seen: str | None
         try:
@@ -84,8 +88,9 @@ def _claimed(url: str, name: str) -> tuple[bytes | None, str]:
             continue  # another writer was quicker, and is next
         if before is not None and set(attributes) <= {WRITER}:
             before = None  # all that was there is the mark of a writer that died
-        _clear(url, name, contents_of(attributes))
-        return before, tag
+        kept = contents_of(attributes)
+        _clear(url, [child for child in listed if child != kept])
+        return before, tag, [] if kept is None else [kept]
 
 
 def _unclaim(url: str, before: bytes | None, tag: str) -> None:
@@ -101,12 +106,9 @@ def _is_published(url: str, name: str) -> bool:
     return contents_of(_attributes(buckets.get(_root(url)))) == name
 
 
-def _clear(url: str, *kept: str | None) -> None:
-    """Remove all contents at `url` but those of these names."""
-    for child in buckets.children(url):
-        name = child.rsplit("/", 1)[-1]
-        if _NAME.fullmatch(name) and name not in kept:
-            buckets.remove(child)
+def _clear(url: str, names: list[str]) -> None:
+    for name in names:
+        buckets.remove(f"{url}/{name}")
 
 
 def _root(url: str) -> str:
