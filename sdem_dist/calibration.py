@@ -1,6 +1,8 @@
-"""How far probabilities can be trusted: a temperature for scores, Brier score and expected calibration error, as sums."""
+"""How far probabilities can be trusted: a temperature for scores, Brier score and bins of confidence, as sums."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
@@ -16,7 +18,63 @@ BINS = tuple(f"{what} {bin_}" for what in ("confidence", "hits", "documents") fo
 SUMS = ("brier", *BINS, *TEMPERED)
 
 
-def calibration_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+class Reliability(NamedTuple):
+    """Documents in bins of the probability of their prediction, equally wide from 0 to 1.
+
+    Attributes
+    ----------
+    confidence : ndarray of shape (n_bins,), float64
+        Mean probability of the predictions; NaN in an empty bin.
+    accuracy : ndarray of shape (n_bins,), float64
+        Share of right predictions; NaN in an empty bin.
+    documents : ndarray of shape (n_bins,)
+        How many, by weight.
+    """
+
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    documents: np.ndarray
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error: the mean over documents of how far accuracy is from confidence (Guo et al. 2017)."""
+        filled = self.documents > 0
+        gaps = np.abs(self.accuracy - self.confidence)[filled] * self.documents[filled]
+        return float(gaps.sum() / self.documents.sum()) if filled.any() else float("nan")
+
+
+def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return the sums of `BINS` over documents.
+
+    Parameters
+    ----------
+    confidence : ndarray of shape (n_documents,), float64
+        Probability of the prediction.
+    right : ndarray of shape (n_documents,), bool
+    weights : ndarray of shape (n_documents,), optional
+    """
+    weights = np.ones(len(confidence)) if weights is None else weights
+    bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
+    return np.concatenate(
+        [np.bincount(bins, column, N_BINS) for column in (weights * confidence, weights * right, weights)]
+    )
+
+
+def reliability(sums: np.ndarray) -> Reliability:
+    """Return bins of documents from `bin_sums`."""
+    confidence, hits, documents = sums.reshape(3, N_BINS)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Reliability(confidence / documents, hits / documents, documents)
+
+
+def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the squared distance of each document's probabilities from the truth, summed over classes: 0 to 2."""
+    return np.asarray((p * p).sum(axis=1) - 2.0 * p[np.arange(len(labels)), labels] + 1.0)
+
+
+def calibration_sums(
+    scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, *, tempered: bool = True
+) -> np.ndarray:
     """Return the sums of `SUMS` over documents.
 
     Parameters
@@ -25,27 +83,27 @@ def calibration_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray
         ln p(y | d), up to a constant of each document.
     labels : ndarray of shape (n_documents,), integers
     weights : ndarray of shape (n_documents,), float64
+    tempered : bool
+        False leaves out the sums that a temperature is found by.
     """
     used = weights > 0
     scores, labels, weights = scores[used], labels[used], weights[used]
     known = np.isfinite(scores.max(axis=1, keepdims=True)) & ~np.isnan(scores).any(axis=1, keepdims=True)
     scores = np.where(known, scores, 0.0)  # of no class at all: of any
-    rows = np.arange(len(labels))
-    log_p = log_softmax(scores, axis=1) if len(rows) else scores
+    log_p = log_softmax(scores, axis=1) if len(labels) else scores
     p = np.exp(log_p)
-    of_label = p[rows, labels]
-    brier = (p * p).sum(axis=1) - 2.0 * of_label + 1.0
-    top = p.max(axis=1) if len(rows) else np.empty(0)
-    bins = np.minimum((top * N_BINS).astype(np.intp), N_BINS - 1)
-    hits = weights * (p.argmax(axis=1) == labels) if len(rows) else top
-    binned = [np.bincount(bins, column, N_BINS) for column in (weights * top, hits, weights)]
-    least = np.maximum(log_p, -1e300)  # of a class that cannot be
-    gaps = least - least[rows, labels][:, None]
-    return np.concatenate([[(weights * brier).sum()], *binned, _tempered(gaps, weights)])
+    of_bins = bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights)
+    found = [np.atleast_1d((weights * brier_scores(p, labels)).sum()), of_bins]
+    return np.concatenate([*found, tempered_losses(log_p, labels, weights)] if tempered else found)
 
 
-def _tempered(gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums of log-losses at `TEMPERATURES`: half a temperature is the square, every second one is half."""
+def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sums of log-losses at `TEMPERATURES`, shape (n_temperatures,); for arguments see `calibration_sums`.
+
+    Half a temperature is the square, every second one is half.
+    """
+    least = np.maximum(scores, -1e300)  # of a class that cannot be
+    gaps = least - least[np.arange(len(labels)), labels][:, None]
     losses = np.empty(len(TEMPERATURES))
     for last in (-1, -2):
         ratios = np.exp(np.minimum(gaps / TEMPERATURES[last], LARGEST))
@@ -53,11 +111,6 @@ def _tempered(gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
             losses[t] = weights @ np.log(ratios.sum(axis=1))
             ratios = np.minimum(ratios, np.exp(LARGEST)) ** 2
     return losses
-
-
-def expected_calibration_error(confidence: np.ndarray, hits: np.ndarray, documents: np.ndarray) -> float:
-    """Return the mean, over documents, of how far the accuracy of a bin is from its mean confidence (Guo et al. 2017)."""
-    return float(np.abs(hits - confidence).sum() / documents.sum())
 
 
 def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
@@ -80,12 +133,10 @@ def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
 
 
 def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
-    """Return Brier score, calibration error, and the temperature that would serve best with the log-loss that it leads to."""
-    s, n = sums[1:], N_BINS
-    temperature, loss = best_temperature(s[3 * n :] / weight)
-    return {
-        "brier": float(sums[0] / weight),
-        "ece": expected_calibration_error(s[:n], s[n : 2 * n], s[2 * n : 3 * n]),
-        "temperature": temperature,
-        "tempered_log_loss": loss,
-    }
+    """Return Brier score and calibration error; with sums by temperature the best one, and the log-loss that it leads to."""
+    n_binned = 1 + len(BINS)
+    found = {"brier": float(sums[0] / weight), "ece": reliability(sums[1:n_binned]).ece}
+    if len(sums) == n_binned:
+        return found
+    temperature, loss = best_temperature(sums[n_binned:] / weight)
+    return found | {"temperature": temperature, "tempered_log_loss": loss}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist import losses
+from sdem_dist import calibration, losses
 
 SUMS = ("weight", "nll", "ncll", "hinge", "correct", "log_likelihood", "words")
 
@@ -39,13 +39,15 @@ def scored(
     scores : ndarray of shape (n_documents, n_classes), float64
         What decides between classes.
     labels : ndarray of shape (n_documents,), integers
+        -1 where there is none: such a document counts nowhere.
     weights : ndarray of shape (n_documents,), float64
     lengths : ndarray of shape (n_documents,), float64
         Words of each document, repetitions counted (the sum of its weights where a corpus is weighted).
     log_joint : ndarray of shape (n_documents, n_classes), float64, optional
         ``ln p(y, d)`` without the multinomial coefficient, or a lower bound of it. None: the scores.
     """
-    joint = scores if log_joint is None else log_joint
+    joint, hidden = scores if log_joint is None else log_joint, labels < 0
+    labels, weights = np.where(hidden, 0, labels), np.where(hidden, 0.0, weights)
     return Scored(scores, labels, weights, lengths, losses.nll(joint, labels), losses.marginal_log_likelihood(joint))
 
 
@@ -54,9 +56,31 @@ def joined(batches: Iterable[Scored]) -> Scored:
     return Scored(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
 
 
-def total_sums(batches: Iterable[Scored]) -> np.ndarray:
-    """Return the sums over all batches."""
-    return evaluation_sums(joined(batches))
+def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
+    """Return the sums of `evaluation_sums`, `class_sums` and `calibration.calibration_sums`, which every classifier has.
+
+    Parameters
+    ----------
+    documents : Scored
+    tempered : bool
+        With the sums that a temperature is found by.
+    """
+    scores, labels, weights = documents.scores, documents.labels, documents.weights
+    calibrated = calibration.calibration_sums(scores, labels, weights, tempered=tempered)
+    return np.concatenate([evaluation_sums(documents), class_sums(scores, labels, weights), calibrated])
+
+
+def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
+    """Return what people read from `classifier_sums`: `finish`, macro-F1, Brier score and calibration error.
+
+    With sums by temperature, the best one and its log-loss, too. Without any document all are NaN.
+    """
+    of_classes = len(SUMS) + 3 * n_classes
+    with np.errstate(invalid="ignore", divide="ignore"):
+        calibrated = calibration.finish(sums[of_classes:], float(sums[0]))
+    if sums[0] == 0.0:
+        calibrated = dict.fromkeys(calibrated, float("nan"))
+    return finish(sums[: len(SUMS)]) | calibrated | {"macro_f1": macro_f1(sums[len(SUMS) : of_classes])}
 
 
 def evaluation_sums(documents: Scored) -> np.ndarray:
@@ -78,12 +102,11 @@ def evaluation_sums(documents: Scored) -> np.ndarray:
     return np.array([float((weights * c).sum()) for c in columns])
 
 
-def class_sums(documents: Scored) -> np.ndarray:
+def class_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return how many documents each class has, was predicted for, and was rightly predicted for, shape (3 n_classes,)."""
-    n_classes, weights = documents.scores.shape[1], documents.weights
-    predicted = documents.scores.argmax(axis=1)
-    right = np.where(predicted == documents.labels, weights, 0.0)
-    columns = ((documents.labels, weights), (predicted, weights), (predicted, right))
+    n_classes, predicted = scores.shape[1], scores.argmax(axis=1)
+    right = np.where(predicted == labels, weights, 0.0)
+    columns = ((labels, weights), (predicted, weights), (predicted, right))
     return np.concatenate([np.bincount(which, weight, n_classes) for which, weight in columns])
 
 

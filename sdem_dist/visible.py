@@ -22,9 +22,9 @@ def one_line(text: object, width: int | None = None) -> str:
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
 
 
-def columns(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> str:
-    """Return a table of aligned lines under heads, the first `left` columns to the left, the others to the right."""
-    table = [[one_line(cell) for cell in row] for row in (list(heads), *map(list, rows))]
+def columns(heads: Iterable[str] | None, rows: Iterable[Iterable[str]], left: int = 1) -> str:
+    """Return a table of aligned lines, under heads if there are any: the first `left` columns to the left, others right."""
+    table = [[one_line(cell) for cell in row] for row in [*([] if heads is None else [heads]), *rows]]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = (
         "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))

@@ -40,6 +40,8 @@ class Answers:
         A smaller best share makes the name `UNSURE`.
     sets : callable or None
         From rows of shares to booleans: which names are in the set of each document.
+    given : ndarray of shape (n_names,), or None
+        A document gets every name whose share is at least this, and perhaps none. None: it gets the best one.
     """
 
     rows: Callable[[Any], np.ndarray]
@@ -50,6 +52,7 @@ class Answers:
     alone: bool = False
     threshold: float = 0.0
     sets: Callable[[np.ndarray], np.ndarray] | None = None
+    given: np.ndarray | None = None
 
     def columns(self, documents: Any) -> dict[str, Any]:
         """Return the columns of a table, in their order: lists, and the sets as an Arrow array."""
@@ -60,6 +63,8 @@ class Answers:
             return dict(zip(names, rows.T.tolist(), strict=True))
         best, ordered = self._ranked(rows)
         found: dict[str, Any] = {self.what: best}
+        if self.given is not None:
+            found = {self.what: _typed_sets(self.names, self._given(rows))}
         if self.sets is not None:
             found["set"] = _typed_sets(self.names, self.sets(rows))
         if self.alone:
@@ -83,6 +88,8 @@ class Answers:
         names = [on_a_line(name) for name in self.names]
         best, ordered = self._ranked(rows)
         labels = [on_a_line(label) for label in best] if self.threshold else [names[k] for k in ordered[:, 0].tolist()]
+        if self.given is not None:
+            labels = ["|".join(names[k] for k in np.flatnonzero(row)) for row in self._given(rows)]
         if self.sets is not None:
             sets = ["|".join(names[k] for k in np.flatnonzero(row)) for row in self.sets(rows)]
             labels = [f"{label}\tset={members}" for label, members in zip(labels, sets, strict=True)]
@@ -98,6 +105,10 @@ class Answers:
             ids,
         )
 
+    def _given(self, rows: np.ndarray) -> np.ndarray:
+        """Return which names each row gets."""
+        return np.asarray(rows >= (self.threshold or self.given))
+
     def _ranked(self, rows: np.ndarray) -> tuple[list[Any], np.ndarray]:
         """Return the label of each row, and its best columns, the best first."""
         assert self.names is not None
@@ -107,7 +118,7 @@ class Answers:
             ordered = np.argsort(-rows, axis=1, kind="stable")[:, : self.top]
         names = [str(name) for name in self.names] if self.threshold else self.names
         labels = [names[k] for k in ordered[:, 0].tolist()]
-        if self.threshold:
+        if self.threshold and self.given is None:
             sure = (rows.max(axis=1, initial=0.0) >= self.threshold).tolist()
             labels = [label if fine else UNSURE for label, fine in zip(labels, sure, strict=True)]
         return labels, ordered
@@ -148,8 +159,12 @@ def predictions_of(estimator: EngineEstimator, name: object) -> Answers:
         )
     if predicts == "number":
         return Answers(made.predict, None)
+    if estimator.several_labels:
+        return Answers(made.predict_proba, estimator.classes_.tolist(), what="labels", given=made.thresholds_)
     if predicts == "class":
         return Answers(made.predict_proba, estimator.classes_.tolist())
+    if not hasattr(made, "predict_proba"):
+        return Answers(made.predict, None, what="cluster")
     return Answers(made.predict_proba, range(len(made.component_log_prior_)), what="cluster")
 
 
@@ -208,6 +223,6 @@ def chosen(answers: Answers, top: int | None, alone: bool, threshold: float | No
                 "--top and --threshold are for classes, clusters and topics, and this model predicts numbers"
             )
         return answers
-    if threshold and UNSURE in map(str, answers.names):
+    if threshold and answers.given is None and UNSURE in map(str, answers.names):
         raise ValueError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
     return replace(answers, top=top, alone=alone, threshold=threshold or 0.0)

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sdem_dist.cli.parameters import LocalPath
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import SourceOptions, examined_documents, is_source, source_options
+from sdem_dist.cli.sources import (
+    SourceOptions,
+    examined_by_workers,
+    examined_documents,
+    is_source,
+    source_options,
+)
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
+from sdem_dist.glossary import named
 from sdem_dist.storage.numbers import null_for_nan
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.reporting import Report
+    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.estimators.examined import Examined
 
-SHOWN = {
-    "accuracy": "accuracy",
-    "ncll": "log-loss (NCLL)",
-    "macro_f1": "macro-F1",
-    "brier": "Brier score",
-    "ece": "calibration error (ECE)",
-    "roc_auc": "ROC AUC",
-    "pr_auc": "PR AUC (average precision)",
-    "hinge": "hinge loss",
-    "nll": "NLL a document",
-    "purity": "purity",
-    "nmi": "NMI",
-    "ari": "adjusted Rand index",
-    "r2": "R2",
-    "mse": "mean squared error",
-    "rmse": "its root",
-    "mae": "mean absolute error",
-    "bias": "mean error",
-}
-"""What people call metrics, in the order in which they are shown; others come after."""
 UNSHOWN = ("temperature", "tempered_log_loss")
 """What would serve best here, for those who calibrate."""
 
@@ -73,47 +62,55 @@ def evaluate(
     Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean squared
     distance of probabilities from the truth; the calibration error (ECE) the mean distance of accuracy from confidence,
     over 15 equal bins. Then come the hinge loss, -ln p(document, class) (NLL), and perplexity (a word), where the model has
-    them. Of a regressor R2 and mean squared error; of a mixture -ln p(d) (nll) and perplexity; of
-    LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word given topics that were found from the
-    document's words, that one included: less than of words held out.
+    them. Of several labels a document: accuracy (all of them right), micro- and macro-F1 of the labels, precision at k (the
+    share of right ones among the k most probable), log-loss a label. Of a regressor R2 and mean squared error; of a mixture
+    -ln p(d) (nll) and perplexity; of LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word given topics
+    that were found from the document's words, that one included: less than of words held out.
 
     --errors writes of a regressor all documents, the worst first. In a .csv or .tsv FILE control characters are written out
     (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and .parquet keep texts as they are. Cells that
     begin with = + - or @ are left as they are, and a spreadsheet takes them for formulas: open the FILE with care.
 
     --report adds precision, recall and F1 by class, the most frequent confusions, and of two classes the areas under the
-    ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this process.
+    ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this process,
+    and show no texts of a source that workers read.
 
-    CORPUS may be a source, too: a file or a folder as sdem ingest reads them, for a model that was trained on text. A
+    CORPUS may be a source, too: a file or a folder as sdem ingest reads them, for a model that was trained on text.
+    Workers count it into a hidden folder beside MODEL, which all of them have to see, and which is removed in the end. A
     corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
     --held-out).
     """
     from sdem_dist import load_model
     from sdem_dist.cli.table_files import check_table, write_table
     from sdem_dist.estimators.examined import mistakes
+    from sdem_dist.reports.classification import ClassificationReport
 
     check_where(scheduler, workers, cluster)
     of_source = is_source(corpus)
-    if of_source and (scheduler or workers or cluster):
-        raise click.UsageError(f"workers read a corpus, and {corpus} is a source: make a corpus of it with sdem ingest")
     if errors is not None:
         check_table(errors, (model, corpus))
     estimator = load_model(model)
+    if errors is not None and estimator.several_labels:
+        raise click.UsageError(
+            "--errors is of one label a document, and here there are several: --report shows each label"
+        )
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is of classifiers and regressors, and {model} is neither")
-    examined = examined_documents(estimator, corpus, source, keep_texts=errors is not None)
-    documents, labels = examined.documents, examined.labels
     with client_of(scheduler, workers, cluster) as client:
-        metrics = estimator.evaluate(documents, labels, client=client)
-        here = client is None
-    report = None
-    if full or errors is not None or (here and estimator.spec.predicts == "class" and "macro_f1" not in metrics):
-        report = estimator.report(documents, labels)
-        metrics = _completed(metrics, report, full)
-    weighted = estimator.weighting_ is not None
-    n = documents.shape[0] if of_source else documents.n_documents
-    if not of_source:
-        weighted = documents.header.layout == "sparse" and (documents.header.weighted or weighted)
+        there: AbstractContextManager[Examined]
+        if client is None or not of_source:
+            there = nullcontext(examined_documents(estimator, corpus, source, keep_texts=errors is not None))
+        else:
+            there = examined_by_workers(estimator, corpus, source, model, client)
+        with there as examined:
+            documents, labels = examined.documents, examined.labels
+            metrics = estimator.evaluate(documents, labels, client=client)
+            report = estimator.report(documents, labels) if full or errors is not None else None
+            if errors is not None:
+                write_table(errors, mistakes(estimator, report, examined))
+            weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
+    if full and report is not None:  # what only a report has; its log-loss is the metrics' "ncll"
+        metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if as_json:
         found = metrics | (report.to_dict() if full and report is not None else {})
         click.echo(json.dumps(null_for_nan(found), allow_nan=False))
@@ -123,23 +120,21 @@ def evaluate(
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
         if full and report is not None:
-            say(f"\n{report.details()}")
+            say(f"\n{report.details() if isinstance(report, ClassificationReport) else report}")
     if errors is not None:
-        write_table(errors, mistakes(estimator, report, examined))
         click.echo(f"wrote the errors to {errors}", err=True)
 
 
-def _completed(metrics: dict[str, float], report: Report, full: bool) -> dict[str, float]:
-    """Return metrics with those that only a report has; the areas under curves and the like if the full one is asked for."""
-    more = {name: value for name, value in report.figures.items() if full or name in ("macro_f1", "brier", "ece")}
-    more.pop("log_loss", None)  # "ncll" among the metrics
-    return metrics | {name: value for name, value in more.items() if name not in metrics}
+def _weighted(estimator: EngineEstimator, documents: Any) -> bool:
+    """Return whether the model weighs words, or the corpus has weights for counts."""
+    weighted = estimator.weighting_ is not None
+    header = getattr(documents, "header", None)
+    return weighted if header is None else header.layout == "sparse" and (header.weighted or weighted)
 
 
 def _show(metrics: dict[str, float], weighted: bool) -> None:
-    first = {name: metrics[name] for name in SHOWN if name in metrics}
-    shown = {name: value for name, value in (first | metrics).items() if name not in UNSHOWN}
-    width = max((len(SHOWN.get(name, name)) for name in shown), default=0)
+    shown = named({name: value for name, value in metrics.items() if name not in UNSHOWN})
+    width = max(map(len, shown), default=0)
     for name, value in shown.items():
         note = " a word, as the model weighs words" if weighted else " a word"
-        click.echo(f"  {SHOWN.get(name, name):<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")
+        click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")

@@ -47,6 +47,8 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: b
     estimator = load_model(model)
     if estimator.spec.predicts != "class":
         raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is of classifiers")
+    if against is not None and estimator.several_labels:
+        raise click.UsageError("--against is of one label a document; of several each is against all without it")
     label = None if against is None else _class(estimator.classes_.tolist(), against)
     found = estimator.explain(list(texts), label)  # type: ignore[attr-defined]
     if html is not None:

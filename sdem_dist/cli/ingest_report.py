@@ -47,6 +47,9 @@ def shown_progress() -> Iterator[Callable[[str, int, int | None], None]]:
 def show_report(report: IngestReport) -> None:
     """Say in a few lines what an ingest did."""
     labelled = counted(len(report.classes), "class", "classes") if report.classes else "targets"
+    if any(isinstance(found, tuple) for found in report.classes):
+        labels = {label for found in report.classes if isinstance(found, tuple) for label in found}
+        labelled = f"{counted(len(labels), 'label')} in {counted(len(report.classes), 'set')}"
     words = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
     say(f"{report.path}: {counted(report.n_documents, 'document')}, {labelled}, {words} ({report.seconds:.1f} s)")
     if report.held_out_path is not None:

@@ -140,10 +140,13 @@ def _some(categories: list[object]) -> str:
 def classes(corpus: Corpus) -> str:
     """Return a table of the classes with their numbers and shares, the largest first."""
     header = corpus.header
-    sizes = sorted(zip(header.class_counts, header.classes, strict=True), key=lambda pair: -pair[0])
-    rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for n, name in sizes[:CLASSES_SHOWN]]
+    sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
+    rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for name, n in sizes[:CLASSES_SHOWN]]
+    if header.label_sets is not None:
+        more = f", {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
+        return table(f"{counted(len(sizes), 'label')}, in {counted(len(header.classes), 'set')}{more}", rows)
     if len(sizes) > CLASSES_SHOWN:
-        rest = sum(n for n, _ in sizes[CLASSES_SHOWN:])
+        rest = sum(n for _, n in sizes[CLASSES_SHOWN:])
         rows.append((f"{len(sizes) - CLASSES_SHOWN} more", f"{rest:,}", f"{rest / header.n_documents:.1%}"))
     return table(counted(len(sizes), "class", "classes"), rows)
 

@@ -52,6 +52,4 @@ def card_shown(path: Path, measured: str | None, source: SourceOptions) -> str:
 
 def _topics(model: EngineEstimator) -> dict[str, list[str]]:
     """Return the words that tell each topic apart."""
-    from sdem_dist.inspection.topics import topic_title
-
-    return {topic_title(t): t.telling for t in model.topics()}
+    return {f"topic {t.title}: {t.share:.0%}": t.telling for t in model.topics()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.text_options import HOW_READ, format_option
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
 
@@ -28,28 +29,27 @@ def stream_options(command: Command) -> Command:
     for option in (
         click.option("--verbose", is_flag=True, help="Say in the end how much of the text the model knows."),
         click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores; of - one]"),
-        click.option("--threshold", type=click.FloatRange(0, 1), metavar="P", help='Below P the label is "unsure".'),
-        click.option("--top", type=click.IntRange(1), metavar="K", help="The K best with their numbers, best first."),
         click.option(
-            "--on-error",
-            type=click.Choice(["raise", "skip"]),
-            default="raise",
-            show_default=True,
-            help="Stop at a line that is no document, or leave it out and count it.",
+            "--threshold",
+            type=click.FloatRange(0, 1),
+            metavar="P",
+            help='Below P the label is "unsure"; of several labels all from P on.',
         ),
-        click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text."),
-        click.option("--id", "id_column", metavar="COLUMN", help="Column of ids, which begin the lines."),
+        click.option("--top", type=click.IntRange(1), metavar="K", help="The K best with their numbers, best first."),
+        *reversed(HOW_READ),
+        click.option("--id", metavar="COLUMN", help="Column of ids, which begin the lines."),
         click.option(
             "--text",
             "--text-column",
             metavar="COLUMN",
             help="Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
         ),
+        format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
         click.option(
-            "--format",
-            "form",
-            type=click.Choice(["lines", "folder", "tsv", "csv", "jsonl", "parquet"]),
-            help="Format of the sources.  [default: by suffix]",
+            "--resume/--no-resume",
+            default=True,
+            show_default=True,
+            help="With workers and -o: go on where the same command was killed, or begin again.",
         ),
         click.option(
             "-o", "--output", type=LocalPath(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."
@@ -77,13 +77,17 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     a table (.tsv, .csv, .jsonl, .parquet), for a MODEL that was trained on text; or a corpus.
 
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
-    classes; of a regressor the numbers alone, of a mixture the clusters by number. Ids come before labels with --id, and
-    always of a corpus, whose documents are shuffled. Nothing is held in memory but a few blocks.
+    classes; of several labels all that reach their thresholds, with | between them; of a regressor the numbers alone, of a
+    mixture the clusters by number. Ids come before labels with --id, and always of a corpus, whose documents are shuffled.
+    Nothing is held in memory but a few blocks.
 
-    With -o FILE a table, in which the columns of the source come first. Those of a .csv or .tsv source are text, also in
-    Parquet. In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become
-    blanks; .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a
-    spreadsheet takes them for formulas: open a FILE of strangers' texts with care.
+    With -o FILE a table, which appears whole. What workers predicted of it before the command was killed is kept in a
+    hidden folder beside FILE, and the same command goes on from there.
+
+    In the table the columns of the source come first. Those of a .csv or .tsv source are text, also in Parquet. In a .csv
+    or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and
+    .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a spreadsheet takes them
+    for formulas: open a FILE of strangers' texts with care.
     """
     from sdem_dist.cli.answers import predictions_of, with_sets
 
@@ -91,7 +95,7 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
         answers = predictions_of(estimator, name)
         return answers if coverage is None else with_sets(answers, estimator, coverage)
 
-    _run(model, sources, answers_of, alone=no_proba, **options)
+    _run(model, sources, answers_of, alone=no_proba, coverage=coverage, **options)
 
 
 @click.command(no_args_is_help=True)
@@ -113,11 +117,9 @@ def _run(
     answers_of: Callable[[EngineEstimator, object], Answers],
     *,
     alone: bool,
+    coverage: float | None = None,
     output: Path | None,
-    form: str | None,
-    text: str | None,
-    id_column: str | None,
-    encoding: str,
+    resume: bool,
     on_error: Any,
     top: int | None,
     threshold: float | None,
@@ -126,11 +128,13 @@ def _run(
     scheduler: str | None,
     workers: int | None,
     cluster: str | None,
+    **how_read: Any,
 ) -> None:
     from sdem_dist.cli.answers import chosen
+    from sdem_dist.cli.kept_answers import content_of, write_kept_table
     from sdem_dist.cli.sources import refuse_for_a_corpus
-    from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
-    from sdem_dist.cli.table_files import check_table, write_table
+    from sdem_dist.cli.streaming import Sources, answer_task, answered, answered_by_workers, lines_of, transformer_of
+    from sdem_dist.cli.table_files import check_table, part_of, write_table
     from sdem_dist.estimators.persistence import load_model
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import Reading
@@ -142,10 +146,10 @@ def _run(
         raise click.UsageError(f"{'--verbose' if verbose else '--jobs'} is of threads of this process, not of workers")
     if output is not None:
         check_table(output, (model, *paths))
-    reading = Reading(form, text=text, encoding=encoding, id=id_column)
+    reading = Reading(**how_read)
     sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
     if all(sources.corpora):
-        refuse_for_a_corpus(("form", "text", "id_column", "encoding", "on_error", "verbose"))
+        refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = load_model(model)
     all_answers = answers_of(estimator, model)
     try:
@@ -163,10 +167,19 @@ def _run(
                 return answered(blocks, transformer, answer, jobs)
             return answered_by_workers(blocks, transformer, answer, client)
 
-        if output is not None:
+        if output is not None and client is not None and not streaming:
+            columns, suffix = _beside(answers), output.suffix.lower()
+            read = ([content_of(path) for path in (model, *paths)], reading, on_error, BLOCK)
+            identity = (read, suffix, answers.what, top, threshold, alone, coverage)
+            from sdem_dist.engine.dask import DaskExecutor
+
+            executor = DaskExecutor(client)
+            shared = executor.put((transformer, lambda documents, block: part_of(suffix, columns(documents, block))))
+            write_kept_table(output, identity, executor, answer_task, shared, blocks, resume=resume)
+        elif output is not None:
             write_table(output, _some(found(_beside(answers))))
         else:
-            for lines in found(lines_of(answers, with_ids=id_column is not None)):
+            for lines in found(lines_of(answers, with_ids=reading.id is not None)):
                 sys.stdout.write(lines)
                 if streaming:
                     sys.stdout.flush()  # somebody may be waiting for this block's

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from textwrap import indent
 
 import click
 
+from sdem_dist.visible import columns
 from sdem_dist.visible import visible as visible
 
 
@@ -16,7 +18,5 @@ def say(text: object) -> None:
 
 def table(title: str, rows: Iterable[tuple[str, ...]]) -> str:
     """Return rows as aligned columns below a title; long values, such as paths, stay in one piece."""
-    rows = [tuple(" ".join(visible(cell).split()) for cell in row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
-    lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]
-    return "\n".join([visible(title), *(f"  {line}" for line in lines), ""])
+    rows = list(rows)
+    return f"{visible(title)}\n{indent(columns(None, rows, left=max(map(len, rows), default=0)), '  ')}\n"

@@ -26,6 +26,8 @@ from sdem_dist.counted import counted
 from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.estimators.examined import Examined
@@ -108,6 +110,45 @@ def corpus_of(path: str, beside: Path, options: Mapping[str, Any]) -> Iterator[C
         yield open_corpus(folder / "corpus.zarr")
 
 
+@contextmanager
+def examined_by_workers(
+    estimator: EngineEstimator, path: str, source: SourceOptions, beside: Path, client: Client
+) -> Iterator[Examined]:
+    """Yield the documents of a source without their texts: workers write them into a hidden folder beside the model.
+
+    Raises
+    ------
+    ModelError, IngestError
+        As `examined_documents`.
+    """
+    import scipy.sparse as sp
+
+    from sdem_dist import open_corpus, write_corpus
+    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.storage.hidden import hidden_folder
+    from sdem_dist.text import ingest
+
+    estimator.vectorize([])  # says what is wrong with a model of numbers
+    classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
+    with hidden_folder(beside.absolute(), "corpus") as folder:
+        words = write_corpus(  # one document without words: what new documents follow
+            folder / "words.zarr",
+            sp.csr_matrix((1, estimator.n_features_in_), dtype="uint8"),
+            None if classes is None else classes[:1],
+            classes=classes,
+            targets=[0.0] if estimator.spec.target == "numbers" else None,
+            vocabulary=estimator.vocabulary_,
+            vectorizer=estimator.vectorizer_,
+        )
+        documents, how = folder / "documents.zarr", source.reading
+        report = ingest(
+            path, documents, reading=how, on_error=source.on_error, vocabulary_from=words.path, client=client
+        )
+        if report.n_skipped:
+            click.echo(f"{counted(report.n_skipped, 'line')} left out, such as {report.skipped_examples[0]}", err=True)
+        yield Examined(open_corpus(documents))
+
+
 def examined_documents(
     estimator: EngineEstimator, path: str, source: SourceOptions, *, keep_texts: bool = True
 ) -> Examined:
@@ -125,6 +166,7 @@ def examined_documents(
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus
+    from sdem_dist.corpus.label_sets import set_named
     from sdem_dist.estimators.examined import Examined
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, placed_blocks
@@ -139,7 +181,10 @@ def examined_documents(
     count = transformer.counter()
     target = estimator.spec.target
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
-    gate = LineGate(source.on_error, frozenset(classes) if classes else None, target == "numbers", owner="model")
+    several = estimator.several_labels
+    separator = (source.reading.label_separator or ",") if several else None
+    known_classes = frozenset(classes) if classes else None
+    gate = LineGate(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")
     counts, labels, texts = [], [], []
     ids: list[object] = []
     if numeric_format([Path(path)], source.reading) is not None:
@@ -157,7 +202,11 @@ def examined_documents(
         click.echo(f"{counted(gate.skipped, 'line')} left out, such as {gate.examples[0]}", err=True)
     if not counts:
         raise click.ClickException(f"{path} holds no document")
-    known: list[object] = [classes[name] for name in labels] if classes else list(labels)
+    known: list[object] = list(labels)
+    if several:
+        known = [tuple(classes[str(one)] for one in set_named(name)) for name in labels]
+    elif classes:
+        known = [classes[name] for name in labels]
     if target == "numbers":
         known = [float(name) for name in labels]
     return Examined(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share, ids)

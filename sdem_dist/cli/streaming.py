@@ -9,13 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sdem_dist.cli.answers import Answers, predictions_of
+from sdem_dist.cli.answers import Answers
 from sdem_dist.engine.ordered import in_order
-from sdem_dist.estimators.persistence import load_model
 from sdem_dist.estimators.scoring import check_columns, ranges_of
 from sdem_dist.text.analysis import in_threads
-from sdem_dist.text.records import Records, read_records
-from sdem_dist.text.texts import Texts
+from sdem_dist.text.records import read_records
+from sdem_dist.text.texts import Records, Texts
 from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -152,7 +151,7 @@ def answered_by_workers(
 
     executor = DaskExecutor(client)
     shared = executor.put((transformer, answer))  # once a worker
-    yield from in_order(executor, _answer_task, ((shared, _sendable(block)) for block in blocks))
+    yield from in_order(executor, answer_task, ((shared, sendable(block)) for block in blocks))
 
 
 def _answer(count: Callable[[Texts], Any] | None, answer: Answer[Made], block: Records | CorpusRange) -> Made:
@@ -163,40 +162,15 @@ def _answer(count: Callable[[Texts], Any] | None, answer: Answer[Made], block: R
     return answer(count(block.texts), block)
 
 
-def _answer_task(shared: tuple[TextTransformer | None, Answer[Made]], block: Records | CorpusRange) -> Made:
+def answer_task(shared: tuple[TextTransformer | None, Answer[Made]], block: Records | CorpusRange) -> Made:
+    """Return what the answer of ``(transformer, answer)`` makes of a block: a task of workers."""
     transformer, answer = shared
     return _answer(None if transformer is None else transformer.counter(), answer, block)
 
 
-def _sendable(block: Records | CorpusRange) -> Records | CorpusRange:
+def sendable(block: Records | CorpusRange) -> Records | CorpusRange:
     """Return a block with the bytes of its own texts only."""
     return block if isinstance(block, CorpusRange) else replace(block, texts=block.texts.alone())
-
-
-def predict_lines(
-    model: str | Path, texts: Iterable[Texts], *, probabilities: bool, n_jobs: int | None
-) -> Iterator[str]:
-    """Yield lines of predictions, a block of documents at a time, in the order of the texts.
-
-    Parameters
-    ----------
-    model : path
-        A saved model that was trained on text.
-    texts : iterable of Texts
-        Blocks of documents.
-    probabilities : bool
-        Add TAB ``class=probability`` for every class or cluster after the label; regressors give numbers alone.
-    n_jobs : int, optional
-        Threads; None: one a core.
-
-    Raises
-    ------
-    ModelError
-        The model cannot be loaded, or was not trained on text.
-    """
-    estimator = load_model(model)
-    answers = replace(predictions_of(estimator, model), alone=not probabilities)
-    yield from answered(map(Records, texts), transformer_of(estimator), lines_of(answers), n_jobs)
 
 
 def lines_of(answers: Answers, *, with_ids: bool = False) -> Callable[[Any, Block], str]:

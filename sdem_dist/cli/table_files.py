@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from io import StringIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -19,6 +22,39 @@ Columns = dict[str, Any]
 """Names and values of consecutive rows: lists, or Arrow arrays, which say the type of what none of the rows may have."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """Consecutive rows of a table.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the columns.
+    body : bytes
+        The rows in the format of the file; of Parquet an Arrow stream.
+    """
+
+    names: list[str]
+    body: bytes
+
+    def save(self, path: Path) -> None:
+        """Write it to a file, which appears whole."""
+        new = path.with_suffix(".new")
+        new.write_bytes(json.dumps(self.names).encode() + b"\n" + self.body)
+        new.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Part:
+        """Read what `save` wrote."""
+        names, body = path.read_bytes().split(b"\n", 1)
+        return cls(json.loads(names), body)
+
+
+def part_of(suffix: str, block: Columns) -> Part:
+    """Return consecutive rows as the format of a suffix, see `FORMS`, has them."""
+    return Part(list(block), FORMS[suffix][0](block))
+
+
 def write_table(path: Path, blocks: Iterator[Columns]) -> None:
     """Write a table; it appears under its name whole, or not at all.
 
@@ -29,10 +65,15 @@ def write_table(path: Path, blocks: Iterator[Columns]) -> None:
     blocks : iterator of dict
         All of the same columns.
     """
+    write_parts(path, map(partial(part_of, path.suffix.lower()), blocks))
+
+
+def write_parts(path: Path, parts: Iterator[Part]) -> None:
+    """Write a table of parts that were made for its suffix; as `write_table`."""
     from sdem_dist.storage.publish import publish_file
 
-    write = FORMS[path.suffix.lower()]
-    publish_file(path, lambda partial: write(partial, blocks))
+    write = FORMS[path.suffix.lower()][1]
+    publish_file(path, lambda whole: write(whole, _alike(parts)))
 
 
 def check_table(path: Path, inputs: Iterable[str | Path]) -> None:
@@ -42,24 +83,21 @@ def check_table(path: Path, inputs: Iterable[str | Path]) -> None:
     check_output(path, inputs)
 
 
-def _same(names: list[str], block: Columns) -> list[list[Any]]:
-    """Return the values of a block, or raise UsageError where another source has other columns."""
-    if list(block) != names:
-        raise click.UsageError(
-            f"a source has the columns {', '.join(map(repr, block))}, and one before {', '.join(map(repr, names))}: write "
-            "a table of each"
-        )
-    return list(block.values())
-
-
-def _rows(blocks: Iterator[Columns]) -> Iterator[tuple[Any, ...]]:
-    """Yield the names of the columns, then the rows."""
+def _alike(parts: Iterator[Part]) -> Iterator[Part]:
+    """Yield parts, or raise UsageError where another source has other columns."""
     names: list[str] | None = None
-    for block in blocks:
-        if names is None:
-            names = list(block)
-            yield tuple(names)
-        yield from zip(*map(listed, _same(names, block)), strict=True)
+    for part in parts:
+        names = names or part.names
+        if part.names != names:
+            raise click.UsageError(
+                f"a source has the columns {', '.join(map(repr, part.names))}, and one before {', '.join(map(repr, names))}: "
+                "write a table of each"
+            )
+        yield part
+
+
+def _rows(block: Columns) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(listed, block.values()), strict=True)
 
 
 def as_text(value: object) -> str:
@@ -73,53 +111,90 @@ def as_text(value: object) -> str:
     return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
 
 
-def _csv(path: Path, blocks: Iterator[Columns]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(map(as_text, row) for row in _rows(blocks))
+def _csv_lines(rows: Iterable[Iterable[object]]) -> bytes:
+    lines = StringIO(newline="")
+    csv.writer(lines).writerows(map(as_text, row) for row in rows)
+    return lines.getvalue().encode()
 
 
-def _tsv(path: Path, blocks: Iterator[Columns]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        for row in _rows(blocks):
-            file.write("\t".join([on_a_line(as_text(value)) for value in row]) + "\n")
+def _tab_lines(rows: Iterable[Iterable[object]]) -> bytes:
+    return "".join(["\t".join([on_a_line(as_text(value)) for value in row]) + "\n" for row in rows]).encode()
 
 
-def _json_lines(path: Path, blocks: Iterator[Columns]) -> None:
-    with path.open("wb") as file:
-        rows = _rows(blocks)
-        names = next(rows, ())
-        for row in rows:
-            _write_object(file, dict(zip(names, row, strict=True)))
+def _json_lines(block: Columns) -> bytes:
+    names = list(block)
+    return b"".join([_json_line(dict(zip(names, row, strict=True))) for row in _rows(block)])
 
 
-def _write_object(file: IO[bytes], row: dict[str, Any]) -> None:
+def _json_line(row: dict[str, Any]) -> bytes:
     import orjson
 
     try:
-        file.write(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
+        return orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # numbers beyond 64 bits, halves of surrogate pairs
         text = json.dumps(row, default=str, ensure_ascii=False)
-        file.write(text.encode(errors="backslashreplace") + b"\n")  # as JSON writes half of a surrogate pair, too
+        return text.encode(errors="backslashreplace") + b"\n"  # as JSON writes half of a surrogate pair, too
 
 
-def _parquet(path: Path, blocks: Iterator[Columns]) -> None:
+def _headed(head: Callable[[Iterable[Iterable[object]]], bytes] | None, path: Path, parts: Iterator[Part]) -> None:
+    """Write parts one after the other, the names of their columns first."""
+    with path.open("wb") as file:
+        for number, part in enumerate(parts):
+            if number == 0 and head is not None:
+                file.write(head([part.names]))
+            file.write(part.body)
+
+
+def _arrow(block: Columns) -> bytes:
+    import pyarrow as pa
+
+    table = pa.table([_column(values) for values in block.values()], names=list(block))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def _parquet(path: Path, parts: Iterator[Part]) -> None:
+    """Write parts; where a later one shows that a column needs a wider type, what is written is written again."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    first = next(blocks, {})
-    columns = {name: _column(values) for name, values in first.items()}
-    schema = pa.schema([(name, pa.string() if pa.types.is_null(c.type) else c.type) for name, c in columns.items()])
-    with pq.ParquetWriter(path, schema) as writer:
-        while first:
-            values = _same(schema.names, first)
+    found, writer = pa.schema([]), None  # types as far as they are known: null where no value was met
+    try:
+        for part in parts:
+            table = pa.ipc.open_stream(part.body).read_all()
             try:
-                table = [_column(v).cast(kind) for v, kind in zip(values, schema.types, strict=True)]
+                found = pa.unify_schemas([found, table.schema], promote_options="permissive")
+                written = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in found])
+                if writer is None:
+                    writer = pq.ParquetWriter(path, written)
+                elif written != writer.schema:
+                    writer.close()
+                    writer = _widened(path, written)
+                writer.write_table(table.cast(written))
             except pa.ArrowException as error:
                 raise click.ClickException(
                     f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
                 ) from error
-            writer.write_table(pa.table(table, schema=schema))
-            first = next(blocks, {})
+    finally:
+        (writer or pq.ParquetWriter(path, found)).close()
+
+
+def _widened(path: Path, schema: Any) -> Any:
+    """Return a writer of a file that begins with the rows of another one, whose types are narrower."""
+    import pyarrow.parquet as pq
+
+    narrow = path.replace(path.with_name(f"{path.name}.narrow"))
+    try:
+        writer = pq.ParquetWriter(path, schema)
+        with pq.ParquetFile(narrow) as file:
+            for k in range(file.num_row_groups):
+                writer.write_table(file.read_row_group(k).cast(schema))
+    finally:
+        narrow.unlink()
+    return writer
 
 
 def _column(values: Any) -> Any:
@@ -134,10 +209,10 @@ def _column(values: Any) -> Any:
         return pa.array([None if value is None else as_text(value) for value in values], pa.string())
 
 
-FORMS: dict[str, Callable[[Path, Iterator[Columns]], None]] = {
-    ".tsv": _tsv,
-    ".csv": _csv,
-    ".jsonl": _json_lines,
-    ".parquet": _parquet,
+FORMS: dict[str, tuple[Callable[[Columns], bytes], Callable[[Path, Iterator[Part]], None]]] = {
+    ".tsv": (lambda block: _tab_lines(_rows(block)), partial(_headed, _tab_lines)),
+    ".csv": (lambda block: _csv_lines(_rows(block)), partial(_headed, _csv_lines)),
+    ".jsonl": (_json_lines, partial(_headed, None)),
+    ".parquet": (_arrow, _parquet),
 }
-"""What writes a file of each suffix."""
+"""What makes the body of a part of a table, and what writes a file of parts, by suffix."""

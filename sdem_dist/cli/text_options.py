@@ -16,19 +16,38 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-READING = ("format", "label", "text", "id", "labels_file", "zero_based", "encoding")
+READING = ("format", "label", "label_separator", "text", "id", "labels_file", "zero_based", "encoding")
 SPLITTING = ("analyzer", "token_pattern", "ngram_range", "stem", "stop_words", "strip_accents", "lowercase")
 CHOOSING = ("min_df", "max_df", "max_features", "n_features")
 
-_READING = (
+
+def format_option(*names: str) -> Callable[[Command], Command]:
+    """Return the option that names the format of sources, of those that a command reads."""
+    return click.option(
+        "--format", "format", type=click.Choice(names), help="Format of the sources.  [default: by suffix]"
+    )
+
+
+HOW_READ = (
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text."),
     click.option(
-        "--format",
-        "format",
-        type=click.Choice(["folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz"]),
-        help="Format of the sources.  [default: by suffix]",
+        "--on-error",
+        type=click.Choice(["raise", "skip"]),
+        default="raise",
+        show_default=True,
+        help="Stop at a line that is no document, or leave it out and count it.",
     ),
+)
+"""Options of every command that reads sources."""
+_READING = (
+    format_option("folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz"),
     click.option(
         "--label", metavar="COLUMN", help="Column of the label: a name, or a number from 0 in a .tsv or .txt."
+    ),
+    click.option(
+        "--label-separator",
+        metavar="TEXT",
+        help="Documents may have several labels, or none: what stands between them. JSON lists need none of it, but say so.",
     ),
     click.option(
         "--text", metavar="COLUMN", help="Column of the text, likewise.  [default: label and text, or 0 and 1]"
@@ -44,14 +63,7 @@ _READING = (
         show_default=True,
         help="Number of the first column of svmlight.",
     ),
-    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text."),
-    click.option(
-        "--on-error",
-        type=click.Choice(["raise", "skip"]),
-        default="raise",
-        show_default=True,
-        help="Stop at a line that is no document, or leave it out and count it.",
-    ),
+    *HOW_READ,
 )
 _WORDS = (
     click.option(

@@ -16,6 +16,7 @@ from sdem_dist.cli.sources import corpus_of, is_source
 from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 from sdem_dist.counted import counted, nearest
+from sdem_dist.glossary import called
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -212,12 +213,12 @@ def train(
         raise click.ClickException(str(error)) from error
     kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
     names = [name for name in kept if name != "epoch" and not name.endswith("seconds")]
-    training = [name for name in names if not name.startswith("validation_")]
-    shown = ", ".join(f"{name} {kept[name]:.4f}" for name in (*training, held_out) if name in kept)
+    own = [name for name in names if not name.startswith("validation_")]
+    figures = [f"{called(name)} {kept[name]:.4f}" for name in (*own, held_out) if name in kept]
+    if any(not name.startswith("held_out_") for name in own):
+        figures[0] = f"training {figures[0]}"
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)
-    say(
-        f"{model}: {options['estimator']}, {epochs}{'; training' if training else ';' if shown else ''} {shown}".rstrip()
-    )
+    say(f"{model}: {options['estimator']}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
 
 
 def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:
@@ -235,9 +236,9 @@ def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
     from sdem_dist.catalogue import ESTIMATORS, estimator_class
 
     there = documents.header.layout
-    if there == estimator._layout:
+    if there in estimator.layouts:
         return
-    fit = [name for name in ESTIMATORS if estimator_class(name)()._layout == there]
+    fit = [name for name in ESTIMATORS if there in estimator_class(name)().layouts]
     raise click.UsageError(
         f"{documents.path} holds {'counts of words' if there == 'sparse' else 'a table'} ({there} documents), and "
         f"{type(estimator).__name__} takes {estimator._layout} ones: take --estimator {', '.join(fit[:-1])} or {fit[-1]}, or "

@@ -30,8 +30,6 @@ its pages anew: a tenth of a round's time.  Two arenas, since every thread's own
 QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile.interval": "500ms"}
 """How often Dask looks at its own event loops and threads.  Its defaults, 50 and 100 times a second in every process,
 take 3 % of the processors on which scheduler and workers compute."""
-SCHEDULER = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 10_000 for page in ("status", "tasks")}
-"""Of how many tasks a scheduler keeps measurements, 2.5 KB each.  Dask's default is 100,000, in the memory of the driver."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
 """What workers that are started elsewhere need of both."""
 _LEAVE_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
@@ -40,8 +38,10 @@ _LEAVE_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 def configuration() -> dict[str, object]:
     """Return all of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
+    from sdem_dist.engine.dask import TASK_STREAM
+
     spawned = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
-    return {**QUIET, **SCHEDULER, **spawned}
+    return {**QUIET, **TASK_STREAM, **spawned}
 
 
 @contextmanager

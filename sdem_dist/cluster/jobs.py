@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sdem_dist import compat
 from sdem_dist.cluster import words
-from sdem_dist.cluster.client import QUIET, SCHEDULER
+from sdem_dist.cluster.client import QUIET
 from sdem_dist.cluster.keeper import BatchCluster, Keeper, TellingJob
 from sdem_dist.cluster.options import LOOPBACK, job_options
 from sdem_dist.cluster.settings import SYSTEMS, JobSettings, jobqueue, read_settings
+from sdem_dist.engine.dask import TASK_STREAM
 from sdem_dist.errors import ClusterError
 from sdem_dist.storage.numbers import JsonObject
 
@@ -57,7 +58,7 @@ def batch_jobs(
     settings = read_settings(path, lifetime)
     # A worker that its nanny restarts must not cost the whole job.
     patience = {"distributed.deploy.lost-worker-timeout": "60s"}
-    with dask.config.set({**patience, **QUIET, **SCHEDULER, **dict(settings.config)}):
+    with dask.config.set({**patience, **QUIET, **TASK_STREAM, **dict(settings.config)}):
         options = job_options(settings)
         _warn(settings, options, say)
         cluster_class = getattr(jobqueue(), SYSTEMS[settings.system])

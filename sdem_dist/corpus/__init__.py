@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sdem_dist.corpus.check import Problem, check_corpus
 from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
+from sdem_dist.corpus.joined import concat
 from sdem_dist.corpus.layout import Header, ShardInfo
 from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.corpus.reader import Corpus, open_corpus
@@ -17,6 +18,7 @@ __all__ = [
     "Problem",
     "ShardInfo",
     "check_corpus",
+    "concat",
     "open_corpus",
     "write_corpus",
 ]

@@ -1,112 +1,105 @@
-"""Writing a corpus from a dask array: workers compute its blocks, sort and write them, and nothing is gathered."""
+"""Writing a corpus from a Dask collection: workers compute its parts, sort and write them, and nothing is gathered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from sdem_dist.corpus.batches import canonical_csr
+from sdem_dist.corpus.batches import Batch, batches
 from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.labels import LabelEncoder
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.layout import Classes
+from sdem_dist.corpus.parts import column_kinds, is_frame, parts_of
 from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.sorted_rows import SortedDocuments, write_rows
+from sdem_dist.corpus.rows import KeyedRows
+from sdem_dist.corpus.shuffle import shuffle_keys
+from sdem_dist.corpus.sorted_rows import SortedDocuments, rows_between, write_pieces, write_rows
+from sdem_dist.corpus.tables import TABLE, encoded_table, facts_of_table, joined_categories, numbering
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.kept import once
+from sdem_dist.storage.kept import SUMMARY, once
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import refuse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from distributed import Client
 
+    from sdem_dist.engine.executor import Executor
 
-def write_dask_array(
+
+@dataclass(frozen=True)
+class Storing:
+    """How the parts of a collection are taken in; see `sdem_dist.corpus.write_corpus`.
+
+    Attributes
+    ----------
+    classes : tuple, or None
+    weighted : bool, or None
+    dense : bool
+    unlabelled : label, or None
+    categories : dict of int to ndarray, or None
+        The numbering of a table of pandas.
+    """
+
+    classes: tuple[object, ...] | None
+    weighted: bool | None
+    dense: bool
+    unlabelled: object = None
+    categories: dict[int, np.ndarray] | None = None
+
+
+def write_collection(
     path: str | Path,
     X: Any,
-    y: Any,
+    columns: tuple[Any, Any, Any],
     client: Client,
+    storing: Storing,
     *,
-    classes: Sequence[object] | None,
     vocabulary: Sequence[str] | None,
     vectorizer: JsonObject | None,
     made_by: JsonObject | None,
-    weighted: bool | None,
     seed: int | None,
     shard_documents: int | None,
     overwrite: bool,
 ) -> Corpus:
-    """Write the rows of a dask array as a corpus, on the workers of a client; see `sdem_dist.corpus.write_corpus`.
+    """Write a Dask collection as a corpus, on the workers of a client; see `sdem_dist.corpus.write_corpus`.
+
+    Parameters
+    ----------
+    X : dask array, DataFrame or bag
+    columns : tuple
+        Labels, ids and targets.
 
     Raises
     ------
     CorpusError
-        `X` is no dask array, `y` is not cut as it is, or a block does not fit.
+        `X` is no Dask collection, what stands beside it is not cut as it is, or a part does not fit.
     """
-    from sdem_dist.corpus.writer import destination, reopened, write_contents
+    from sdem_dist.corpus.contents import destination, reopened, write_contents
     from sdem_dist.engine.dask import DaskExecutor
     from sdem_dist.engine.ordered import in_order
 
-    if not hasattr(X, "to_delayed") or not hasattr(X, "rechunk"):
-        raise CorpusError(f"a client's workers write dask arrays, not a {type(X).__name__}: leave client out")
     refuse_url(str(path), "with client, corpora are folders", CorpusError)
-    executor, blocks = DaskExecutor(client), X.rechunk({1: -1}).to_delayed().ravel()
+    executor, parts = DaskExecutor(client), parts_of(X, columns)
+    if is_frame(X):
+        if vectorizer is not None and vectorizer.get("kind") != TABLE:
+            raise CorpusError("vectorizer says how text became words, and X is a table: leave it at None")
+        names, categories = list(X.columns), numbering(vectorizer)
+        if categories is None:
+            frames = ((client.compute(part.X),) for part in parts)
+            categories = joined_categories(list(in_order(executor, column_kinds, frames)), names)
+        vocabulary, vectorizer = facts_of_table(names, categories, storing.dense, vocabulary, vectorizer)
+        storing = replace(storing, categories=categories)
     with destination(path, overwrite) as (place, scratch):
-        labels = _label_blocks(X, y)
-        jobs = (
-            (
-                scratch / f"block-{i}",
-                i,
-                client.compute(block),
-                client.compute(own) if hasattr(own, "dask") else own,
-                weighted,
-            )
-            for i, (block, own) in enumerate(zip(blocks, labels, strict=True))
-        )
-        found = list(in_order(executor, store_block, jobs))
-        names, all_weighted = (
-            _classes(found, classes),
-            any(block["weights"] for block in found) if weighted is None else weighted,
-        )
-        widths = {block["n_features"] for block in found}
-        if len(widths) > 1:
-            raise CorpusError(f"the blocks of X have different numbers of columns: {sorted(widths)}")
-        starts = list(accumulate((block["n_documents"] for block in found), initial=0))
-        some = [i for i, block in enumerate(found) if block["n_documents"]]
-        if not some:
-            raise CorpusError("there are no documents; a corpus has one or more")
-        folders = [scratch / f"rows-{i}" for i in some]
-        arranged = list(
-            in_order(
-                executor,
-                sort_block,
-                (
-                    (scratch / f"block-{i}", folder, names or None, all_weighted, seed, starts[i])
-                    for i, folder in zip(some, folders, strict=True)
-                ),
-            )
-        )
-        counts = zip(*(rows["class_counts"] for rows in arranged), strict=True)
-        documents = SortedDocuments(
-            n_documents=starts[-1],
-            n_features=widths.pop(),
-            n_nonzeros=sum(rows["n_nonzeros"] for rows in arranged),
-            classes=names,
-            class_counts=tuple(map(sum, counts)),
-            weighted=all_weighted,
-            dense=False,
-            n_targets=0,
-            folders=folders,
-            seed=seed,
-            scratch=scratch,
-        )
+        jobs = ((scratch / f"part-{i}", i, storing, *part.computed(client)) for i, part in enumerate(parts))
+        found = list(in_order(executor, store_part, jobs))
+        documents = _arranged(executor, found, storing, scratch, seed)
         header = write_contents(
             place,
             documents,
@@ -119,89 +112,128 @@ def write_dask_array(
     return reopened(path, header)
 
 
-def _label_blocks(X: Any, y: Any) -> Iterator[Any]:
-    """Yield the labels of each block of rows: delayed ones of a dask array, or arrays in memory."""
-    n_blocks = X.numblocks[0]
-    if y is None:
-        yield from [None] * n_blocks
-        return
-    if hasattr(y, "to_delayed"):
-        if not np.array_equal(y.chunks[0], X.chunks[0], equal_nan=True):
-            raise CorpusError(
-                f"y is cut into blocks of {y.chunks[0]} and X into blocks of {X.chunks[0]}: cut both alike, y.rechunk"
-            )
-        yield from y.to_delayed().ravel()
-        return
-    labels = np.asarray(y)
-    if np.isnan(X.shape[0]):
-        raise CorpusError("the blocks of X have no known length, and y is no dask array: X.compute_chunk_sizes() first")
-    if len(labels) != X.shape[0]:
-        raise CorpusError(f"X has {X.shape[0]} documents and y has {len(labels)}")
-    yield from np.split(labels, np.cumsum(X.chunks[0])[:-1])
+def _arranged(
+    executor: Executor, found: list[JsonObject], storing: Storing, scratch: Path, seed: int | None
+) -> SortedDocuments:
+    """Sort the documents of all parts in tasks; `found` is what `store_part` returned."""
+    from sdem_dist.engine.ordered import in_order
+
+    starts = list(accumulate((part["n_documents"] for part in found), initial=0))
+    some = [i for i, part in enumerate(found) if part["n_documents"]]
+    if not some:
+        raise CorpusError("there are no documents; a corpus has one or more")
+    for what, name in (
+        ("numbers of columns", "n_features"),
+        ("kinds of ids", "ids"),
+        ("numbers of targets", "n_targets"),
+    ):
+        if len(values := {found[i][name] for i in some}) > 1:
+            raise CorpusError(f"the parts of X have different {what}: {', '.join(map(str, sorted(values)))}")
+    classes = _classes([found[i] for i in some], storing.classes)
+    weighted = any(found[i]["weighted"] for i in some) if storing.weighted is None else storing.weighted
+    folders = [scratch / f"rows-{i}" for i in some]
+    jobs = (
+        (scratch / f"part-{i}", folder, classes, weighted and not storing.dense, seed, starts[i])
+        for i, folder in zip(some, folders, strict=True)
+    )
+    arranged = list(in_order(executor, sort_part, jobs))
+    return SortedDocuments(
+        n_documents=starts[-1],
+        n_features=found[some[0]]["n_features"],
+        n_nonzeros=sum(rows["n_nonzeros"] for rows in arranged),
+        classes=classes,
+        class_counts=tuple(map(sum, zip(*(rows["class_counts"] for rows in arranged), strict=True))),
+        weighted=weighted,
+        dense=storing.dense,
+        n_targets=found[some[0]]["n_targets"],
+        folders=folders,
+        seed=seed,
+        scratch=scratch,
+    )
 
 
-def _classes(found: Sequence[JsonObject], classes: Sequence[object] | None) -> tuple[ClassLabel, ...]:
-    labelled = {block["labelled"] for block in found if block["n_documents"]}
-    if not labelled or labelled == {False}:
+def _classes(found: Sequence[JsonObject], classes: Sequence[object] | None) -> Classes:
+    if len({part["labelled"] for part in found}) > 1:
+        raise CorpusError("some parts of X have labels and some not")
+    if not found[0]["labelled"]:
         return ()
     encoder = LabelEncoder(classes)
-    for block in found:
-        for name in block["names"]:  # one by one: an array would make texts of mixed kinds
-            column = np.empty(1, object)
-            column[0] = name
-            encoder.encode(column, 1, 0)
+    for name in (
+        name for part in found for name in part["names"]
+    ):  # one by one: an array would make texts of mixed kinds
+        column = np.empty(1, object)
+        column[0] = name
+        encoder.encode(column, 1, 0)
     return encoder.finish()[0]
 
 
-def store_block(folder: Path, number: int, X: Any, y: Any, weighted: bool | None) -> JsonObject:
-    """Write down a block of rows, checked; return what is known of it."""
+def store_part(folder: Path, number: int, storing: Storing, X: Any, y: Any, ids: Any, targets: Any) -> JsonObject:
+    """Write down a part of a collection, checked, in its order; return what is known of it."""
 
     def stored(partial_folder: Path) -> JsonObject:
+        spill = partial_folder / "spill"
+        spill.mkdir()
         try:
-            data, indices, indptr, n_features = canonical_csr(X, 0)
-            if weighted is False and data.dtype.kind == "f":
-                raise CorpusError("weighted=False, but its entries are not all counts")
-            encoder = LabelEncoder(None)
-            codes = encoder.encode(y, len(indptr) - 1, 0)
+            given = [batch for batch in _batches(storing, X, y, ids, targets) if np.shape(batch[0])[0]]
+            if not given:
+                return {"n_documents": 0}
+            collected = collect(
+                given,
+                spill,
+                1 << 62,
+                storing.classes,
+                storing.weighted,
+                seed=None,
+                dense=storing.dense,
+                unlabelled=storing.unlabelled,
+            )
         except CorpusError as error:
-            raise CorpusError(f"block {number} of X (from 0), documents counted within it: {error}") from error
-        names, positions = encoder.finish()
-        for name, array in (("data", data), ("indices", indices), ("indptr", indptr), ("codes", positions[codes])):
-            np.save(partial_folder / f"{name}.npy", array)
-        return {
-            "n_documents": len(codes),
-            "n_features": n_features,
-            "weights": data.dtype.kind == "f",
-            "labelled": encoder.labelled,
-            "names": list(names),
+            raise CorpusError(f"part {number} of X (from 0), documents counted within it: {error}") from error
+        first = given[0][2]
+        kind = "positions" if first is None else "strings" if isinstance(next(iter(first)), str) else "integers"
+        return write_rows(partial_folder, collected) | {
+            "n_features": collected.n_features,
+            "weighted": collected.weighted,
+            "labelled": given[0][1] is not None,
+            "names": list(collected.classes),
+            "ids": kind,
         }
 
     return once(folder, stored)
 
 
-def sort_block(
-    block: Path, folder: Path, classes: tuple[ClassLabel, ...] | None, weighted: bool, seed: int | None, first: int
-) -> JsonObject:
-    """Write the rows of a block in the order of the corpus; `first` is the position of the first of them."""
-    import json
+def _batches(storing: Storing, X: Any, y: Any, ids: Any, targets: Any) -> Iterator[Batch]:
+    """Yield the batches of a part: it is one itself, or a list of some, as the partitions of bags are."""
+    if storing.categories is not None:
+        X = encoded_table(X, storing.categories).values
+    if isinstance(X, list | tuple):
+        yield from batches(list(X), y, ids, targets)
+    else:
+        yield X, None if y is None else np.asarray(y), ids, targets
 
-    from sdem_dist.corpus.writer import MEMORY_LIMIT
-    from sdem_dist.storage.kept import SUMMARY
+
+def sort_part(part: Path, folder: Path, classes: Classes, as_weights: bool, seed: int | None, first: int) -> JsonObject:
+    """Write the rows of a part in the order of the corpus; `first` is the position of the first of them."""
 
     def sorted_rows(partial_folder: Path) -> JsonObject:
-        summary = json.loads((block / SUMMARY).read_text(encoding="utf-8"))
-        data, indices, indptr, codes = (np.load(block / f"{n}.npy") for n in ("data", "indices", "indptr", "codes"))
-        X = sp.csr_array((data, indices, indptr), shape=(len(codes), summary["n_features"]))
-        y = None
-        if classes is not None:
-            names = np.empty(len(summary["names"]), object)
-            names[:] = summary["names"]
-            y = names[codes]
-        spill = partial_folder / "spill"
-        spill.mkdir()
-        return write_rows(
-            partial_folder,
-            collect([(X, y, None, None)], spill, MEMORY_LIMIT, classes, weighted or None, seed=seed, first=first),
+        summary = json.loads((part / SUMMARY).read_text(encoding="utf-8"))
+        rows = KeyedRows.concatenate(rows_between(part, summary, 0, 1 << 64))
+        n, labels = rows.n_documents, rows.labels
+        if classes:
+            kinds = {(type(name), name): i for i, name in enumerate(classes)}
+            places = np.array([kinds[type(name), name] for name in summary["names"]] or [0], np.int32)
+            labels = np.where(labels < 0, np.int32(-1), places[labels])
+        rows = replace(
+            rows,
+            keys=np.arange(first, first + n, dtype=np.uint64) if seed is None else shuffle_keys(seed, first, first + n),
+            data=rows.data.astype(np.float32, copy=False) if as_weights else rows.data,
+            labels=labels,
+            ids=rows.ids + first if summary["ids"] == "positions" else rows.ids,
         )
+        return {
+            "pieces": write_pieces(partial_folder, [rows.take(np.argsort(rows.keys))]),
+            "n_nonzeros": len(rows.data),
+            "class_counts": np.bincount(labels[labels >= 0], minlength=len(classes))[: len(classes)].tolist(),
+        }
 
     return once(folder, sorted_rows)

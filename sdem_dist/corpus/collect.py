@@ -11,7 +11,7 @@ import numpy as np
 
 from sdem_dist.corpus.batches import Batch, Ids, canonical_csr, dense_rows
 from sdem_dist.corpus.labels import LabelEncoder
-from sdem_dist.corpus.layout import ClassLabel, index_dtype
+from sdem_dist.corpus.layout import Facts, index_dtype
 from sdem_dist.corpus.rows import KeyedRows
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
 from sdem_dist.corpus.targets import checked_targets
@@ -19,17 +19,9 @@ from sdem_dist.errors import CorpusError
 
 
 @dataclass(frozen=True)
-class Collected:
+class Collected(Facts):
     """All documents of a corpus to be, and what is known only once the last has been seen."""
 
-    n_documents: int
-    n_features: int
-    n_nonzeros: int
-    classes: tuple[ClassLabel, ...]
-    class_counts: tuple[int, ...]
-    weighted: bool
-    dense: bool
-    n_targets: int
     positions: np.ndarray
     spill: Spill
 

@@ -6,27 +6,40 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
-from sdem_dist.corpus.memory import MemoryCorpus
-from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.shards import Expected, read_arrays
-from sdem_dist.kernels.randomness import document_keys
+from sdem_dist.corpus.memory import InMemory, MemoryCorpus
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from sdem_dist.documents import DenseDocuments, Documents
 
-    class CorpusLike(Protocol):
-        """What parts read."""
 
-        def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-            """Return documents."""
+class CorpusLike(Protocol):
+    """What parts read."""
+
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
+        """Return documents."""
+
+
+class OnDisk(CorpusLike, Protocol):
+    """What folds need of a corpus on disk, see `sdem_dist.corpus.reader.Corpus`."""
+
+    @property
+    def header(self) -> Header: ...  # noqa: D102
+    @property
+    def n_documents(self) -> int: ...  # noqa: D102
+    @property
+    def cache_key(self) -> str: ...  # noqa: D102
+    @property
+    def document_frequency(self) -> np.ndarray: ...  # noqa: D102
+    def place(self, document: int) -> str: ...  # noqa: D102
+    def vocabulary(self) -> list[str] | None: ...  # noqa: D102
+    def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    def part(self, folds: Masks, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
 FOLDS = (1 << 32) - 2
@@ -37,7 +50,23 @@ _MOST_KEPT = 8
 _kept: dict[tuple[str, int, int], np.ndarray] = {}
 """Folds of the corpora of this process: tasks ask for them by the hundred."""
 
-AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
+AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
+
+
+class Masks(Protocol):
+    """What says which documents are in a part: folds, or a choice of documents."""
+
+    reads: CorpusLike
+    k: int
+
+    @property
+    def corpus(self) -> AnyCorpus: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    def title(self, number: int, inside: bool) -> str: ...  # noqa: D102
+    def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray: ...  # noqa: D102
 
 
 class Folds:
@@ -73,6 +102,15 @@ class Folds:
 
     def __repr__(self) -> str:
         return f"Folds({self.corpus!r}, k={self.k}, seed={self.seed})"
+
+    @property
+    def name(self) -> str:
+        """What tells these folds of a corpus from others."""
+        return f"{self.k} {self.seed} {self.share}"
+
+    def title(self, number: int, inside: bool) -> str:
+        """Return what a part is, for people."""
+        return f"{'fold' if inside else 'all but fold'} {number} of {self.k}"
 
     def __len__(self) -> int:
         return self.k
@@ -110,47 +148,44 @@ class Folds:
         found = (self.numbers[start:stop] == number) == inside
         if inside or self.share >= 1.0:
             return np.asarray(found)
-        return found & (document_keys(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
+        return found & (_hashes(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
 
 
 def dealt(labels: np.ndarray | None, n_documents: int, k: int, seed: int) -> np.ndarray:
     """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn."""
-    keys = document_keys(seed, FOLDS, 0, n_documents)
+    keys = _hashes(seed, FOLDS, 0, n_documents)
     order = np.argsort(keys, kind="stable") if labels is None else np.lexsort((keys, labels))
     numbers = np.empty(n_documents, np.int16)
     numbers[order] = np.arange(n_documents) % k
     return numbers
 
 
+def _hashes(seed: int, purpose: int, start: int, stop: int) -> np.ndarray:
+    from sdem_dist.kernels.randomness import document_keys  # numba comes with it
+
+    return document_keys(seed, purpose, start, stop)
+
+
 def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
     """Read the labels of all documents and nothing else, int32 of shape (n_documents,); None where there are none."""
-    if not isinstance(corpus, Corpus):
-        return corpus.read(0, corpus.n_documents).labels
-    header = corpus.header
-    if not header.classes:
-        return None
-    parts = []
-    for shard, info in enumerate(header.shards):
-        expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
-        parts.append(read_arrays(corpus._group, info, corpus._stored(shard), expected, corpus.path, True)["labels"])
-    return np.concatenate(parts)
+    return corpus.read(0, corpus.n_documents).labels if isinstance(corpus, InMemory) else corpus.labels()
 
 
 class Part:
-    """Some documents of a corpus: it reads all, and those of no concern have weight 0.
+    """Some documents of a corpus, a fold or a subset: it reads all, and those of no concern have weight 0.
 
     So ranges, lanes and random numbers are those of the whole corpus. Document frequencies are the whole corpus's, too.
 
     Parameters
     ----------
-    folds : Folds
+    folds : Folds, or Chosen
     number : int
-        A fold.
+        A fold; of a subset 0.
     inside : bool
         The fold; otherwise all but the fold.
     """
 
-    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
+    def __init__(self, folds: Masks, number: int, inside: bool) -> None:
         if not 0 <= number < folds.k:
             raise IndexError(f"fold {number} is not among the {folds.k}, from 0")
         self.folds, self.number, self.inside, self.whole = folds, number, inside, folds.corpus
@@ -159,17 +194,19 @@ class Part:
         return part_of, (self.folds, self.number, self.inside)
 
     def __repr__(self) -> str:
-        what = "fold" if self.inside else "all but fold"
-        return f"{what} {self.number} of {self.folds.k} of {self.whole!r}"
+        return f"{self.folds.title(self.number, self.inside)} of {self.whole!r}"
 
     @property
     def mask(self) -> np.ndarray:
         """Which documents are in it, bool of shape (n_documents,)."""
-        return self.folds.mask(self.number, self.inside, 0, self.n_documents)
+        mask = self.folds.mask(self.number, self.inside, 0, self.n_documents)
+        return mask & self.whole.mask if isinstance(self.whole, Part) else mask
 
     @cached_property
     def _weights(self) -> np.ndarray:
-        weights = None if isinstance(self.whole, Corpus) else self.whole.read(0, self.whole.n_documents).weights
+        weights = self.whole.read(0, self.whole.n_documents).weights if isinstance(self.whole, InMemory) else None
+        if isinstance(self.whole, Part):  # a subset of a subset
+            weights = self.whole._weights
         return np.where(self.mask, 1.0 if weights is None else weights, 0.0)
 
     @property
@@ -190,17 +227,14 @@ class Part:
     def header(self) -> Header:
         """The corpus's, with the counts of these documents and an identity of its own."""
         header = replace(self.whole.header, class_counts=tuple(int(c) for c in self.class_weights))
-        name = (
-            f"{self.whole.header.uid} {self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
-        )
+        name = f"{self.whole.header.uid} {self.folds.name} {self.number} {self.inside}"
         header.__dict__["uid"] = hashlib.sha256(name.encode()).hexdigest()
         return header
 
     @cached_property
     def cache_key(self) -> str:
         """A name for the content."""
-        where = f"{self.folds.k} {self.folds.seed} {self.folds.share} {self.number} {self.inside}"
-        return f"{self.whole.cache_key} part {where}"
+        return f"{self.whole.cache_key} part {self.folds.name} {self.number} {self.inside}"
 
     @property
     def n_documents(self) -> int:
@@ -213,6 +247,14 @@ class Part:
         weights = np.ones(stop - start) if documents.weights is None else documents.weights
         mask = self.folds.mask(self.number, self.inside, start, stop)
         return replace(documents, weights=np.where(mask, weights, 0.0))
+
+    def part(self, folds: Masks, number: int, inside: bool) -> Part:
+        """Return some documents of these."""
+        return Part(folds, number, inside)
+
+    def labels(self) -> np.ndarray | None:
+        """Read the labels of all documents of the corpus."""
+        return labels_of(self.whole)
 
     def place(self, document: int) -> str:
         """Return where a document is, for people."""
@@ -229,15 +271,7 @@ class Part:
         return self.whole.document_frequency
 
 
-class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of
-    """Some documents of a corpus on disk, which estimators take like a corpus."""
-
-    def __init__(self, folds: Folds, number: int, inside: bool) -> None:
-        Part.__init__(self, folds, number, inside)
-        assert isinstance(folds.corpus, Corpus)
-        self.path = folds.corpus.path
-
-
-def part_of(folds: Folds, number: int, inside: bool) -> Part:
-    """Return a fold, or the corpus without it."""
-    return (CorpusPart if isinstance(folds.corpus, Corpus) else Part)(folds, number, inside)
+def part_of(folds: Masks, number: int, inside: bool) -> Part:
+    """Return a fold, or the corpus without it; or a subset."""
+    corpus = folds.corpus
+    return Part(folds, number, inside) if isinstance(corpus, InMemory) else corpus.part(folds, number, inside)

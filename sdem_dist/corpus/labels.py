@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.layout import Classes, ClassLabel, LabelSet
 from sdem_dist.errors import CorpusError
 
 
@@ -26,10 +26,10 @@ class LabelEncoder:
     def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:
         self._unlabelled = unlabelled
         self._fixed = classes is not None
-        self._codes: dict[ClassLabel, int] = {}
+        self._codes: dict[ClassLabel | LabelSet, int] = {}
         self._seen: dict[tuple[type, object], int] = {}  # by kind, too, since True equals 1
         for label in () if classes is None else classes:
-            plain = plain_label(label)
+            plain = _plain(label)
             if plain in self._codes:
                 raise CorpusError(f"classes names {plain!r} twice")
             self._codes[plain] = len(self._codes)
@@ -83,7 +83,7 @@ class LabelEncoder:
         if self._unlabelled is not None and label == self._unlabelled:
             return -1
         try:
-            plain = plain_label(label)
+            plain = _plain(label)
         except CorpusError as error:
             raise CorpusError(f"document {document}: {error}") from error
         if plain not in self._codes:
@@ -92,7 +92,7 @@ class LabelEncoder:
             self._codes[plain] = len(self._codes)
         return self._codes[plain]
 
-    def finish(self) -> tuple[tuple[ClassLabel, ...], np.ndarray]:
+    def finish(self) -> tuple[Classes, np.ndarray]:
         """Return the classes in their final order, and the position there of each code: int32."""
         found = list(self._codes)
         if self._fixed:
@@ -107,6 +107,11 @@ class LabelEncoder:
 
 
 _DATES = "dates and times are no labels; make texts of them (y.astype(str))"
+
+
+def _plain(label: object) -> ClassLabel | LabelSet:
+    """Return a label, or a set of labels, as plain values."""
+    return tuple(map(plain_label, label)) if isinstance(label, tuple) else plain_label(label)
 
 
 def plain_label(label: object) -> ClassLabel:

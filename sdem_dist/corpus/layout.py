@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.versions import version_problem
 
 FORMAT = "sdem-corpus"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
+"""Of corpora whose documents have sets of labels; all others are of the version before, and stay readable by it."""
+PLAIN_VERSION = 4
 SPARSE, DENSE = "sparse", "dense"
 MANIFEST = "sdem_corpus"
 SHARDS = "shards"
@@ -27,6 +29,9 @@ UINT16_FEATURES = 65536
 _DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float32", "float64")}
 
 ClassLabel = str | int | float | bool
+LabelSet = tuple[ClassLabel, ...]
+"""The labels of a document that may have several, sorted."""
+Classes = tuple[ClassLabel | LabelSet, ...]
 
 
 def shard_name(shard: int) -> str:
@@ -86,6 +91,20 @@ class ShardInfo:
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What is known of documents before they are in shards; see `Header`."""
+
+    n_documents: int
+    n_features: int
+    n_nonzeros: int
+    classes: Classes
+    class_counts: tuple[int, ...]
+    weighted: bool
+    dense: bool
+    n_targets: int
+
+
+@dataclass(frozen=True)
 class Header:
     """The manifest of a corpus.
 
@@ -93,8 +112,9 @@ class Header:
     ----------
     n_documents, n_features, n_nonzeros : int
         A dense corpus counts all its values as nonzeros.
-    classes : tuple of str, int, float or bool
-        The class names; a label is a position in it. Empty: the documents have no labels.
+    classes : tuple of str, int, float or bool, or tuple of tuples of these
+        The class names; a label is a position in it. Empty: the documents have no labels. Tuples: a document may have
+        several labels, and these are the sets that occur.
     class_counts : tuple of int
         Number of documents of each class.
     shards : tuple of ShardInfo
@@ -118,7 +138,7 @@ class Header:
     n_documents: int
     n_features: int
     n_nonzeros: int
-    classes: tuple[ClassLabel, ...]
+    classes: Classes
     class_counts: tuple[int, ...]
     shards: tuple[ShardInfo, ...]
     vocabulary_hash: str
@@ -133,6 +153,20 @@ class Header:
     def shard_starts(self) -> np.ndarray:
         """Position of each shard's first document, then n_documents: int64 of shape (n_shards + 1,)."""
         return np.cumsum([0] + [s.n_documents for s in self.shards], dtype=np.int64)
+
+    @property
+    def label_sets(self) -> tuple[LabelSet, ...] | None:
+        """The sets of labels that occur, where a document may have several labels; None where it has one."""
+        return cast("tuple[LabelSet, ...]", self.classes) if any(isinstance(c, tuple) for c in self.classes) else None
+
+    @property
+    def documents_by_label(self) -> dict[ClassLabel, int]:
+        """How many documents have each label."""
+        found: dict[ClassLabel, int] = {}
+        for classes, n in zip(self.classes, self.class_counts, strict=True):
+            for label in classes if isinstance(classes, tuple) else (classes,):
+                found[label] = found.get(label, 0) + n
+        return found
 
     @property
     def data_dtypes(self) -> tuple[str, ...]:
@@ -156,7 +190,8 @@ class Header:
 
     def to_json(self) -> JsonObject:
         """Return the manifest as JSON values."""
-        identity = {"format": FORMAT, "format_version": FORMAT_VERSION, "uid": self.uid}
+        version = PLAIN_VERSION if self.label_sets is None else FORMAT_VERSION
+        identity = {"format": FORMAT, "format_version": version, "uid": self.uid}
         return {**identity, **self._content(), "made_by": self.made_by}
 
     @classmethod
@@ -187,10 +222,8 @@ class Header:
         return header
 
     def _labels_add_up(self) -> bool:
-        """Whether every document has a class, or none is expected; documents of dense corpora may have none."""
-        labelled = sum(self.class_counts)
-        whole = labelled <= self.n_documents if self.layout == DENSE else labelled == self.n_documents
-        return not self.classes or whole
+        """Whether no more documents have a class than there are; the class of some may be hidden."""
+        return not self.classes or sum(self.class_counts) <= self.n_documents
 
     def _check(self, where: str) -> None:
         n_documents, n_nonzeros = (sum(getattr(s, name) for s in self.shards) for name in ("n_documents", "n_nonzeros"))
@@ -198,8 +231,12 @@ class Header:
             (n_documents == self.n_documents, f"its shards hold {n_documents} documents, not {self.n_documents}"),
             (n_nonzeros == self.n_nonzeros, f"its shards hold {n_nonzeros} nonzeros, not {self.n_nonzeros}"),
             (len(self.class_counts) == len(self.classes), "class_counts and classes have different lengths"),
-            (self._labels_add_up(), "class_counts do not sum to n_documents"),
+            (self._labels_add_up(), "class_counts sum to more than n_documents"),
             (len(set(self.classes)) == len(self.classes), "a class is named twice"),
+            (
+                len({isinstance(c, tuple) for c in self.classes}) < 2,
+                "some classes are sets of labels, and some are not",
+            ),
             (self.layout == SPARSE or not self.n_targets, "a dense corpus has no targets beside its columns"),
             (
                 (self.layout == SPARSE) == (self.document_frequency_checksum is not None),
@@ -216,7 +253,9 @@ class Header:
 def _checked(document: object, where: str) -> JsonObject:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise CorpusError(f"{where}: not a corpus: there is no {FORMAT} manifest")
-    if problem := version_problem(document.get("format_version"), FORMAT_VERSION, "make it again from its sources"):
+    version = document.get("format_version")
+    problem = version_problem(version, FORMAT_VERSION, "make it again from its sources")
+    if problem and version != PLAIN_VERSION:
         raise CorpusError(f"{where}: {problem}")
     return document
 
@@ -248,6 +287,7 @@ def _all(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda values: tuple(read(value) for value in values)
 
 
+_label = _of(str, int, float, bool)
 _SHARD: dict[str, Callable[[Any], Any]] = {
     "n_documents": _count,
     "n_nonzeros": _count,
@@ -258,7 +298,7 @@ _HEADER: dict[str, Callable[[Any], Any]] = {
     "n_documents": _count,
     "n_features": _count,
     "n_nonzeros": _count,
-    "classes": _all(_of(str, int, float, bool)),
+    "classes": _all(lambda found: _all(_label)(found) if isinstance(found, list) else _label(found)),
     "class_counts": _all(_count),
     "shards": _all(lambda found: ShardInfo(**{name: read(found[name]) for name, read in _SHARD.items()})),
     "vocabulary_hash": _of(str),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.entries import FIT, LARGEST, check_structure, document_frequency, unfit_row
-from sdem_dist.corpus.layout import DENSE, SPARSE, ClassLabel, Header, ShardInfo, vocabulary_hash
+from sdem_dist.corpus.layout import DENSE, SPARSE, Classes, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
 from sdem_dist.corpus.shards import find_problem
 from sdem_dist.corpus.targets import checked_targets
 from sdem_dist.documents import DenseDocuments, Documents
@@ -34,7 +34,7 @@ class InMemory(Generic[Kind]):
         Row of what was given that each document is; None: they are as given.
     """
 
-    def __init__(self, documents: Kind, classes: tuple[ClassLabel, ...], order: np.ndarray | None) -> None:
+    def __init__(self, documents: Kind, classes: Classes, order: np.ndarray | None) -> None:
         self._documents: Kind = documents
         self._classes, self.order = classes, order
 
@@ -128,7 +128,7 @@ class MemoryCorpus(InMemory[Documents]):
         self,
         X: object,
         y_positions: ArrayLike | None,
-        classes: Sequence[ClassLabel],
+        classes: Sequence[ClassLabel | LabelSet],
         *,
         weights: ArrayLike | None = None,
         targets: ArrayLike | None = None,

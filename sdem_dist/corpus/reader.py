@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.document import StoredDocument
-from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, MANIFEST, VOCABULARY, Header, vocabulary_hash
+from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
+from sdem_dist.corpus.folds import Folds, Masks, Part
+from sdem_dist.corpus.layout import MANIFEST, Header
+from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary
 from sdem_dist.corpus.shards import read_ids, read_shard, read_texts
+from sdem_dist.corpus.subsets import Which, chosen
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.places import identity_of, is_url, place
 from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.folds import Folds
     from sdem_dist.documents import Documents
     from sdem_dist.storage.arrays import Group
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 # zarr's group has it too, among its attributes.
 _opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
 _MAX_OPENED = 32
-CLASSES_SHOWN = 20
-"""In a notebook, the largest first."""
 # Of what lies behind a URL it cannot be told cheaply whether it is still the same: tasks share it while any is alive.
 _received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
 
@@ -94,7 +94,7 @@ class Corpus:
 
     @cached_property
     def _parts(self) -> tuple[Group, Header]:
-        identity = _identity(self.path)
+        identity = identity_of(self.path)
         if identity is None:
             return self._open()
         known = _opened.get(self.path)
@@ -106,21 +106,11 @@ class Corpus:
         return known[1:]
 
     def _open(self) -> tuple[Group, Header]:
-        from sdem_dist.storage.arrays import get_attributes, open_group
-        from sdem_dist.storage.contents import contents_of
+        from sdem_dist.storage.contents import open_contents
 
         if not is_url(self.path):
             self._check_folder()
-        group = open_group(self.path)
-        attributes = get_attributes(group)
-        while (contents := contents_of(attributes)) is not None and MANIFEST not in attributes:
-            try:
-                group = open_group(f"{self.path}/{contents}")
-                attributes = get_attributes(group)
-            except CorpusError:
-                attributes = get_attributes(open_group(self.path))
-                if contents_of(attributes) == contents:  # they were not replaced in this moment
-                    raise
+        group, attributes = open_contents(self.path)
         if MANIFEST not in attributes:
             raise CorpusError(f"{self.path}: not a corpus, or one whose writing was cut short: it has no manifest")
         return group, Header.from_json(attributes[MANIFEST], self.path)
@@ -200,22 +190,37 @@ class Corpus:
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
-        shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
-        return (
-            f"{self.path}: shard {self._stored(shard)}, its document {document - int(self.header.shard_starts[shard])}"
-        )
+        shard, row = self._at(document)
+        return f"{self.path}: shard {self._stored(shard)}, its document {row}"
+
+    def _at(self, document: int) -> tuple[int, int]:
+        """Return the shard of the document at a stored position, and its place in it."""
+        starts = self.header.shard_starts
+        shard = int(np.searchsorted(starts, document, side="right")) - 1
+        return shard, document - int(starts[shard])
+
+    def labels(self) -> np.ndarray | None:
+        """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
+        return read_labels(self._group, self.header, self.path)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
         return read_ids(*self._parts, self._stored(shard), self.path)
 
-    def ids_of(self, start: int, stop: int) -> list[object]:
-        """Return the ids of the documents `start` up to `stop`, see `ids`."""
-        starts = self.header.shard_starts
-        first, last = np.searchsorted(starts, [start, stop - 1], side="right") - 1
-        found = [id_ for shard in range(int(first), int(last) + 1) for id_ in list(self.ids(shard))]
-        base = int(starts[first])
-        return [id_ if isinstance(id_, str) else int(id_) for id_ in found[start - base : stop - base]]
+    def ids_of(self, start: int = 0, stop: int | None = None) -> list[object]:
+        """Return the ids of the documents `start` up to `stop`, see `ids`: of all documents where nothing is said.
+
+        They are in the order of what ``predict(corpus)`` returns.
+        """
+        return self.ids_at(range(start, self.n_documents if stop is None else stop))
+
+    def ids_at(self, documents: Iterable[int]) -> list[object]:
+        """Return the ids of the documents at some stored positions, in the order asked for, see `ids`."""
+        return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in gathered(self.ids, self._at, documents)]
+
+    def texts_at(self, documents: Iterable[int]) -> list[str]:
+        """Return the texts of the documents at some stored positions, in the order asked for, see `texts`."""
+        return gathered(self.texts, self._at, documents)
 
     @property
     def has_texts(self) -> bool:
@@ -234,36 +239,32 @@ class Corpus:
 
     def text(self, document: int) -> str:
         """Return the text of the document at a stored position, see `texts`; its shard's are read whole."""
-        document = self._position(document)
-        shard = int(np.searchsorted(self.header.shard_starts, document, side="right")) - 1
-        return self.texts(shard)[document - int(self.header.shard_starts[shard])]
+        return self.texts_at([self._position(document)])[0]
 
     def __len__(self) -> int:
         return self.n_documents
 
     def _repr_html_(self) -> str:
-        from sdem_dist.reports.html import cell, html_table
+        from sdem_dist.reports.corpus import corpus_as_html
 
-        header = self.header
-        sizes = sorted(zip(header.class_counts, map(str, header.classes), strict=True), key=lambda pair: -pair[0])
-        more = f" and {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
-        classes = ", ".join(f"{name} {n:,}" for n, name in sizes[:CLASSES_SHOWN]) + more
-        rows = [
-            ("documents", f"{header.n_documents:,}"),
-            ("features", f"{header.n_features:,}"),
-            *([("classes", classes)] if sizes else []),
-            *([("targets", f"{header.n_targets}")] if header.n_targets else []),
-            (
-                "layout",
-                f"{header.layout}, {header.n_nonzeros:,} {'values' if header.layout == 'dense' else 'nonzeros'}",
-            ),
-            ("texts", "kept" if self.has_texts else "not kept"),
-        ]
-        return f"<p>Corpus {cell(self.path)}</p>{html_table(('', ''), rows, left=2)}"
+        return corpus_as_html(self.path, self.header, self.has_texts)
 
-    def __getitem__(self, document: int) -> StoredDocument:
+    @overload
+    def __getitem__(self, document: int) -> StoredDocument: ...
+
+    @overload
+    def __getitem__(self, document: slice) -> list[StoredDocument]: ...
+
+    def __getitem__(self, document: int | slice) -> StoredDocument | list[StoredDocument]:
+        if isinstance(document, slice):
+            places = range(self.n_documents)[document]
+            if not places:
+                return []
+            first, last = min(places[0], places[-1]), max(places[0], places[-1])
+            documents, ids = self.read(first, last + 1), self.ids_of(first, last + 1)
+            return [self._described(documents[p - first : p - first + 1], ids[p - first]) for p in places]
         document = self._position(document)
-        return self._described(self.read(document, document + 1), self.ids_of(document, document + 1)[0])
+        return self._described(self.read(document, document + 1), self.ids_at([document])[0])
 
     def __iter__(self) -> Iterator[StoredDocument]:
         """Yield the documents in their stored order; each shard is read once."""
@@ -273,20 +274,7 @@ class Corpus:
                 yield self._described(documents[i : i + 1], id_)
 
     def _described(self, found: Documents | DenseDocuments, id_: object) -> StoredDocument:
-        """Return one document with names."""
-        words = self._words
-        if isinstance(found, DenseDocuments):
-            entries = list(enumerate(found.values[0].tolist()))
-        else:
-            entries = sorted(zip(found.indices.tolist(), found.data.tolist(), strict=True), key=lambda e: (-e[1], e[0]))
-        label = None if found.labels is None or found.labels[0] < 0 else self.header.classes[int(found.labels[0])]
-        targets = getattr(found, "targets", None)
-        return StoredDocument(
-            {i if words is None else words[i]: count for i, count in entries},
-            cast("int | str", id_),
-            label,
-            () if targets is None else tuple(targets[0].tolist()),
-        )
+        return stored_document(found, id_, self._words, self.header.classes)
 
     @cached_property
     def _words(self) -> list[str] | None:
@@ -311,20 +299,7 @@ class Corpus:
 
     def vocabulary(self) -> list[str] | None:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
-        from sdem_dist.storage import arrays
-        from sdem_dist.storage.strings import decode_strings
-
-        header = self.header
-        if not header.has_vocabulary:
-            return None
-        try:
-            offsets = arrays.read_array(self._group, f"{VOCABULARY}/offsets", shape=(header.n_features + 1,))
-            encoded = arrays.read_array(self._group, f"{VOCABULARY}/bytes", shape=(int(offsets[-1]),)), offsets
-            if vocabulary_hash(header.n_features, encoded) != header.vocabulary_hash:
-                raise CorpusError("it does not match the manifest's vocabulary_hash: a file is damaged or missing")
-            return decode_strings(*encoded)
-        except ValueError as error:
-            raise CorpusError(f"{self.path}: the vocabulary cannot be read: {error}") from error
+        return read_vocabulary(self._group, self.header, self.path)
 
     @property
     def weight(self) -> float:
@@ -336,9 +311,43 @@ class Corpus:
 
         ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
         """
-        from sdem_dist.corpus.folds import Folds
-
         return Folds(self, k, seed)
+
+    def part(self, folds: Masks, number: int, inside: bool) -> Part:
+        """Return a fold of this corpus, or the corpus without it, see `Folds`; or a subset."""
+        return CorpusPart(folds, number, inside)
+
+    def subset(self, which: Which) -> Part:
+        """Return some documents, which train estimators and are evaluated and predicted like a corpus.
+
+        All documents are read, and those outside have weight 0. Document frequencies are those of the whole corpus.
+
+        Parameters
+        ----------
+        which : array-like of bool or int, or callable
+            A mask of shape (n_documents,), positions, or a function of a document's label and id that says whether to
+            take it. Labels are None where there are none.
+
+        Returns
+        -------
+        Part
+
+        Raises
+        ------
+        ValueError
+            It names no document, one that is not there, or something else.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tempfile import mkdtemp
+        >>> from sdem_dist import MultinomialNB, write_corpus
+        >>> corpus = write_corpus(mkdtemp() + "/c", np.eye(6, dtype=int), list("ababac"))
+        >>> two = corpus.subset(lambda label, name: label != "c")
+        >>> two.weight
+        5.0
+        """
+        return self.part(chosen(self, which), 0, True)
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all files or objects."""
@@ -355,21 +364,28 @@ class Corpus:
         CorpusError
             The array is damaged, or the corpus is dense.
         """
-        from sdem_dist.storage.arrays import read_array
-        from sdem_dist.storage.checksum import crc32c
+        return read_document_frequency(self._group, self.header, self.path)
 
-        header = self.header
-        if header.document_frequency_checksum is None:
-            raise CorpusError(f"{self.path} is dense: its columns have no document frequencies")
-        try:
-            found = read_array(self._group, DOCUMENT_FREQUENCY, shape=(header.n_features,))
-        except CorpusError as error:
-            raise CorpusError(f"{self.path}: {error}") from error
-        if found.dtype != np.int64 or crc32c(found) != header.document_frequency_checksum:
-            raise CorpusError(
-                f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing"
-            )
-        return found
+
+class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of
+    """Some documents of a corpus on disk, which estimators take like a corpus."""
+
+    def __init__(self, folds: Masks, number: int, inside: bool) -> None:
+        Part.__init__(self, folds, number, inside)
+        assert isinstance(folds.corpus, Corpus)
+        self.corpus, self.path = folds.corpus, folds.corpus.path
+
+    def ids(self, shard: int) -> np.ndarray | list[str]:
+        """Read the ids of all documents of a shard."""
+        return self.corpus.ids(shard)
+
+    def labels(self) -> np.ndarray | None:
+        """Read the labels of all documents."""
+        return self.corpus.labels()
+
+    def texts(self, shard: int) -> list[str]:
+        """Read the texts of all documents of a shard."""
+        return self.corpus.texts(shard)
 
 
 def _received(path: str) -> Corpus:
@@ -377,15 +393,6 @@ def _received(path: str) -> Corpus:
     corpus = _received_urls.get(path)
     if corpus is None:
         corpus = Corpus(path)
-        if _identity(path) is None:
+        if identity_of(path) is None:
             _received_urls[path] = corpus
     return corpus
-
-
-def _identity(path: str) -> tuple[int, ...] | None:
-    """What changes when another corpus takes the place of this one; None if that cannot be told cheaply."""
-    try:
-        status = os.stat(os.path.join(path, "zarr.json"))
-    except (OSError, ValueError):
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

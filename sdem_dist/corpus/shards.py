@@ -195,16 +195,15 @@ def check_sum(info: ShardInfo, name: str, array: np.ndarray, place: str) -> None
 
 def find_problem(documents: Documents | DenseDocuments, n_classes: int) -> str | None:
     """Return what makes `documents` unfit for the kernels, or None: they index tables without looking."""
-    dense = isinstance(documents, DenseDocuments)
     problem = (
         _problem_of_table(documents.values) if isinstance(documents, DenseDocuments) else _problem_of_rows(documents)
     )
     if problem is not None:
         return problem
-    labels, lowest = documents.labels, -1 if dense else 0
-    if labels is not None and len(labels) and not (labels.min() >= lowest and labels.max() < n_classes):
-        document = int(np.argmax((labels < lowest) | (labels >= n_classes)))
-        return f"array 'labels' holds values outside {lowest} to {n_classes - 1}, first for its document {document}"
+    labels = documents.labels
+    if labels is not None and len(labels) and not (labels.min() >= -1 and labels.max() < n_classes):
+        document = int(np.argmax((labels < -1) | (labels >= n_classes)))
+        return f"array 'labels' holds values outside -1 to {n_classes - 1}, first for its document {document}"
     return None
 
 

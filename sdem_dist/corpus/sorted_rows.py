@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import SHARDS, ClassLabel, ShardInfo
+from sdem_dist.corpus.layout import SHARDS, Facts, ShardInfo
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shards import write_shard
 from sdem_dist.corpus.shuffle import keys_of_ranks
@@ -28,20 +28,25 @@ TASK_ENTRIES = 1 << 23
 
 def write_rows(folder: Path, collected: Collected) -> JsonObject:
     """Write documents to a file by ascending key; return what is known of them, as JSON."""
-    pieces = []
-    with (folder / ROWS).open("wb") as file:
-        for rows in collected.rows():
-            if rows.n_documents:
-                place = file.tell()
-                keys = int(rows.keys[0]), int(rows.keys[-1])
-                pieces.append([place, *keys, [list(part) for part in rows.write(file)]])
     return {
-        "pieces": pieces,
+        "pieces": write_pieces(folder, collected.rows()),
         "n_documents": collected.n_documents,
         "n_nonzeros": collected.n_nonzeros,
         "class_counts": list(collected.class_counts),
         "n_targets": collected.n_targets,
     }
+
+
+def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> list[list[object]]:
+    """Write documents to a file; return where each part of them is, and its first and last key."""
+    pieces: list[list[object]] = []
+    with (folder / ROWS).open("wb") as file:
+        for rows in parts:
+            if rows.n_documents:
+                place = file.tell()
+                keys = int(rows.keys[0]), int(rows.keys[-1])
+                pieces.append([place, *keys, [list(part) for part in rows.write(file)]])
+    return pieces
 
 
 def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> list[KeyedRows]:
@@ -59,8 +64,8 @@ def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> li
 
 
 @dataclass(frozen=True)
-class SortedDocuments:
-    """Documents in files of sorted rows, see `sdem_dist.corpus.writer.Facts`.
+class SortedDocuments(Facts):
+    """Documents in files of sorted rows.
 
     Attributes
     ----------
@@ -72,14 +77,6 @@ class SortedDocuments:
         For intermediate files.
     """
 
-    n_documents: int
-    n_features: int
-    n_nonzeros: int
-    classes: tuple[ClassLabel, ...]
-    class_counts: tuple[int, ...]
-    weighted: bool
-    dense: bool
-    n_targets: int
     folders: Sequence[Path]
     seed: int | None
     scratch: Path
@@ -87,7 +84,7 @@ class SortedDocuments:
     def write_shards(
         self, executor: Executor, place: Path, parent: Group, sizes: list[int]
     ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
-        """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.writer.WriteShards`."""
+        """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.contents.WriteShards`."""
         from sdem_dist.engine.ordered import in_order
 
         ends = np.cumsum(sizes)

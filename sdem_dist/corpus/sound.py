@@ -97,6 +97,9 @@ def without_damaged(corpus: Corpus, findings: Sequence[Finding]) -> Corpus:
     sound = [f for f in findings if not f.problem]
     if len(sound) == len(findings):
         return corpus
+    if type(corpus) is not Corpus:
+        problem = next(f.problem for f in findings if f.problem)
+        raise CorpusError(f"{corpus!r} has a damaged shard: {problem}; of parts and joined corpora none is left out")
     if not any(corpus.header.shards[f.shard].n_documents for f in sound):
         raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {findings[0].problem}")
     counts = np.array([f.class_counts for f in sound], np.int64).sum(axis=0)

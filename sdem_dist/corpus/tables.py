@@ -121,18 +121,57 @@ def corpus_of_table(
         table = encoded_table(frame, numbering(vectorizer))
     except ValueError as error:
         raise CorpusError(str(error)) from error
-    if table.categories and not dense:
-        found = ", ".join(str(table.names[i]) for i in table.categories)
+    return table.values, *facts_of_table(table.names, table.categories, dense, vocabulary, vectorizer)
+
+
+def facts_of_table(
+    names: list[object],
+    categories: Mapping[int, np.ndarray],
+    dense: bool,
+    vocabulary: Sequence[str] | None,
+    vectorizer: JsonObject | None,
+) -> tuple[Sequence[str] | None, JsonObject | None]:
+    """Return the vocabulary and `vectorizer` for a table's corpus; raises as `corpus_of_table`."""
+    if categories and not dense:
+        found = ", ".join(str(names[i]) for i in categories)
         raise CorpusError(f"columns of text, categories or booleans ({found}) are stored with dense=True, for MixedNB")
-    named = all(isinstance(name, str) for name in table.names)
-    if vectorizer is not None and vectorizer["columns"] != (table.names if named else None):
-        raise CorpusError(f"the table has the columns {table.names}, and the numbering is of {vectorizer['columns']}")
+    named = all(isinstance(name, str) for name in names)
+    if vectorizer is not None and vectorizer["columns"] != (names if named else None):
+        raise CorpusError(f"the table has the columns {names}, and the numbering is of {vectorizer['columns']}")
     if named and vocabulary is None:
-        vocabulary = list(map(str, table.names))
+        vocabulary = list(map(str, names))
     if not dense:
-        return table.values, vocabulary, None
-    codes = {str(i): c.tolist() for i, c in table.categories.items()}
-    return table.values, vocabulary, {"kind": TABLE, "columns": table.names if named else None, "categories": codes}
+        return vocabulary, None
+    codes = {str(i): c.tolist() for i, c in categories.items()}
+    return vocabulary, {"kind": TABLE, "columns": names if named else None, "categories": codes}
+
+
+def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
+    """Return what each column of a part of a table holds that is no number, sorted; ValueError as `encoded_table`."""
+    columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
+    return {i: _categories(column).tolist() for i, column in enumerate(columns) if not _is_number(column)}
+
+
+def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[object]) -> dict[int, np.ndarray]:
+    """Return the numbering of a table from what `categories_by_column` found in its parts.
+
+    Raises
+    ------
+    CorpusError
+        A column holds values of several kinds.
+    """
+    found: dict[int, np.ndarray] = {}
+    for i, name in enumerate(names):
+        held = [part[i] for part in parts if i in part]
+        values = {value for some in held for value in some}
+        if not values and len(held) < len(parts):
+            continue  # numbers, and parts in which all are missing
+        if len({type(value) for value in values}) > 1 or (values and len(held) < len(parts)):
+            raise CorpusError(
+                f"column {name!r} holds values of several kinds in different parts of the table: make one of them"
+            )
+        found[i] = np.array(sorted(values))  # type: ignore[type-var]
+    return found
 
 
 def numbering(vectorizer: JsonObject | None) -> dict[int, np.ndarray] | None:

@@ -27,6 +27,9 @@ from sdem_dist.learners.protocol import Lane
 TRANSIENT = (OSError, MemoryError, UnreadableError)
 """What another try may not meet again: storage that hiccups, a worker that is full.  Everything else fails everywhere."""
 TRIES = 3
+TASK_STREAM = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 4_000 for page in ("status", "tasks")}
+"""Of how many tasks a scheduler keeps measurements, 2.5 KB each.  Dask's default is 100,000, in the memory of the driver
+where the scheduler is in its process."""
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
@@ -61,7 +64,8 @@ class DaskExecutor:
         self._count = 0
         self._asked = time.time()
         self._watch = Watch(client, self._run, wait_for_workers, silence)
-        self._task_stream(count=0)  # from now on the scheduler keeps what `transfer_seconds` asks for
+        with dask.config.set(TASK_STREAM):  # seen by a scheduler in this process
+            self._task_stream(count=0)  # from now on it keeps what `transfer_seconds` asks for
 
     @property
     def n_workers(self) -> int:

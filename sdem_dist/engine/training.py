@@ -31,7 +31,7 @@ from sdem_dist.engine.stages import Stage, StageResult
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.protocol import Prepared, State, Statistics
 
-MANY_TASKS = 5_000
+MANY_TASKS = 1_000
 """Without checkpoints, a state's value takes the place of the tasks behind it when there are so many, or more if they are
 still lighter than the value."""
 TASK_BYTES = 4096

@@ -214,7 +214,7 @@ class EngineEstimator(Estimator):
 
         Returns
         -------
-        ClassificationReport, RegressionReport, ClusterReport or TopicReport
+        ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport
             See `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
         """
         from sdem_dist.estimators.reporting import report_of

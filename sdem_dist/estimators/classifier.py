@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus.folds import Part
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.scoring import over_blocks, ranges_of
@@ -44,9 +45,9 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            For a dask array the result is one too, computed block by block. A corpus is read piece by piece; rows
-            come in its order, see `sdem_dist.corpus.Corpus.ids`.
+        X : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or Corpus
+            For a Dask collection the result is one too, computed block by block, with the index of a DataFrame. A corpus is
+            read piece by piece; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
         client : distributed.Client, optional
             Its workers read a corpus; the result is gathered here.
         """
@@ -93,8 +94,9 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
         check_is_fitted(self)
         source = source_of(self, X, y, use="score")
-        labels = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
-        self.set_scores_ = scores_by_class(self.predict_proba(source.corpus), np.concatenate(cast(Any, labels)))
+        labels = np.concatenate(cast(Any, [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]))
+        labels = labels[source.corpus.mask] if isinstance(source.corpus, Part) else labels
+        self.set_scores_ = scores_by_class(self.predict_proba(source.corpus), labels)
         return self
 
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:

@@ -87,21 +87,9 @@ class Unlabelled:
 
 
 @estimator
-class Steps:
-    """How far steps over counts go, and how documents are shared out to lanes."""
+class Lanes:
+    """How documents are shared out to lanes, and what these learn is merged."""
 
-    steps: str = param(
-        "margin",
-        one_of("margin", "paper"),
-        '"margin": rho_0 is such that a first step moves a mean document\'s label against a rival by `step`, by twice that\n'
-        'with the hinge loss. "paper": rho_0 = 1, and the prior\'s running correction (Masegosa 2014, section 4.1). Both fall\n'
-        "with the documents seen: ``rho = rho_0 / (1 + 1e-5 t)``.",
-    )
-    step: float | None = param(
-        None,
-        or_none(real(above=True)),
-        'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
-    )
     n_lanes: int | None = param(
         None, integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
     )
@@ -117,6 +105,24 @@ class Steps:
         "round at one theta lead to one step.",
     )
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a round for ``merge="sum"``. None: 128.')
+
+
+@estimator
+class Steps(Lanes):
+    """How far steps over counts go."""
+
+    steps: str = param(
+        "margin",
+        one_of("margin", "paper"),
+        '"margin": rho_0 is such that a first step moves a mean document\'s label against a rival by `step`, by twice that\n'
+        'with the hinge loss. "paper": rho_0 = 1, and the prior\'s running correction (Masegosa 2014, section 4.1). Both fall\n'
+        "with the documents seen: ``rho = rho_0 / (1 + 1e-5 t)``.",
+    )
+    step: float | None = param(
+        None,
+        or_none(real(above=True)),
+        'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
+    )
 
 
 def pseudo_count(alpha: str | float, n_features: int) -> float:

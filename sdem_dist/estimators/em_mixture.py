@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators.base import Trained, final_stage
+from sdem_dist.estimators.em_settings import EmSettings
 from sdem_dist.estimators.mixture import JointMixture
-from sdem_dist.estimators.parameters import estimator, integer, one_of, param, real
+from sdem_dist.estimators.parameters import estimator, integer, param
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
 
 
 @estimator
-class EMMixtureClassifier(JointMixture):
+class EMMixtureClassifier(EmSettings, JointMixture):
     """A classifier of which every class is a mixture of components, fitted by EM: mixture discriminant analysis.
 
     Parameters
@@ -47,12 +48,6 @@ class EMMixtureClassifier(JointMixture):
     """
 
     n_epochs: int = param(64, integer(), "Iterations of EM.")
-    assignment: str = param(
-        "soft", one_of("soft", "hard"), '"hard": a document belongs wholly to its most probable component.'
-    )
-    em_step: float = param(
-        1.0, real(0, 1, above=True), "Under 1: how far an iteration goes towards its bound's maximum (generalised EM)."
-    )
 
     @property
     def _monitor(self) -> str:
@@ -60,16 +55,16 @@ class EMMixtureClassifier(JointMixture):
 
     def _check(self) -> None:
         super()._check()
-        for name, plain in (("assignment", "soft"), ("em_step", 1.0)):
-            if self.components == "multinomial" and getattr(self, name) != plain:
-                raise ValueError(f"{name} means nothing with components='multinomial': leave it at {plain!r}")
+        self._check_em()
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stages that find a start, and EM."""
+        form = self._em_form()
         if self.components == "multinomial":
             counts = yield from self._start_of_counts(source)
-            plan = replace(counts.once, n_epochs=self.n_epochs)
-            return (yield from final_stage(counts.learner, plan, counts.state))
+            plan = self._em_plan(replace(counts.once, n_epochs=self.n_epochs))
+            return (yield from final_stage(replace(counts.learner, form=form), plan, counts.state))
         start = yield from self._start_of_features(source)
-        learner = replace(start.learner, hard=self.assignment == "hard", em_step=float(self.em_step))
-        return (yield from final_stage(learner, replace(start.once, n_epochs=self.n_epochs), start.state))
+        learner = replace(start.learner, form=form, seed=start.once.seed)
+        plan = self._em_plan(replace(start.once, n_epochs=self.n_epochs))
+        return (yield from final_stage(learner, plan, start.state))

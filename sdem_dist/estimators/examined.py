@@ -60,37 +60,20 @@ class Examined:
 
     def texts_of(self, positions: Iterable[int]) -> list[str]:
         """Return what some documents were; every shard of a corpus is read once."""
-        wanted, found = [int(p) for p in positions], {}
+        wanted = [int(p) for p in positions]
         if self.texts:
             starts = [0, *accumulate(map(len, self.texts))]
-            for p in wanted:
-                block = bisect_right(starts, p) - 1
-                found[p] = self.texts[block].bytes_of(p - starts[block]).decode("utf-8", "replace")
-            return [found[p] for p in wanted]
-        starts = self.documents.header.shard_starts.tolist()
-        shard, texts = -1, []
-        for p in sorted(set(wanted)):
-            if shard != bisect_right(starts, p) - 1:
-                shard = bisect_right(starts, p) - 1
-                texts = self.documents.texts(shard)
-            found[p] = texts[p - starts[shard]]
-        return [found[p] for p in wanted]
+            blocks = [bisect_right(starts, p) - 1 for p in wanted]
+            of = (self.texts[block].bytes_of(p - starts[block]) for block, p in zip(blocks, wanted, strict=True))
+            return [text.decode("utf-8", "replace") for text in of]
+        return self.documents.texts_at(wanted)
 
     def ids_of(self, positions: Iterable[int]) -> list[object]:
         """Return the ids of some documents: those of the corpus or the source, or positions, from 0."""
         wanted = [int(p) for p in positions]
-        if not isinstance(self.documents, Corpus):
-            return [self.ids[p] for p in wanted] if self.ids else list(wanted)
-        starts = self.documents.header.shard_starts.tolist()
-        found: dict[int, object] = {}
-        shard, ids = -1, None
-        for p in sorted(set(wanted)):
-            if ids is None or shard != bisect_right(starts, p) - 1:
-                shard = bisect_right(starts, p) - 1
-                ids = self.documents.ids(shard)
-            one = ids[p - starts[shard]]
-            found[p] = int(one) if isinstance(one, np.integer) else one
-        return [found[p] for p in wanted]
+        if isinstance(self.documents, Corpus):
+            return self.documents.ids_at(wanted)
+        return [self.ids[p] for p in wanted] if self.ids else list(wanted)
 
     def rows(self, positions: np.ndarray) -> Any:
         """Return some documents, in the order asked for: a CSR matrix, or rows of a table."""

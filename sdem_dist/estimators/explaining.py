@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import expit, log_expit, log_softmax
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.counted import counted
@@ -45,6 +46,8 @@ def explanations(
     if documents.n_documents == 0:
         return Explanations()
     names = _names(estimator)
+    if estimator.several_labels:
+        return _of_labels(estimator, documents, against, names, texts)
     log_p = log_softmax(estimator._class_scores(documents), axis=1)  # type: ignore[attr-defined]
     pairs = _pairs(estimator, log_p, against)
     found = estimator._document_parts(documents, pairs)  # type: ignore[attr-defined]
@@ -52,6 +55,36 @@ def explanations(
         _explained(estimator, parts, log_p[i], pairs[i], names, None if texts is None else texts[i])
         for i, parts in enumerate(found)
     )
+
+
+def _of_labels(
+    estimator: Any,
+    documents: Documents | DenseDocuments,
+    against: object,
+    names: Sequence[str],
+    texts: Sequence[str] | None,
+) -> Explanations:
+    """Return why each document has its most probable label, or comes nearest to it, against all without that label."""
+    if against is not None:
+        raise ValueError("the model gives several labels, each against all documents without it: leave against at None")
+    scores = np.asarray(estimator._class_scores(documents))
+    best = scores.argmax(axis=1)
+    found = Explanations()
+    for i, parts in enumerate(estimator._document_parts(documents, np.stack([best, best], axis=1))):
+        score, k = float(scores[i, best[i]]), int(best[i])
+        text = None if texts is None else texts[i]
+        explained = _explained(estimator, parts, log_expit(scores[i]), np.array([k, k]), names, text)
+        found.append(
+            replace(
+                explained,
+                against=f"not {estimator.classes_[k]}",
+                probability_against=float(expit(-score)),
+                log_odds=score,
+                offset=score - parts.prior - float(parts.parts.sum()) if parts.offset_name else 0.0,
+                temperature=float(estimator.temperatures_[k]),
+            )
+        )
+    return found
 
 
 def _rows(estimator: Estimator, X: object) -> Documents | DenseDocuments:

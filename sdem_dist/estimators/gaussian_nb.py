@@ -68,11 +68,14 @@ class GaussianNB(FeatureNB):
         return self._moments()[1]
 
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        block = self.learner_.model.variables.blocks[0]
-        theta = block.shaped(self._parameters.theta)
-        variance = -0.5 / theta[..., 1]
-        scale = np.asarray(block.scale)
-        return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
+        return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)
+
+
+def moments(block: Block, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and variances of Gaussian variables, each of shape (n_classes, n_columns)."""
+    theta, scale = block.shaped(parameters), np.asarray(block.scale)
+    variance = -0.5 / theta[..., 1]
+    return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
 
 
 def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: int | None = None) -> None:

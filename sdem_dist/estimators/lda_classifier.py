@@ -23,7 +23,7 @@ from sdem_dist.estimators.source import documents_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.weighting import sample
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, margin_steps, paper_steps
+from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, counting_steps, margin_steps, paper_steps
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.lda import (
     INFERENCE,
@@ -51,9 +51,8 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
-    topic a class this is `MultinomialNB` (but NLL counts its prior twice, in the start and in gamma). Discriminative
-    training lowers the conditional losses; it gives the topics of a class little reason to differ. For topics that say what
-    a class is about take ``loss="nll"``.
+    topic a class this is `MultinomialNB`. Discriminative training lowers the conditional losses; it gives the topics of
+    a class little reason to differ. For topics that say what a class is about take ``loss="nll"``.
 
     "nll" and "perplexity" of the history and of `evaluate` are upper bounds unless `n_particles` estimates them:
     ``-ln p(y, d)`` and the perplexity are at most that.
@@ -153,7 +152,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 
     def _learner(self, source: Source) -> Sdem[LdaClasses]:
-        n_classes, sweeps = len(source.classes), int(self.n_sweeps)
+        n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"
         inference = Inference(
             method=self.inference,
             occurrences=self.occurrences,
@@ -167,24 +166,30 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             n_classes=n_classes,
             n_topics=int(self.n_topics),
             alpha=float(self.topic_word_prior) / self.n_topics,
+            class_alpha=0.0 if counts and self.steps == "margin" else 1.0,
             inference=inference,
             noise=float(self.init_noise),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
         kernel_form(self.loss, n_classes)  # says what is wrong with it
+        weights, weight = weights_of_classes(self.class_weight, source), source.weight
+        if counts and weights is not None:
+            weight = float(np.dot(weights, source.class_counts))
         return Sdem(
             model,
-            source.weight,
-            weights_of_classes(self.class_weight, source),
+            weight,
+            weights,
             plans.seed_of(self.random_state),
             loss=self.loss,
-            merge="sum" if self.loss == "nll" else self.merge,
-            steps=self._sizes(source, model),
+            merge="sum" if counts else self.merge,
+            steps=self._sizes(source, model, weight),
         )
 
-    def _sizes(self, source: Source, model: LdaClasses) -> StepSizes:
-        if self.loss == "nll" or self.steps == "paper":
+    def _sizes(self, source: Source, model: LdaClasses, weight: float) -> StepSizes:
+        if self.steps == "paper":
             return paper_steps()
+        if self.loss == "nll":
+            return counting_steps(weight)
         prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
         return margin_steps(
             float(self.step or STEP_OF_COUNTS), unit_of(sample(source), prior), model.alpha, model.class_alpha

@@ -252,6 +252,11 @@ def positions_of(survey: SurveyResult, numbers: tuple[int, ...], source: Source)
     return np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
 
 
+def sampled_positions(survey: SurveyResult) -> list[int]:
+    """Return where in the corpus the examples of a survey without classes are, ascending."""
+    return np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64)).tolist()
+
+
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     """Return the number of components of each class.
 

@@ -118,6 +118,11 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     def _layout(self) -> Layout:
         return "sparse" if self._on_sparse else "dense"
 
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """Both: documents and tables."""
+        return ("sparse", "dense")
+
     def _check(self) -> None:
         if self.shared and not isinstance(self.n_components, int | np.integer):
             raise ValueError(f"shared components are one number, got n_components={self.n_components!r}")

@@ -9,42 +9,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import DenseMemoryCorpus
-from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, Unlabelled, pseudo_count
+from sdem_dist.estimators.common_parameters import Classes, Steps, Unlabelled, pseudo_count
+from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
 from sdem_dist.estimators.parameters import (
     a_loss,
-    checked_later,
     either,
     estimator,
     integer,
     one_of,
     param,
-    real,
-    truth,
 )
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.training_time import (
     FEW_EPOCHS,
     MOST_EPOCHS,
-    NO_REFIT,
     chosen,
     share_held_out,
+    taken_in,
 )
 from sdem_dist.estimators.validation import classes_of_batches
-from sdem_dist.estimators.weighting import checked_orders, sample, scaled, weighting_of
+from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
+from sdem_dist.estimators.weighting import checked_orders
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, margin_steps, paper_steps
-from sdem_dist.losses import Loss, kernel_form, kin
+from sdem_dist.learners.step_sizes import paper_steps
+from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
-from sdem_dist.models.unit import unit_of
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 
@@ -54,10 +50,6 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.source import Source
     from sdem_dist.reports.explanation import DocumentParts
 
-PRIOR_POWER = 0.125
-"""Power of its document frequency that a word's pseudo-count grows with: words that are met often take shorter steps."""
-TOLERANCE = 1e-4
-"""Loss weight under which a document asks for no step."""
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
 _log = logging.getLogger(__name__)
@@ -73,7 +65,7 @@ class Beginning(NamedTuple):
 
 
 @estimator
-class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier):
+class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
@@ -138,54 +130,10 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         "``MultinomialNB``, exactly, in one pass over the counts. Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend`\n"
         'of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )
-    weighting: str = param(
-        "auto",
-        one_of("auto", "counts", "log", "binary", "tfidf"),
-        'What becomes of counts: nothing, ln(1 + x), 1, or sublinear tf-idf with scikit-learn\'s smooth idf. "auto": tf-idf\n'
-        'of whole numbers, nothing of others and with ``loss="nll"``.',
-    )
-    norm: str | float | None = param(
-        "auto",
-        either(one_of("auto", None), real(above=True)),
-        'Euclidean length of each document; None leaves it as it is. "auto": 10 with tf-idf, logarithms and ones. Where\n'
-        'documents keep their length, one factor makes their mean length 10, but with ``steps="paper"`` and "nll".',
-    )
-    min_df: int = param(1, integer(), "Words of fewer training documents are left out.")
-    ngram_range: tuple[int, int] | None = param(
-        None,
-        checked_later("(int, int)"),
-        "Shortest and longest n-grams, of a corpus that has longer ones. None: all it has.",
-    )
-    alpha: str | float = param(
-        "laplace",
-        either(one_of("laplace", "log"), real(0, LARGEST)),
-        "Pseudo-count of a word: 1 (the paper's P1), ln of the vocabulary's size (P2), or a number. With steps of the\n"
-        "margin it grows with the eighth root of the documents that hold the word, and its size hardly matters: steps are in\n"
-        "its unit.",
-    )
     n_epochs: int | str = param(
         "auto",
         either(one_of("auto"), integer()),
         'Passes over the documents; with hidden classes, iterations of EM. "auto": held-out documents choose, 20 at most.',
-    )
-    validation_fraction: float = param(
-        0.1,
-        real(0, 0.5),
-        "Documents held out, 20,000 at most, to choose training time and temperature. Then one more pass takes all\n"
-        "documents in, or with `n_epochs` given the passes are made again with all; not where under 2 % were held out. 0: none.",
-    )
-    calibrate: bool = param(
-        True,
-        truth(),
-        "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
-    )
-    evaluate_every: int = param(
-        0,
-        integer(0),
-        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
-    )
-    n_blocks: int | None = param(
-        None, integer(optional=True), "Parts of the vocabulary that are merged apart. None: one for each 256 MiB."
     )
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
@@ -207,20 +155,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         return self.loss != "nll" and self.validation_fraction > 0
 
     def _weighed(self, source: Source) -> Source:
-        weighting = weighting_of(self, source)
-        if weighting is None:
-            self.weighting_, self.document_frequency_ = None, None
-            return source
-        assert not isinstance(source.corpus, DenseMemoryCorpus)
-        self.document_frequency_ = source.corpus.document_frequency
-        # Frequencies count the documents of damaged shards that training leaves out, too.
-        counted = max(source.n_documents, int(self.document_frequency_.max(initial=0)))
-        weighting = replace(weighting, n_documents=counted)
-        source = replace(source, weighting=weighting, trained_on=source.corpus)
-        if not weighting.norm and self.steps == "margin":
-            source = replace(source, weighting=scaled(source, weighting))
-        self.weighting_ = source.weighting
-        return source
+        return weighed(self, source)
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
@@ -233,21 +168,14 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents)
         if not share:
+            if self.calibrate and self.validation_fraction and source.n_documents >= FEWEST:
+                return (yield from calibrated_by_folds(source, learner, plan, initial))
             return (yield from final_stage(learner, plan, initial))
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
         choice = yield from chosen(source, learner, plan, initial, share, patience)
         _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
         learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
-        if share <= NO_REFIT:
-            return Trained(learner, choice.state, choice.history)
-        if self.n_epochs == "auto":  # as good as to begin again, in half the time
-            found = yield from final_stage(learner, replace(plan, n_epochs=1), choice.state)
-            last = {**choice.history[-1], **found.history[-1], "epoch": choice.n_epochs + 1}
-            return found._replace(history=[*choice.history, last])
-        found = yield from final_stage(learner, plan, initial)
-        return found._replace(
-            history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
-        )
+        return (yield from taken_in(choice, learner, plan, initial, share, self.n_epochs == "auto"))
 
     def beginning(self, source: Source) -> Beginning | None:
         """Return what a fit without held-out documents begins with, for searches that train many at once.
@@ -294,16 +222,7 @@ class MultinomialNB(OfText, Classes, Unlabelled, Steps, Seeded, JointClassifier)
             kernel_form(self.loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
-            assert not isinstance(source.corpus, DenseMemoryCorpus)
-            prior = model.alpha * np.maximum(source.corpus.document_frequency, 1.0) ** PRIOR_POWER
-            if source.weighting is not None and source.weighting.chooses:
-                # A column that is left out takes nothing of the classes' totals, as if it were not there.
-                factors = source.weighting.factors(source.corpus.document_frequency, source.vocabulary)
-                prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
-            normed = self.weighting_ is not None and self.weighting_.norm > 0
-            step = self.step or (STEPS[kin(self.loss)] if normed or source.weighted else STEP_OF_COUNTS)
-            sizes = margin_steps(float(step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
-            initial = model.start_at(prior)
+            sizes, initial = steps_of_the_margin(self, source, model)
         learner = Sdem(
             model,
             source.weight,

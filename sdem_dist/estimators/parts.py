@@ -49,6 +49,28 @@ def of_naive_bayes(
     return found
 
 
+def of_labels(
+    parameters: NaturalParameters, documents: Documents, labels: np.ndarray, temperatures: np.ndarray
+) -> list[DocumentParts]:
+    """Return the parts of each document's log-odds of one label against its rest, which are exact.
+
+    Parameters
+    ----------
+    parameters : NaturalParameters
+        Of log-odds, see `sdem_dist.models.one_against_rest`.
+    documents : Documents
+    labels : ndarray of shape (n_documents,), integers
+    temperatures : ndarray of shape (n_labels,)
+    """
+    found = []
+    for i, words, x in each(documents):
+        k = int(labels[i])
+        odds, unknown = parameters.log_words[words, k] - parameters.log_totals[k], np.full(len(words), np.nan)
+        prior = float(parameters.log_prior[k] / temperatures[k])
+        found.append(DocumentParts(words, x, unknown, unknown, x * odds / temperatures[k], prior))
+    return found
+
+
 def of_components(
     parameters: NaturalParameters, documents: Documents, pairs: np.ndarray, owners: tuple[int, ...]
 ) -> list[DocumentParts]:

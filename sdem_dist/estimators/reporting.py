@@ -12,10 +12,11 @@ from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.raw_text import are_texts
-from sdem_dist.estimators.scoring import AnyCorpus, documents_in_pieces, over_corpus
+from sdem_dist.estimators.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
 from sdem_dist.estimators.source import source_of
 from sdem_dist.reports.classification import ClassificationReport, classification_report
 from sdem_dist.reports.clusters import ClusterReport
+from sdem_dist.reports.labels import LabelReport
 from sdem_dist.reports.regression import RegressionReport
 from sdem_dist.reports.topics import TopicReport
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from sdem_dist.estimators.spec import Estimator
 
-Report = ClassificationReport | RegressionReport | ClusterReport | TopicReport
+Report = ClassificationReport | LabelReport | RegressionReport | ClusterReport | TopicReport
 
 
 def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
@@ -44,6 +45,8 @@ def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
     """
     check_is_fitted(estimator)
     X = as_counts(estimator, X)
+    if estimator.several_labels:
+        return of_labels(estimator, X, y)
     if estimator.spec.predicts == "class":
         return of_classes(estimator, X, y)
     if estimator.spec.predicts == "number":
@@ -73,6 +76,16 @@ def of_classes(estimator: Estimator, X: object, y: object) -> ClassificationRepo
 
     log_probabilities = over_corpus(estimator, source.corpus, scored)
     return classification_report(estimator.classes_, np.concatenate(labels), log_probabilities)
+
+
+def of_labels(estimator: Any, X: object, y: object) -> LabelReport:
+    """Return the report of a classifier of several labels."""
+    source = source_of(estimator, X, y, use="score")
+    assert source.members is not None
+    codes = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
+    members = source.members[np.concatenate(cast(Any, codes))].toarray() > 0
+    scores = over_corpus(estimator, source.corpus, estimator._class_scores)
+    return LabelReport(estimator.classes_, members, scores, estimator.thresholds_)
 
 
 def of_numbers(estimator: Estimator, X: object, y: object) -> RegressionReport:
@@ -120,9 +133,12 @@ def of_clusters(estimator: Estimator, X: object, y: object = None) -> ClusterRep
     from sdem_dist.inspection.words import speaking_words
 
     words = [" ".join(spoken) for spoken in speaking_words(estimator).values()]
-    probabilities = estimator.predict_proba(X)  # type: ignore[attr-defined]
+    if hasattr(estimator, "predict_proba"):
+        probabilities = np.asarray(estimator.predict_proba(X))
+    else:
+        probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]  # type: ignore[attr-defined]
     labels, classes = known_labels(X, y, len(probabilities))
-    return ClusterReport(np.asarray(probabilities), words, labels, classes)
+    return ClusterReport(probabilities, words, labels, classes)
 
 
 def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:
@@ -138,7 +154,7 @@ def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | N
     In `y` the number -1, None and NaN say that a document has none.
     """
     if isinstance(X, AnyCorpus):
-        if not X.header.classes:
+        if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
         found = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
         return np.concatenate(found), np.array(X.header.classes)

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus.folds import Part
+from sdem_dist.corpus.parts import is_frame
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import CorpusError
@@ -41,7 +43,7 @@ def over_blocks(
     Parameters
     ----------
     estimator : fitted estimator
-    X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or corpus
+    X : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or corpus
     function : callable
         From rows in memory to an array with as many rows.
     n_columns : int or None
@@ -54,17 +56,43 @@ def over_blocks(
     CorpusError, ValueError
         As `over_corpus`.
     """
-    if client is not None or isinstance(X, AnyCorpus):
-        return over_corpus(estimator, X, function, client)
+    if isinstance(X, AnyCorpus) or (client is not None and not is_dask(X)):
+        found = over_corpus(estimator, X, function, client)
+        return found[X.mask] if isinstance(X, Part) else found
     if not is_dask(X):
         with heard():
             return function(X)
+    if is_frame(X):
+        return _over_partitions(estimator, X, function, n_columns)
     rows = X.rechunk({1: -1})
     if n_columns is None:
         one = getattr(estimator, "classes_", np.empty(0, np.int64))[:0]  # clusters have numbers
         return rows.map_blocks(function, dtype=one.dtype, drop_axis=1, meta=one)
     meta = np.empty((0, n_columns))
     return rows.map_blocks(function, dtype=np.float64, chunks=(rows.chunks[0], (n_columns,)), meta=meta)
+
+
+def _over_partitions(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
+    """Return ``function(X)`` of a Dask DataFrame as a lazy Series or DataFrame with the same index."""
+    import pandas as pd
+
+    names = getattr(estimator, "classes_", None)
+    if n_columns is not None and (names is None or len(names) != n_columns):
+        names = np.arange(n_columns)
+    sparse = estimator._layout == "sparse"
+
+    def of_partition(frame: Any) -> Any:
+        found = function(frame.to_numpy() if sparse else frame) if len(frame) else none
+        if n_columns is None:
+            return pd.Series(found, index=frame.index)
+        return pd.DataFrame(found, index=frame.index, columns=names)
+
+    none: np.ndarray = np.empty((0, n_columns or 0))
+    if n_columns is None:
+        none = getattr(estimator, "classes_", np.empty(0, np.int64))[:0]  # clusters have numbers
+        if estimator.spec.predicts == "number":
+            none = np.empty(0)
+    return X.map_partitions(of_partition, meta=of_partition(X._meta))
 
 
 def over_corpus(

@@ -1,4 +1,4 @@
-"""A dask array to train on: its workers write it as a corpus that lasts as long as the training."""
+"""A Dask collection to train on: workers write it as a corpus that lasts as long as the training."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 @contextmanager
 def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: object, client: Client) -> Iterator[Corpus]:
-    """Write a dask array into Dask's folder for temporary files, which all workers have to see; remove it in the end.
+    """Write a Dask collection into Dask's folder for temporary files, which all workers have to see; remove it in the end.
 
     Raises
     ------
     ValueError
-        The estimator takes tables or targets, or documents have weights: a corpus of these is written from memory.
+        The estimator takes a target as a column of a table, or documents have weights.
     ClusterError
         Workers do not see the folder.
     """
     from sdem_dist.engine.dask import DaskExecutor, scratch_folder
 
     refuse_address(client)
-    target = estimator.spec.target
-    if estimator._layout != "sparse" or target == "numbers" or sample_weight is not None:
+    target, dense = estimator.spec.target, estimator._layout == "dense"
+    if sample_weight is not None or (dense and target == "numbers"):
         raise ValueError(
-            "a cluster trains from a dask array models of counts with labels, or without, and no sample weights: for others "
-            "write a corpus with sdem_dist.write_corpus and pass that"
+            "a cluster takes from Dask collections no sample weights, and no targets of a table: write a corpus with "
+            "sdem_dist.write_corpus and pass that"
         )
     with tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch_folder()) as folder:
         if not all(DaskExecutor(client).everywhere(_sees, folder)):
@@ -45,9 +45,16 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: objec
                 f"not all workers see the folder {folder} of this machine: set Dask's temporary-directory "
                 "(DASK_TEMPORARY_DIRECTORY) to one that they share, or write a corpus with write_corpus"
             )
-        labels = y if target == "labels" else None
-        random_state = seed_of(estimator.random_state)
-        yield write_corpus(Path(folder, "corpus"), X, labels, client=client, random_state=random_state)
+        yield write_corpus(
+            Path(folder, "corpus"),
+            X,
+            y if target == "labels" else None,
+            targets=y if target == "numbers" else None,
+            dense=dense,
+            unlabelled=estimator.unlabelled if dense else None,
+            client=client,
+            random_state=seed_of(estimator.random_state),
+        )
 
 
 def _sees(folder: str) -> bool:

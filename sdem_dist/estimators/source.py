@@ -6,16 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus.label_sets import are_label_sets, membership
 from sdem_dist.corpus.labels import plain_label
 from sdem_dist.corpus.layout import DENSE
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import validation as checks
+from sdem_dist.estimators.label_sets import coded, members_of
 from sdem_dist.estimators.plans import seed_of
 from sdem_dist.estimators.raw_text import are_texts, learned_counts
 from sdem_dist.estimators.spec import Estimator, Source
@@ -24,6 +27,9 @@ from sdem_dist.estimators.validation import some
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import scipy.sparse as sp
+
+    from sdem_dist.corpus.layout import ClassLabel
 
 Use = Literal["train", "continue", "score"]
 """Train from the beginning; go on with a fitted estimator; or measure one."""
@@ -105,6 +111,8 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
             f"{corpus.path} has no labels, which {name} needs to train and to be evaluated; "
             "MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
         )
+    if target == "labels" and header.label_sets is not None and not estimator.spec.label_sets:
+        raise CorpusError(f"{corpus.path} has several labels a document, and {name} learns one: train MultiLabelNB")
     if target == "numbers" and header.layout != DENSE and not header.n_targets:
         raise CorpusError(
             f"{corpus.path} has no targets, which {name} needs: ingest it with --targets, or write it with "
@@ -112,7 +120,21 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         )
     if target == "numbers" and numbering(header.vectorizer):
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
-    source = described(corpus, labelled=target == "labels")
+    labelled, several = target == "labels", header.label_sets is not None
+    if use != "train":
+        several = estimator.several_labels
+    if labelled and several:
+        members, names = members_of(corpus, None if use == "train" else estimator.classes_)
+        source = _with_labels(described(corpus), members, names)
+    else:
+        source = described(corpus, labelled=labelled)
+    single = header.classes and header.label_sets is None
+    hidden = round(corpus.weight) - sum(header.class_counts) if single else 0
+    if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
+        raise CorpusError(
+            f"{corpus.path} has {hidden:,} documents without a label, which {name} with these parameters does not take: "
+            "SupervisedLDAClassifier does, and MultinomialNB(loss='nll', unlabelled=-1)"
+        )
     if use != "train":
         estimator._check_compatible(source)
     return _enough(source, use) if target == "labels" else source
@@ -149,6 +171,8 @@ def _of_labelled(
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     sparse, reset = estimator._layout == "sparse", use == "train"
     X, y = checks.gathered(X, sparse), checks.gathered(y, False)
+    if estimator.spec.label_sets and are_label_sets(y):
+        return _of_label_sets(estimator, X, y, sample_weight, use)
     if not sparse:
         X = estimator._encoded(X, reset=reset)
     X, labels = checks.validated(estimator, X, checks.checked_labels(estimator, y), reset=reset)
@@ -173,6 +197,26 @@ def _of_labelled(
     return source if classes is not None else _enough(source, use)
 
 
+def _of_label_sets(estimator: Estimator, X: object, y: object, sample_weight: object, use: Use) -> Source:
+    """Return documents in memory that have several labels, or none."""
+    if use != "train" and not estimator.several_labels:
+        raise ValueError("y has several labels a document, and the model was trained on documents of one label each")
+    rows = checks.checked_csr(estimator, checks.validated(estimator, X, reset=use == "train")[0])
+    codes, sets, names = coded(y, None if use == "train" else estimator.classes_)
+    check_consistent_length(rows, codes)
+    weights, shuffle = _weights(sample_weight, rows), use != "score"
+    seed = seed_of(estimator.random_state) if shuffle else 0
+    corpus = MemoryCorpus(rows, codes, sets, weights=weights, random_state=seed, shuffle=shuffle)
+    source = replace(described(corpus), weight=_total(weights, len(codes)))
+    return _enough(_with_labels(source, membership(sets, names), names), use)
+
+
+def _with_labels(source: Source, members: sp.csr_matrix, names: Sequence[ClassLabel]) -> Source:
+    """Return a source with the labels in the sets that its documents have."""
+    counts = members.T @ np.asarray(source.corpus.header.class_counts, np.float64)
+    return replace(source, classes=np.array(names), class_counts=tuple(counts.tolist()), members=members)
+
+
 def _of_numbers(estimator: Estimator, X: object, y: object, sample_weight: object, use: Use) -> Source:
     """Return documents in memory whose targets are numbers, or that have none."""
     spec, reset = estimator.spec, use == "train"
@@ -189,7 +233,9 @@ def _of_numbers(estimator: Estimator, X: object, y: object, sample_weight: objec
     else:
         X, _ = checks.validated(estimator, X, reset=reset)
     if not sparse:
-        table = np.concatenate([X, np.asarray(targets, np.float64)[:, None]], axis=1)
+        table = estimator._checked(np.asarray(X))
+        if targets is not None:
+            table = np.concatenate([table, np.asarray(targets, np.float64)[:, None]], axis=1)
         weights = _weights(sample_weight, table)
         dense = DenseMemoryCorpus(table, np.full(len(table), -1), (), weights=weights, shuffle=False)
         return Source(dense, _total(weights, len(table)), np.empty(0), ())
@@ -218,10 +264,10 @@ def _total(weights: np.ndarray | None, n_documents: int) -> float:
 
 def _enough(source: Source, use: Use) -> Source:
     """Return the source, or raise ValueError where its labels are too few."""
-    if use == "score" and not any(source.class_counts):
+    if use == "score" and not any(source.class_counts) and source.members is None:
         raise ValueError("none of the documents to be scored has a label: accuracy and losses need some that have")
     present = np.flatnonzero(source.class_counts)
-    if use == "train" and len(present) < 2:
+    if use == "train" and len(present) < 2 and source.members is None:
         what = f"{source.name} has" if isinstance(source.corpus, Corpus) else "y has"
         raise ValueError(
             f"{what} one class only ({some(source.classes[present])}): a classifier needs at least two classes"

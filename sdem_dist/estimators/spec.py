@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from sklearn.base import BaseEstimator
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.estimators.label_sets import WithMembers
 from sdem_dist.estimators.weighted import WeightedCorpus
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Spec:
         Whose topics `topics` returns.
     unlabelled : bool
         The parameter of this name says which label stands for none.
+    label_sets : bool
+        Documents may have several labels, or none.
     shuffled : bool
         Documents in memory are put into a random order, once: steps a few documents long need it.
     """
@@ -61,6 +64,7 @@ class Spec:
     words: str | None = None
     topics: Topics | None = None
     unlabelled: bool = False
+    label_sets: bool = False
     shuffled: bool = True
 
 
@@ -84,6 +88,8 @@ class Source:
     """How the model weighs counts; None: it takes entries as they are."""
     trained_on: Corpus | MemoryCorpus | np.ndarray | None = None
     """Where the document frequencies come from that `weighting` needs."""
+    members: sp.csr_matrix | None = None
+    """Where documents may have several labels: which label is in which set, shape (n_sets, n_classes)."""
 
     @property
     def documents(self) -> CorpusLike:
@@ -92,6 +98,7 @@ class Source:
 
     def seen(self, corpus: CorpusLike) -> CorpusLike:
         """Return documents of the same columns as the model sees them."""
+        corpus = corpus if self.members is None else WithMembers(corpus, self.members)
         if self.weighting is None or self.trained_on is None:
             return corpus
         elsewhere = self.weighting.orders is None or isinstance(self.trained_on, Corpus)
@@ -178,6 +185,11 @@ class Estimator(BaseEstimator):
         """Whether training holds out documents of its own, by which it may stop."""
         return False
 
+    @property
+    def _takes_hidden(self) -> bool:
+        """Whether documents whose class is hidden may be trained on."""
+        return self.unlabelled is not None
+
     def _check(self) -> None:
         """Raise ValueError where parameters do not go together; each by itself has been checked."""
 
@@ -186,9 +198,19 @@ class Estimator(BaseEstimator):
         return source
 
     @property
+    def several_labels(self) -> bool:
+        """Whether the model gives a document several labels, or none."""
+        return False
+
+    @property
     def _layout(self) -> Layout:
         """What documents are."""
         return self.spec.layout
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """What documents may be."""
+        return (self._layout,)
 
     @property
     def _n_columns(self) -> int:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import CLASS_WEIGHT
-from sdem_dist.estimators.parameters import estimator, param, real, truth
+from sdem_dist.estimators.parameters import checked_later, either, estimator, one_of, param, real, truth
 from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.topic_model import Output, TopicModel
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _LOG_COUNTS = "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
 _RATE = "mu_u of Algorithm 2, for U; it falls linearly to 0."
+_WORDS = (
+    "Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics that also explain\n"
+    'the words. 0: the loss alone. "auto": a fifth of the documents is held out and chooses, in five more trainings.'
+)
 
 
 @estimator
@@ -77,12 +81,29 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
     output_rate: float = param(3.0, real(above=True), _RATE)
     log_counts: bool = param(False, truth(), _LOG_COUNTS)
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes, as in scikit-learn.")
+    words_weight: float | str = param(0.0, either(one_of("auto"), real()), _WORDS)
+    unlabelled: object = param(
+        None,
+        checked_later("label"),
+        "The label, such as -1, of documents whose class is hidden: they count through `words_weight` alone.",
+    )
 
-    spec = Spec("sparse", "labels", "class", topics="documents")
+    spec = Spec("sparse", "labels", "class", topics="documents", unlabelled=True)
+
+    @property
+    def _takes_hidden(self) -> bool:
+        return True
 
     def _output(self, source: Source, summary: WordSummary) -> Output:
         weights = weights_of_classes(self.class_weight, source)
-        return Output("classes", len(source.classes), float(self.gamma), float(self.output_rate), weights)
+        return Output(
+            "classes",
+            len(source.classes),
+            float(self.gamma),
+            float(self.output_rate),
+            weights,
+            self.words_weight,
+        )
 
     @property
     def coef_(self) -> np.ndarray:
@@ -148,6 +169,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     )
     output_rate: float = param(0.3, real(above=True), _RATE)
     log_counts: bool = param(False, truth(), _LOG_COUNTS)
+    words_weight: float | str = param(0.0, either(one_of("auto"), real()), _WORDS)
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse"), topics="documents")
     _monitor = "mse"
@@ -164,6 +186,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             len(summary.mean),
             float(self.gamma),
             float(self.output_rate),
+            words_weight=self.words_weight,
             location=tuple(summary.mean.tolist()),
             scale=tuple(summary.scale.tolist()),
         )

@@ -19,6 +19,7 @@ from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.source import documents_of
+from sdem_dist.estimators.words_weight import chosen_weight, n_labelled
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.topic_shares import TopicShares
@@ -53,6 +54,7 @@ class Output:
     gamma: float = 1.0
     rate: float = 3.0
     class_weight: tuple[float, ...] | None = None
+    words_weight: float | str = 0.0
     location: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
 
@@ -110,22 +112,26 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the count of the words, the training, and the count of the topics."""
-        plan = self._plan(source.n_documents)
+        plan = self._plan(source.n_documents, n_labelled(source))
         once = Plan(plan.n_documents, 1, 1, plan.n_lanes, plan.seed)
         counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
         summary = yield from state_of(Stage("words", counting, once))
-        learner = self._learner(source, plan, self._output(source, summary))
+        output = self._output(source, summary)
+        learner = self._learner(source, plan, output)
+        if output.words_weight == "auto":
+            weight = yield from chosen_weight(source, learner, plan, summary.frequencies, self._monitor)
+            learner = replace(learner, words_weight=weight)
         found = yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies))
         scores = cast("Learner[Any, Any, Any]", TopicShares(learner))  # a scoring asks for no more of a learner
         shares = yield from metrics_of(Scoring("topics' shares", scores, found.state))
         self.topic_shares_ = np.array([shares[str(k)] for k in range(learner.n_topics)])
         return found
 
-    def _plan(self, n_documents: int) -> Plan:
+    def _plan(self, n_documents: int, labelled: float) -> Plan:
         seed = plans.seed_of(self.random_state)
         if self.merge == "sum":
             return plans.batches(n_documents, self.n_epochs, seed, self.batch_size or BATCH, self.n_lanes)
-        lanes = self.n_lanes or plans.lanes_of(n_documents, LANE_DOCUMENTS, LANES)
+        lanes = self.n_lanes or plans.lanes_of(int(labelled) or n_documents, LANE_DOCUMENTS, LANES)
         return Plan(n_documents, self.n_epochs, self.rounds_per_epoch or 1, lanes, seed)
 
     def _learner(self, source: Source, plan: Plan, output: Output) -> BpSlda:
@@ -136,11 +142,12 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         ValueError
             The weights of the classes leave nothing to learn from.
         """
-        weight, factors = source.weight, output.class_weight
+        weight, labelled, factors = source.weight, n_labelled(source), output.class_weight
         if factors is not None:  # rates fall and averages begin by the weights that batches have
-            weight = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
-            if not weight > 0:
+            weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
+            if not weighed > 0:
                 raise ValueError("class_weight gives no document a weight")
+            weight, labelled = weighed + (weight - labelled if labelled else 0.0), weighed if labelled else 0.0
         rate = self.topic_rate
         if rate is None:
             rate = self._topic_rate * min(1.0, MANY_DOCUMENTS / source.n_documents)
@@ -163,6 +170,8 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
             batch_size=int(self.batch_size or max(BATCH // plan.n_lanes, SMALLEST_BATCH)),
             log_counts=bool(getattr(self, "log_counts", False)),
             class_weight=factors,
+            words_weight=0.0 if output.words_weight == "auto" else float(output.words_weight),
+            n_labelled=float(labelled),
             location=output.location,
             scale=output.scale,
             seed=plan.seed,

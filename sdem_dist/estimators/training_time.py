@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, trained
-from sdem_dist.estimators.spec import Source
+from sdem_dist.estimators.base import final_stage
+from sdem_dist.estimators.spec import Source, Trained
 from sdem_dist.estimators.weighted import HeldOut
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import SdemState
 
+AnyNaiveBayes = TypeVar("AnyNaiveBayes", NaiveBayes, OneAgainstRest)
 MONITOR = "tempered_log_loss"
 """Log-loss at the best temperature: what is chosen by."""
 MOST_EPOCHS = 20
 """Epochs at most where held-out documents choose."""
 IMPROVEMENT = 0.01
 """Share by which the log-loss has to fall for another epoch to be worth its time."""
-FEW, FEW_EPOCHS = 20, 6
-"""Held-out documents under which they choose nothing, and the epochs then."""
+FEW, FEW_EPOCHS = 200, 6
+"""Held-out documents under which they choose nothing, and the epochs then: folds give the temperature."""
 MOST_HELD_OUT = 20_000
 """Documents held out at most."""
 NO_REFIT = 0.02
@@ -37,6 +40,12 @@ class Chosen(NamedTuple):
     """Their accuracy, and their log-loss at the best temperature of each epoch, up to the last that was worth its time."""
     state: SdemState
     """The model trained without them."""
+    entry: dict[str, float]
+    """All that was found of the epoch that was kept."""
+
+    def of_validation(self, metric: str) -> float:
+        """Return a metric of the held-out documents, of the epoch that was kept."""
+        return self.entry[VALIDATION + metric]
 
 
 def share_held_out(asked: float, n_documents: int) -> float:
@@ -46,7 +55,12 @@ def share_held_out(asked: float, n_documents: int) -> float:
 
 
 def chosen(
-    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState | None, share: float, patience: int | None
+    source: Source,
+    learner: Sdem[AnyNaiveBayes],
+    plan: Plan,
+    initial: SdemState | None,
+    share: float,
+    patience: int | None,
 ) -> Stages[Chosen]:
     """Yield the stage that trains without the held-out documents, scored after each epoch.
 
@@ -86,4 +100,33 @@ def chosen(
         }
         for entry in result.history[:n_epochs]
     ]
-    return Chosen(n_epochs, best[f"{VALIDATION}temperature"], told, result.state)
+    return Chosen(n_epochs, best[f"{VALIDATION}temperature"], told, result.state, best)
+
+
+def taken_in(
+    choice: Chosen,
+    learner: Sdem[AnyNaiveBayes],
+    plan: Plan,
+    initial: SdemState | None,
+    share: float,
+    more: bool,
+) -> Stages[Trained]:
+    """Yield the stage that takes the held-out documents in, where so many are held out that they are missed.
+
+    Parameters
+    ----------
+    learner : Sdem
+        As it is to be, with all documents.
+    more : bool
+        One more pass over all documents: as good as to begin again, in half the time. False begins again.
+    """
+    if share <= NO_REFIT:
+        return Trained(learner, choice.state, choice.history)
+    if more:
+        found = yield from final_stage(learner, replace(plan, n_epochs=1), choice.state)
+        last = {**choice.history[-1], **found.history[-1], "epoch": choice.n_epochs + 1}
+        return found._replace(history=[*choice.history, last])
+    found = yield from final_stage(learner, plan, initial)
+    return found._replace(
+        history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
+    )

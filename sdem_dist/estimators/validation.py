@@ -32,11 +32,11 @@ def refuse_path(X: object) -> None:
 
 
 def gathered(X: object, sparse: bool) -> object:
-    """Return a dask array in memory, one of sparse rows a block at a time; anything else as it is."""
+    """Return a Dask collection in memory, an array of sparse rows a block at a time; anything else as it is."""
     if not is_dask(X):
         return X
     array: sp.csr_matrix = X
-    if not sparse:
+    if not sparse or not hasattr(array, "rechunk"):
         return array.compute()
     whole = array.rechunk({1: -1}) if array.numblocks[1] > 1 else array
     blocks = [sp.csr_matrix(block.compute()) for block in whole.to_delayed().ravel()]

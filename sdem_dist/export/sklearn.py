@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import log_expit, log_softmax
 
 from sdem_dist.errors import ModelError
 from sdem_dist.export.linear import linear_classifier
@@ -13,7 +14,7 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-EXPRESSIBLE = ("MultinomialNB", "GaussianNB", "GaussianRegressor")
+EXPRESSIBLE = ("MultinomialNB", "GaussianNB", "BernoulliNB", "CategoricalNB", "GaussianRegressor")
 """Estimators that are exported."""
 _OF_TEXT = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_accents")
 
@@ -21,8 +22,8 @@ _OF_TEXT = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_acce
 def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     """Return a fitted model as a pipeline of scikit-learn's own objects, with equal predictions.
 
-    There is one exception: scikit-learn's pipelines refuse tables with missing values (NaN), which `GaussianNB` and
-    `GaussianRegressor` take.
+    There is one exception: scikit-learn's pipelines refuse tables with missing values (NaN), which the models of tables
+    take.
 
     Parameters
     ----------
@@ -44,8 +45,9 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
         if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":
             steps.insert(0, ("text", vectorizer_of(VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)))
         return Pipeline(steps)
-    if name == "GaussianNB":
-        return Pipeline([("classes", _gaussian(model))])
+    tables = {"GaussianNB": _gaussian, "BernoulliNB": _bernoulli, "CategoricalNB": _categorical}
+    if name in tables:
+        return Pipeline([("classes", tables[name](model))])
     if name == "GaussianRegressor":
         return Pipeline([("target", _linear_regression(model))])
     raise ModelError(
@@ -120,6 +122,42 @@ def _gaussian(model: Any) -> Any:
     made.class_prior_ = np.exp(model.class_log_prior_)
     made.theta_, made.var_, made.epsilon_ = model.theta_, model.var_, 0.0
     made.n_features_in_ = model.n_features_in_
+    return made
+
+
+def _bernoulli(model: Any) -> Any:
+    from sklearn.naive_bayes import BernoulliNB
+
+    made = _counting(BernoulliNB(binarize=model.binarize), model)
+    (_, theta), *_ = _blocks_of(model)
+    made.feature_log_prob_ = log_expit(theta[..., 0])
+    return made
+
+
+def _categorical(model: Any) -> Any:
+    from sklearn.naive_bayes import CategoricalNB
+
+    made = _counting(CategoricalNB(), model)
+    found: dict[int, np.ndarray] = {}
+    for columns, theta in _blocks_of(model):
+        of_all = np.concatenate([np.zeros_like(theta[..., :1]), theta], axis=-1)  # that of category 0 is 0
+        found |= dict(zip(columns, np.moveaxis(log_softmax(of_all, axis=-1), 1, 0), strict=True))
+    made.feature_log_prob_ = [found[column] for column in range(model.n_features_in_)]
+    made.n_categories_ = np.array([p.shape[1] for p in made.feature_log_prob_])
+    return made
+
+
+def _blocks_of(model: Any) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """Return columns of one kind and their theta, shape (n_classes, n_columns, n_statistics)."""
+    variables = model.learner_.model.variables
+    thetas = variables.split(model._parameters.theta)
+    return [(block.columns, theta) for block, theta in zip(variables.blocks, thetas, strict=True)]
+
+
+def _counting(made: Any, model: Any) -> Any:
+    """Return a naive Bayes of scikit-learn with what the kinds of it that count have in common."""
+    made.classes_, made.class_count_ = model.classes_, model.class_count_
+    made.class_log_prior_, made.n_features_in_ = model.class_log_prior_, model.n_features_in_
     return made
 
 

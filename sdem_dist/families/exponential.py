@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import digamma, gammaln
 
 from sdem_dist.families.positive_mean import PositiveMean
 from sdem_dist.records import record
@@ -26,6 +27,12 @@ class Exponential(PositiveMean):
     def log_partition(self, theta: np.ndarray) -> np.ndarray:
         """Return ``-ln(-theta)``."""
         return np.asarray(-np.log(-theta[..., 0]))
+
+    def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return expectations under a Gamma posterior of the rate."""
+        shape, rate = weight + 1.0, weight * mu[..., 0]
+        log_volume = gammaln(shape) - shape * np.log(rate)
+        return -(shape / rate)[..., None], np.log(rate) - digamma(shape), log_volume
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw a waiting time."""

@@ -92,6 +92,27 @@ class Family(ABC):
         nu = np.where((weight == 0) & (self.prior_weight == 0), 1.0, self.prior_weight)
         return np.asarray((totals + nu * self.centre) / (weight + nu))
 
+    def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return expectations under the conjugate posterior of theta, ``exp(weight (<mu, theta> - A(theta))) / Z``.
+
+        Parameters
+        ----------
+        mu : ndarray of shape (..., n_statistics)
+            Inside S.
+        weight : ndarray of shape (...)
+            Observations that it counts for, above 0.
+
+        Returns
+        -------
+        theta : ndarray of shape (..., n_statistics)
+            E[theta].
+        partition : ndarray of shape (...)
+            E[A(theta)].
+        log_volume : ndarray of shape (...)
+            ln Z.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no posterior of its parameters in closed form here")
+
     def log_density(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return ln p(x), shapes broadcast against each other."""
         return np.asarray((theta * self.statistics(x)).sum(axis=-1) - self.log_partition(theta) + self.log_base(x))

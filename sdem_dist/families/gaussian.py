@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import digamma, gammaln
 
 from sdem_dist.families.family import Family
 from sdem_dist.records import record
@@ -90,6 +91,16 @@ class Gaussian(Family):
         """Draw a number."""
         variance = -0.5 / theta[..., 1:]
         return np.asarray(theta[..., :1] * variance + np.sqrt(variance) * rng.standard_normal(variance.shape))
+
+    def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return expectations under a Normal-Gamma posterior of mean and precision; its density is by theta."""
+        mean = mu[..., 0]
+        shape, rate = 0.5 * weight + 1.5, 0.5 * weight * (mu[..., 1] - mean**2)
+        precision, log_precision = shape / rate, digamma(shape) - np.log(rate)
+        theta = np.stack([mean * precision, -0.5 * precision], axis=-1)
+        partition = 0.5 * (1.0 / weight + mean**2 * precision - log_precision)
+        log_volume = -np.log(2.0) + 0.5 * np.log(2.0 * np.pi / weight) + gammaln(shape) - shape * np.log(rate)
+        return theta, partition, log_volume
 
     def posterior_mean(self, totals: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the means of x and x^2, the latter with `smoothing` added."""

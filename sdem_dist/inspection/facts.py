@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sdem_dist.glossary import called
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -34,14 +36,9 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
 
 def _listed(metrics: Mapping[str, float]) -> str:
     """Return metrics on a line, and where those come from that training held out."""
-    listed = ", ".join(f"{_said(name)} {value:.4g}" for name, value in metrics.items())
+    listed = ", ".join(f"{called(name)} {value:.4g}" for name, value in metrics.items())
     part = " (held-out: a part of the training data)" if any(n.startswith("held_out_") for n in metrics) else ""
     return f"{listed}{part}" if listed else "not evaluated"
-
-
-def _said(metric: str) -> str:
-    """Return what people call a metric."""
-    return metric.replace("held_out_", "held-out ").replace("log_loss", "log-loss")
 
 
 def _trained_on(model: EngineEstimator) -> dict[str, str]:
@@ -81,4 +78,6 @@ def _parts(model: EngineEstimator) -> dict[str, str]:
         return {"classes": f"{len(model.classes_)}"}
     if model.spec.topics:
         return {"topics": f"{model.n_components}"}
-    return {"clusters": f"{model.n_components}"} if model.spec.predicts == "cluster" else {}
+    settings = model.get_params()
+    number = settings.get("n_components", settings.get("n_clusters"))
+    return {"clusters": f"{number}"} if model.spec.predicts == "cluster" else {}

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.glossary import metric, named
 from sdem_dist.inspection.facts import model_facts
 from sdem_dist.inspection.words import speaking_words
-from sdem_dist.reports.classification import NAMES, ClassificationReport
+from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.labels import HEADS, LabelReport
 from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
@@ -76,14 +78,16 @@ def _quality(model: EngineEstimator, report: Report | None, documents: str) -> I
     yield "## Quality"
     kept = {k: v for k, v in model.kept_.items() if k not in ("epoch", "seconds")}
     for prefix, where in (("held_out_", "documents that training held out"), ("validation_", "validation documents")):
-        found = {k.removeprefix(prefix).replace("_", "-"): v for k, v in kept.items() if k.startswith(prefix)}
+        found = {metric(k.removeprefix(prefix), prefix).name: v for k, v in kept.items() if k.startswith(prefix)}
         if found:
             yield f"On {where}: " + ", ".join(f"{plain(k)} {v:.4g}" for k, v in found.items()) + "."
     if report is None:
         yield "Figures by class are not known from training: `sdem inspect MODEL --card --on CORPUS` measures them."
         return
     yield f"On the {report.n_documents:,} documents of {plain(documents)}:"
-    yield _table(("figure", "value"), [(NAMES.get(k, k), f"{v:.4f}") for k, v in report.figures.items()])
+    yield _table(("figure", "value"), [(k, f"{v:.4f}") for k, v in named(report.figures).items()])
+    if isinstance(report, LabelReport):
+        yield _table(HEADS, report.rows)
     if isinstance(report, ClassificationReport):
         frame = zip(
             report.classes.tolist(), report.precision, report.recall, report.f1, report.support.tolist(), strict=True
@@ -103,7 +107,9 @@ def _words(model: EngineEstimator) -> Iterator[str]:
 def _limits(model: EngineEstimator) -> Iterator[str]:
     yield "## Limits"
     found = ["What the model is for, and what it must not decide alone: to be filled in."]
-    if model.spec.predicts == "class":
+    if model.several_labels:
+        found.append("Thresholds and temperatures of labels were fitted to documents like those of the training.")
+    elif model.spec.predicts == "class":
         found.append("Every document gets one of the classes above, also one that belongs to none.")
         held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
         tempered = held_out and getattr(model.learner_, "temperature", 1.0) != 1.0

@@ -11,6 +11,7 @@ from sdem_dist.inspection.words import word_weights
 from sdem_dist.reports import sections
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.html import cell
+from sdem_dist.reports.labels import LabelReport
 from sdem_dist.reports.topics import TopicReport
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def report_page(estimator: EngineEstimator, examined: Examined, name: str, docum
             ("words", "Words by class", sections.words_by_class(word_weights(estimator, WORDS))),
             ("errors", "Examples of errors", sections.examples(shown)),
         ]
+    elif isinstance(report, LabelReport):
+        parts.append(("labels", "By label", report._repr_html_()))
+        parts.append(("words", "Words by label", sections.words_by_class(word_weights(estimator, WORDS))))
     elif not isinstance(report, TopicReport):
         parts.append(("figures", "On these documents", report._repr_html_()))
     if estimator.spec.topics is not None:

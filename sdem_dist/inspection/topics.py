@@ -27,6 +27,13 @@ class Topic(NamedTuple):
     """The words that tell the topic apart most: those of ``p(w | topic) ln(p(w | topic) / p(w | other classes))``, or other
     topics where topics are of documents of all kinds."""
 
+    @property
+    def title(self) -> str:
+        """What the topic is called: its number, and its class or what it says."""
+        said = self.label if isinstance(self.label, tuple) else (self.label,)
+        shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
+        return f"{self.number}" if self.label is None else f"{self.number} ({shown})"
+
 
 class Topics(list[Topic]):
     """Topics that a notebook shows as a table."""
@@ -34,9 +41,7 @@ class Topics(list[Topic]):
     def _repr_html_(self) -> str:
         from sdem_dist.reports.html import html_table
 
-        rows = [
-            (topic_title(t).rpartition(": ")[0], " ".join(t.words), " ".join(t.telling), f"{t.share:.1%}") for t in self
-        ]
+        rows = [(t.title, " ".join(t.words), " ".join(t.telling), f"{t.share:.1%}") for t in self]
         return html_table(("topic", "most probable", "most telling", "share"), rows, left=3)
 
 
@@ -84,16 +89,9 @@ def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
     return [f"#{w}" if names is None else str(names[w]) for w in np.argsort(-weights, kind="stable")[:n_words]]
 
 
-def topic_title(topic: Topic) -> str:
-    """Return what a topic is called: its number, its class or what it says, and its share."""
-    said = topic.label if isinstance(topic.label, tuple) else (topic.label,)
-    shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
-    return f"topic {topic.number}{'' if topic.label is None else f' ({shown})'}: {topic.share:.0%}"
-
-
 def named(topics: Sequence[Topic]) -> list[str]:
     """Return what topics are called where their words are to stand beside their numbers."""
-    return [f"{topic_title(t).rpartition(': ')[0]}: {' '.join(t.telling)}" for t in topics]
+    return [f"topic {t.title}: {' '.join(t.telling)}" for t in topics]
 
 
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:

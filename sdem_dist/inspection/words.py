@@ -34,7 +34,7 @@ def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str,
     """Return the words that `speaking_words` does with what each says, in nats a word of the document."""
     from scipy.special import rel_entr
 
-    if estimator.spec.words is None:
+    if estimator.spec.words is None or estimator._layout == "dense":
         return {}
     p = np.exp(getattr(estimator, estimator.spec.words))
     classes = estimator.classes_.tolist() if estimator.spec.predicts == "class" else list(range(len(p)))

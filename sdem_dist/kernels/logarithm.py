@@ -8,45 +8,18 @@ from numba.extending import intrinsic
 
 from sdem_dist.kernels.jit import jit, jit_inline
 
-
-@intrinsic
-def _as_bits(typingctx, x):
-    """Reinterpret a float64 as its 64 bits."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(types.uint64))
-
-    return types.uint64(types.float64), codegen
+_TWINS = (types.float64, types.uint64), (types.float32, types.uint32)
 
 
 @intrinsic
-def _as_float(typingctx, bits):
-    """Reinterpret 64 bits as a float64."""
+def _reinterpreted(typingctx, x):
+    """Take a float for its bits, or bits for a float of their size."""
 
     def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(types.float64))
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
 
-    return types.float64(types.uint64), codegen
-
-
-@intrinsic
-def _as_bits_single(typingctx, x):
-    """Reinterpret a float32 as its 32 bits."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(types.uint32))
-
-    return types.uint32(types.float32), codegen
-
-
-@intrinsic
-def _as_single(typingctx, bits):
-    """Reinterpret 32 bits as a float32."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(types.float32))
-
-    return types.float32(types.uint32), codegen
+    number, bits = next(pair for pair in _TWINS if x in pair)
+    return (bits if x == number else number)(x), codegen
 
 
 # Bits of 1 and of sqrt(1/2): the argument is split as 2**k * m with m in [sqrt(1/2), sqrt(2)), as fdlibm does.
@@ -63,9 +36,9 @@ def log(x):
 
     The caller guarantees the domain: there is no branch, so that loops over arrays vectorise.
     """
-    shifted = _as_bits(x) + (_ONE - _SQRT_HALF)
+    shifted = _reinterpreted(x) + (_ONE - _SQRT_HALF)
     k = np.float64(np.int64(shifted >> _SHIFT) - 1023)
-    f = _as_float((shifted & _MANTISSA) + _SQRT_HALF) - 1.0
+    f = _reinterpreted((shifted & _MANTISSA) + _SQRT_HALF) - 1.0
     # ln(1 + f) = f - (f^2/2 - s (f^2/2 + R)) with s = f / (2 + f), R the minimax polynomial of fdlibm's e_log.c.
     s = f / (2.0 + f)
     z = s * s
@@ -91,9 +64,9 @@ _HALF_32, _UNIT_32, _TWO_32 = np.float32(0.5), np.float32(1.0), np.float32(2.0)
 @jit_inline
 def log_single(x):
     """Return ln x for a positive, normal, finite float32, to about one unit in the last place, as a float32."""
-    shifted = types.uint32(_as_bits_single(x) + types.uint32(_ONE_32 - _SQRT_HALF_32))
+    shifted = types.uint32(_reinterpreted(x) + types.uint32(_ONE_32 - _SQRT_HALF_32))
     k = np.float32(types.int32(shifted >> _SHIFT_32) - types.int32(127))
-    f = _as_single(types.uint32((shifted & _MANTISSA_32) + _SQRT_HALF_32)) - _UNIT_32
+    f = _reinterpreted(types.uint32((shifted & _MANTISSA_32) + _SQRT_HALF_32)) - _UNIT_32
     s = f / (_TWO_32 + f)
     z = s * s
     w = z * z

@@ -90,7 +90,7 @@ def run_documents(documents, table, schedule, t, objective):
             continue
         t += schedule.ahead * weights[d]
         values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
-        length, square = _add_scores(values, words, rows, sums)
+        length, square = add_scores(values, words, rows, sums)
         for k in range(n_columns):
             scores[k] = sums[k] + log_prior[k] - length * log_totals[k]
         if owners.size:
@@ -109,7 +109,7 @@ def run_documents(documents, table, schedule, t, objective):
         reach /= 1.0 + schedule.decay * t
         for first in range(0, n_active, 2):
             columns = active[first], active[min(first + 1, n_active - 1)]
-            _move(values, words, rows, schedule.start * reach, step, columns, schedule.floor, totals)
+            move(values, words, rows, schedule.start * reach, step, columns, schedule.floor, totals)
         for i in range(n_active):
             k = active[i]
             log_totals[k] = log(totals[k])
@@ -120,7 +120,7 @@ def run_documents(documents, table, schedule, t, objective):
 
 
 @jit_inline
-def _add_scores(values, words, rows, sums):
+def add_scores(values, words, rows, sums):
     """Set `sums` to a document's ``sum_j x_j ln N_j``; return the sum of its entries and of their squares."""
     n_columns, length, square = sums.size, 0.0, 0.0
     if n_columns == 2:  # in registers
@@ -147,7 +147,7 @@ def _add_scores(values, words, rows, sums):
 
 
 @jit_inline
-def _move(values, words, rows, rho, step, columns, least, totals):
+def move(values, words, rows, rho, step, columns, least, totals):
     """Add a document's weighted entries to two columns, or to one where both are the same."""
     k, other = columns
     n_columns, floor = step.size, np.float32(least)

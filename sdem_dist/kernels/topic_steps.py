@@ -28,18 +28,22 @@ class TopicDocuments(NamedTuple):
     """Rows of a table of topics."""
     indptr: np.ndarray
     labels: np.ndarray
-    """Shape (n_documents,), int32, with ``SOFTMAX``."""
+    """Shape (n_documents,), int32, with ``SOFTMAX``; -1 where the class is hidden."""
     targets: np.ndarray
     """Shape (n_documents, n_outputs), float64, with ``GAUSSIAN``."""
     weights: np.ndarray
 
 
 class Response(NamedTuple):
-    """How outputs follow from topics."""
+    """How outputs follow from topics, and what the words count beside them."""
 
     kind: int
     gamma: float
     """Factor inside the softmax; for ``GAUSSIAN`` the precision of the targets."""
+    words: float = 0.0
+    """What a document's ``-ln p(words | theta)`` is multiplied by in its loss."""
+    labelled: float = 1.0
+    """For how many documents one with a label stands, in the gradient by Phi."""
 
 
 class Topics(NamedTuple):
@@ -83,7 +87,7 @@ class Progress(NamedTuple):
 @jit_inline
 def _output_error(response, output, theta, label, target, error):
     """Set `error` to the gradient of the loss by U theta; for classes that is ``gamma (p(c | d) - [c = y])``."""
-    kind, gamma = response
+    kind, gamma = response.kind, response.gamma
     for c in range(error.size):
         error[c] = 0.0
         for k in range(theta.size):
@@ -137,13 +141,21 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
                 add_row(-weights[d] * counts[v] / layers.masses[n_layers, v], theta, gradient.topics[words[v]])
             continue
         label = labels[d] if kind == SOFTMAX else np.int32(0)
-        _output_error(response, output, theta, label, targets[d if kind == GAUSSIAN else 0], error)
+        if label < 0 and response.words == 0.0:
+            continue
         for k in range(n_topics):
             slope[k] = 0.0
-        for c in range(n_outputs):
-            error[c] *= weights[d]
-            add_row(error[c], theta, gradient.output[c])
-            add_row(error[c], output[c], slope)
+        if label >= 0:
+            _output_error(response, output, theta, label, targets[d if kind == GAUSSIAN else 0], error)
+            for c in range(n_outputs):
+                error[c] *= weights[d]
+                add_row(error[c], theta, gradient.output[c])
+                add_row(response.labelled * error[c], output[c], slope)
+        if response.words > 0.0:
+            for v in range(n):
+                pull = -response.words * weights[d] * counts[v] / layers.masses[n_layers, v]
+                add_row(pull, theta, gradient.topics[words[v]])
+                add_row(pull, document.rows[v], slope)
         factors = flat_factors[: n * 2 * n_layers].reshape(n, 2 * n_layers)
         propagate(document, how.alpha, layers, slope, table, factors)
         for v in range(n):
@@ -213,18 +225,20 @@ def _settle_row(row, before, now, sums):
 
 @jit_inline
 def _words_of(documents, chosen, batch, stamp, touched):
-    """Write the words of a batch to `touched`; return their number, and the documents' weight."""
-    weight, n = 0.0, 0
+    """Write the words of a batch to `touched`; return their number, and the weights of all and of labelled documents."""
+    weight, labelled, n = 0.0, 0.0, 0
     for i in range(chosen.size):
         d = chosen[i]
         weight += documents.weights[d]
+        if documents.labels.size == 0 or documents.labels[d] >= 0:
+            labelled += documents.weights[d]
         for j in range(documents.indptr[d], documents.indptr[d + 1]):
             word = documents.indices[j]
             if stamp[word] != batch:
                 stamp[word] = batch
                 touched[n] = word
                 n += 1
-    return n, weight
+    return n, weight, labelled
 
 
 class Run(NamedTuple):
@@ -342,7 +356,7 @@ def _end_batch(documents, chosen, batch, at_the_end, rates, run):
     topics, totals, output = run.current
     gradient, sums, last, cumulated = run.gradient, run.sums, run.last, run.cumulated
     averaging, n_topics = sums.topics.size > 0, totals.size
-    n_touched, weight = _words_of(documents, chosen, batch, run.stamp, run.touched)
+    n_touched, weight, labelled = _words_of(documents, chosen, batch, run.stamp, run.touched)
     changed = run.touched[:n_touched] if rates.prior == 0.0 else np.arange(topics.shape[0])
     run.counts[1] += rates.ahead * weight
     if weight > 0.0:
@@ -357,8 +371,8 @@ def _end_batch(documents, chosen, batch, at_the_end, rates, run):
         step_topics(
             run.current, changed, gradient.topics, weight, Progress(run.squares, t, seen), _falling(rates, remaining)
         )
-        for c in range(output.shape[0]):
-            add_row(-rates.output_rate * remaining / weight, gradient.output[c], output[c])
+        for c in range(output.shape[0] if labelled > 0.0 else 0):
+            add_row(-rates.output_rate * remaining / labelled, gradient.output[c], output[c])
             gradient.output[c, :] = 0.0
     if averaging:
         for k in range(n_topics):

@@ -147,22 +147,48 @@ def _drawn(weights, u):
 
 
 @jit_inline
-def _drawn_sparsely(beta, mass, sums, topics, n_topics, alpha, reached, u):
-    """Return a topic drawn in proportion to ``beta (sums + alpha)``: the few that have sums first, then alpha's part.
+def _risen(start, count):
+    """Return ``Gamma(start + count) / Gamma(start)`` for a small whole count."""
+    product = start
+    for i in range(1, int(count)):
+        product *= start + i
+    return product
 
-    `topics` are the `n_topics` ones that have sums, `mass` is ``alpha sum beta``, `reached` is room for partial sums.
+
+@jit_inline
+def _drawn_sparsely(row, mass, sums, topics, n_topics, alpha, count, reached, u):
+    """Return a topic drawn in proportion to ``row Gamma(sums + count + alpha) / Gamma(sums + alpha)``, in two parts.
+
+    What that is above its value without sums comes first: only the `n_topics` few in `topics` have any. The rest does
+    not change while a document is sampled; its sum is `mass`. `reached` is room for partial sums.
     """
-    total = 0.0
+    total, least = 0.0, _risen(alpha, count)
     for i in range(n_topics):
-        total += beta[topics[i]] * sums[topics[i]]
+        own = sums[topics[i]]
+        total += row[topics[i]] * (own if count == 1.0 else _risen(own + alpha, count) - least)
         reached[i] = total
     left = u * (total + mass)
     if left >= total:
-        return _drawn(beta, (left - total) / mass)
+        return _drawn(row, (left - total) / mass)
     i = 0
     while i < n_topics - 1 and reached[i] <= left:
         i += 1
     return topics[i]
+
+
+@jit
+def _raise_rows(rows, positions, counts):
+    """Raise the rows of words that occur a few times to the power of their counts, in units of their largest entry."""
+    for i in range(positions.size):
+        if 1.0 < counts[i] <= _DIRECT and counts[i] == np.floor(counts[i]):
+            row, best = rows[positions[i]], 0.0
+            for z in range(row.size):
+                best = max(best, row[z])
+            for z in range(row.size):
+                share, power = row[z] / best, 1.0
+                for _ in range(int(counts[i])):
+                    power *= share
+                row[z] = power
 
 
 @jit
@@ -189,10 +215,16 @@ def gibbs(beta, positions, counts, how, key, q, theta):
     n_topics = beta.shape[1]
     topics = np.empty(positions.size, np.int32)
     sums, weights = np.zeros(n_topics), np.empty(n_topics)
-    mass = np.zeros(beta.shape[0])
-    for j in range(beta.shape[0]):
-        for z in range(n_topics):
-            mass[j] += alpha * beta[j, z]
+    rows, mass = beta, np.zeros(beta.shape[0])
+    if how.occurrences == SHARED and n_topics > _FEW:
+        rows = beta.copy()
+        _raise_rows(rows, positions, counts)
+    for i in range(positions.size):
+        j = positions[i]
+        if mass[j] == 0.0:  # of a word's occurrences the first
+            least = alpha if how.occurrences == LITERAL or not 1.0 < counts[i] <= _DIRECT else _risen(alpha, counts[i])
+            for z in range(n_topics):
+                mass[j] += least * rows[j, z]
     users = np.zeros(n_topics, np.int32)  # positions of each topic
     used, place, n_used = np.empty(n_topics, np.int32), np.empty(n_topics, np.int32), 0  # topics of a position, a set
     q[:], theta[:] = 0.0, 0.0
@@ -210,8 +242,8 @@ def gibbs(beta, positions, counts, how, key, q, theta):
                     place[used[n_used]] = place[z]
             key = advanced(key)
             count = 1.0 if how.occurrences == LITERAL else counts[i]
-            if count == 1.0 and n_topics > _FEW:
-                z = _drawn_sparsely(beta[j], mass[j], sums, used, n_used, alpha, weights, uniform(key))
+            if n_topics > _FEW and 1.0 <= count <= _DIRECT and count == np.floor(count):
+                z = _drawn_sparsely(rows[j], mass[j], sums, used, n_used, alpha, count, weights, uniform(key))
             else:
                 _conditional(beta[j], sums, alpha, count, weights)
                 z = _drawn(weights, uniform(key))

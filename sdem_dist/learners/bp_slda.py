@@ -6,23 +6,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import logsumexp
 
 from sdem_dist.documents import Documents
 from sdem_dist.errors import TrainingError
+from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import NO_TARGETS, entries, localised, visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.topic_statistics import TopicState, TopicStatistics, combined
-from sdem_dist.models.class_weight import weighted
+from sdem_dist.models.class_weight import trained_part, weighted
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
 from sdem_dist.models.word_counts import LocalDocuments
 from sdem_dist.records import record
 
 _KIND = {"classes": topic_steps.SOFTMAX, "targets": topic_steps.GAUSSIAN, "words": topic_steps.NONE}
+
+CLASSES = ("accuracy", "ncll", "macro_f1", "brier", "ece")
+"""Metrics of classes: the model has no p(d)."""
 
 RUNAWAY = 1e6
 """Standard deviations of a target that no topic stands for."""
@@ -59,6 +62,13 @@ class BpSlda:
         Take ln(1 + x) of every count.
     class_weight : tuple of float or None
         Multiplies the weights of the documents of each class.
+    words_weight : float
+        Of a document's ``-ln p(words | theta)`` beside the loss of its label. The loss is
+        ``mean over labelled documents of -ln p(y | d) + words_weight * mean over all of -ln p(words | theta)``.
+    n_labelled : float
+        Documents that have a label, by weight; 0: all.
+    held_out : float
+        Share of the documents that are not trained on, drawn by their place in the corpus.
     location, scale : tuple of float
         Targets are learned less their location, in units of their scale.
     seed : int
@@ -80,6 +90,9 @@ class BpSlda:
     batch_size: int = 100
     log_counts: bool = False
     class_weight: tuple[float, ...] | None = None
+    words_weight: float = 0.0
+    n_labelled: float = 0.0
+    held_out: float = 0.0
     location: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
     seed: int = 0
@@ -182,6 +195,9 @@ class BpSlda:
     def map(self, state: TopicState, documents: LocalDocuments, lane: Lane) -> TopicStatistics:
         """Return what one lane adds to a round."""
         local = documents._replace(weights=weighted(documents.weights, documents.labels, self.class_weight))
+        if self.held_out:
+            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
+            local = local._replace(weights=np.where(part, local.weights, 0.0))
         return self._run_lane(state, local, lane) if self.merge == "mean" else self._gradients(state, local)
 
     def _run_lane(self, state: TopicState, local: LocalDocuments, lane: Lane) -> TopicStatistics:
@@ -214,6 +230,7 @@ class BpSlda:
             t=weight * t,
             n_averaged=weight * n_batches * averaging,
             weight=weight,
+            labelled=_labelled(local),
         )
 
     def _gradients(self, state: TopicState, local: LocalDocuments) -> TopicStatistics:
@@ -224,13 +241,15 @@ class BpSlda:
         gradient = topic_steps.Topics(rows, none, output)
         topic_steps.sum_gradients(_documents(local), self._response, parameters, self.inference.how, gradient)
         empty = np.empty((0, 0))
+        labelled, mean_output = _labelled(local), np.zeros_like(output)
         return TopicStatistics(
-            local.words, rows, empty, none, none, output, np.zeros_like(output), none, 0.0, 0.0, local.weight
+            local.words, rows, empty, none, none, output, mean_output, none, 0.0, 0.0, local.weight, labelled
         )
 
     @property
     def _response(self) -> topic_steps.Response:
-        return topic_steps.Response(_KIND[self.response], float(self.gamma))
+        labelled = self.n_documents / self.n_labelled if self.n_labelled else 1.0
+        return topic_steps.Response(_KIND[self.response], float(self.gamma), float(self.words_weight), labelled)
 
     def _rates(self, ahead: float, topic_rate: float | None = None) -> topic_steps.Rates:
         rate = self.topic_rate if topic_rate is None else topic_rate
@@ -296,7 +315,7 @@ class BpSlda:
         topic_steps.step_topics(parameters, words, gradient, s.weight, progress, rates)
         topics[s.words] = rows
         topics = _on_the_simplex(topics)
-        output = state.output - self.output_rate * remaining / s.weight * s.output
+        output = state.output - self.output_rate * remaining / (s.labelled or 1.0) * s.output
         new = state._replace(topics=topics, output=output, squares=squares, t=t, seen=state.seen + s.weight)
         if state.seen < self.average_from * self.n_documents:
             return new
@@ -315,37 +334,39 @@ class BpSlda:
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return sums over all batches, see `metrics`."""
         parameters = self.parameters(state)
+        if self.response == "classes":
+            return classifier_sums(joined(self._scored(parameters, local) for local in batches))
         total = np.zeros(1 + 3 * self.n_outputs if self.response == "targets" else 3)
         for local in batches:
             theta, log_likelihood = self.inference.proportions(parameters.topics[local.words], local.documents)
             total += self._sums(outputs(parameters.output, theta), log_likelihood, local)
         return total
 
+    def _scored(self, parameters: TopicParameters, d: LocalDocuments) -> Scored:
+        theta, _ = self.inference.proportions(parameters.topics[d.words], d.documents)
+        return scored(self.gamma * outputs(parameters.output, theta), d.labels, d.weights, lengths(d.documents))
+
     def _sums(self, scores: np.ndarray, log_likelihood: np.ndarray, d: LocalDocuments) -> np.ndarray:
         if self.response == "words":
             return np.array(
                 [(d.weights * lengths(d.documents)).sum(), -(d.weights * log_likelihood).sum(), d.weights.sum()]
             )
-        if self.response == "classes":
-            scores = self.gamma * scores
-            loss = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), d.labels]
-            right = scores.argmax(axis=1) == d.labels
-            return np.array([d.weights.sum(), (d.weights * loss).sum(), (d.weights * right).sum()])
         columns = (d.targets - scores) ** 2, d.targets, d.targets**2
         return np.array([d.weights.sum(), *np.concatenate([(d.weights[:, None] * c).sum(axis=0) for c in columns])])
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return what people read.
 
-        Of classes accuracy and the mean of ``-ln p(y | d)``; of targets the mean squared error and the predictive R2,
-        means over targets (of a constant one 0, or 1 if it is met, as scikit-learn's); of words ``-ln p(w | theta)`` a word,
-        theta being found from the same words: lower than of words held out.
+        Of classes what `CLASSES` names, among them the mean of ``-ln p(y | d)`` (ncll); of targets the mean squared error
+        and the predictive R2, means over targets (of a constant one 0, or 1 if it is met, as scikit-learn's); of words
+        ``-ln p(w | theta)`` a word, theta being found from the same words: lower than of words held out.
         """
         weight = max(float(sums[0]), 1e-300)
         if self.response == "words":
             return {"plug_in_nll": float(sums[1]) / weight}
         if self.response == "classes":
-            return {"accuracy": float(sums[2]) / weight, "ncll": float(sums[1]) / weight}
+            found = classifier_metrics(sums, self.n_outputs)
+            return {name: found[name] for name in CLASSES}
         errors, totals, squares = sums[1:].reshape(3, -1)
         spread = squares - totals**2 / weight
         varies = spread > 1e-12 * squares  # the rest is rounding
@@ -357,6 +378,11 @@ class BpSlda:
 def _documents(local: LocalDocuments) -> topic_steps.TopicDocuments:
     d = local.documents
     return topic_steps.TopicDocuments(d.data, d.indices, d.indptr, local.labels, local.targets, local.weights)
+
+
+def _labelled(local: LocalDocuments) -> float:
+    """Return the weight of the documents that have a label, or of all where there are no labels."""
+    return float(local.weights[local.labels >= 0].sum()) if len(local.labels) else local.weight
 
 
 def _on_the_simplex(topics: np.ndarray) -> np.ndarray:

@@ -1,24 +1,22 @@
-"""EM in tables of words: counting, hidden classes, hidden components, and its online form (Masegosa 2014, Table 2, NLL)."""
+"""EM in tables of words: counting, hidden classes, hidden components (Masegosa 2014, Table 2, NLL)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import digamma
 
+from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.word_counts import WordLearner
 from sdem_dist.learners.word_statistics import SdemStatistics, added, at_one_theta
-from sdem_dist.losses import Nll
-from sdem_dist.models.components import loss_of_components
-from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, weighted_statistics
-from sdem_dist.models.word_counts import LocalDocuments, SdemState
+from sdem_dist.models.em_forms import EXACT, EmForm, EStep
+from sdem_dist.models.naive_bayes import NaiveBayes, NaturalParameters, joint_scores, weighted_statistics
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, rows_of
 from sdem_dist.records import record
 
-DECAY = 0.7
-"""Steps of online EM are ``(rounds + 2) ** -DECAY``: between 1/2 and 1, as stochastic approximation asks for."""
-RULES = ("count", "maximise", "online")
+RULES = ("count", "maximise")
 
 
 @record
@@ -28,15 +26,18 @@ class WordEm(WordLearner[NaiveBayes]):
 
     Attributes
     ----------
-    rule : {"count", "maximise", "online"}
+    rule : {"count", "maximise"}
         "count": nothing is hidden, and a round's counts are added to those before: what NLL's steps converge to, exactly.
-        "maximise": a round of all documents is an iteration of EM.  "online": a round goes some way to its maximum.
+        "maximise": a round of all documents is an iteration of EM.
     unlabelled_weight : float
         Weight of a document of label -1, whose class is hidden.
+    form : EmForm
+        Which EM "maximise" is.
     """
 
     rule: str = "count"
     unlabelled_weight: float = 1.0
+    form: EmForm = EXACT
 
     def start(self, first: int, last: int) -> SdemState:
         """Return the prior's mu_0; classes have no prior, components have one, and so none dies out."""
@@ -56,22 +57,36 @@ class WordEm(WordLearner[NaiveBayes]):
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return expected counts of one lane (E-step)."""
         documents = self.trained_on(documents)
-        weights = self._posteriors(state, documents) * documents.weights[:, None]
+        keys = document_keys(self.seed, lane.epoch, lane.start, lane.start + len(documents.labels))
+        step = EStep(self.form, self.form.temperature(lane.epoch), keys)
+        weights = self._shares(state, documents, step) * documents.weights[:, None]
         rows = weighted_statistics(weights, documents.documents, len(documents.words))
         return at_one_theta(documents.words, rows, weights.sum(axis=0), documents.weight)
 
-    def _posteriors(self, state: SdemState, local: LocalDocuments) -> np.ndarray:
-        """Return p(hidden | label, words); where classes have no components the first round sees labelled documents only."""
-        labels, owners = local.labels, self.model.owners
+    def _shares(self, state: SdemState, local: LocalDocuments, step: EStep) -> np.ndarray:
+        """Return the shares of what is hidden; where classes have no components the first round sees labelled documents only."""
+        labels, owners = local.labels, np.asarray(self.model.owners)
         hidden = labels < 0
         shares = np.zeros((len(labels), self.model.n_columns))
-        if owners or (hidden.any() and state.t > 0):
-            scores = joint_scores(self.model.parameters(state, local.words), local.documents)
-            if owners:
-                return loss_of_components(Nll(), scores, labels, owners, self.unlabelled_weight)[0]
-            shares[hidden] = self.unlabelled_weight * softmax(scores[hidden], axis=1)
+        if len(owners):
+            scores = joint_scores(self._scoring(state, local.words), local.documents)
+            if not self.model.clusters:
+                scores[(labels[:, None] != owners) & ~hidden[:, None]] = -np.inf
+            shares = step.shares(scores, slice(None))[0]
+            return np.where(hidden[:, None], self.unlabelled_weight * shares, shares)
+        if hidden.any() and state.t > 0:
+            scores = joint_scores(self._scoring(state, local.words), local.documents)
+            shares[hidden] = self.unlabelled_weight * step.shares(scores, slice(None))[0][hidden]
         shares[np.flatnonzero(~hidden), labels[~hidden]] = 1.0
         return shares
+
+    def _scoring(self, state: SdemState, words: np.ndarray) -> NaturalParameters:
+        """Return theta(mu); under variational EM its expectation under Dirichlet posteriors."""
+        if self.form.kind != "variational":
+            return self.model.parameters(state, words)
+        counts = state.class_counts
+        log_shares = digamma(counts) - digamma(counts.sum())
+        return NaturalParameters(digamma(rows_of(state.words, words)), digamma(state.totals), log_shares)
 
     def update(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
         """Return the expected counts with the prior's: maximisation, in closed form."""
@@ -82,10 +97,13 @@ class WordEm(WordLearner[NaiveBayes]):
             return added(state, s)
         words = np.full_like(state.words, self.model.alpha)
         prior = state._replace(words=words, class_counts=self.start(0, 0).class_counts)
-        if self.rule == "maximise":
+        if self.form.kind != "online" and self.form.step == 1:
             return added(prior, s)
-        rho, scale = (state.t / s.weight + 2.0) ** -DECAY, self.n_documents / s.weight
+        rho, scale = self.form.step, 1.0
+        if self.form.kind == "online":
+            rho, scale = self.form.rho(state.t, s.weight), self.n_documents / s.weight
+        # On a line of expected counts lies one of shares, along which the bound is concave.
         words = (1.0 - rho) * state.words + rho * prior.words
         words[s.words] += rho * scale * s.rows
-        counts = (1.0 - rho) * state.class_counts + rho * scale * s.class_counts
+        counts = (1.0 - rho) * state.class_counts + rho * (prior.class_counts + scale * s.class_counts)
         return state._replace(words=words, totals=words.sum(axis=0), class_counts=counts, t=state.t + s.weight)

@@ -13,6 +13,7 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.losses import Loss
+from sdem_dist.models.em_forms import EStep
 from sdem_dist.models.feature_classes import FeatureStatistics
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
 from sdem_dist.models.regression import Rows
@@ -56,7 +57,7 @@ class DenseModel(Protocol[Prepared]):
         """Return the statistics of labelled documents."""
 
     def posterior(
-        self, counts: np.ndarray, mu: np.ndarray, documents: Prepared, hard: bool, unlabelled_weight: float
+        self, counts: np.ndarray, mu: np.ndarray, documents: Prepared, step: EStep, unlabelled_weight: float
     ) -> FeatureStatistics:
         """Return the statistics expected of what is hidden (E-step)."""
 

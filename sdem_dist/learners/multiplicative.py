@@ -11,7 +11,7 @@ import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import TrainingError
-from sdem_dist.evaluation import Scored, finish, scored, total_sums
+from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.dense import add_transposed_products, row_products
 from sdem_dist.learners.field import Field
@@ -30,7 +30,7 @@ WEIGHTS_SHARE = 0.1
 """c / eta of joint updates: W has the exponent c / (eta + c)."""
 ROUNDING = 1e-12
 """By how much a document the likelihood may fall."""
-EVALUATED = ("accuracy", "ncll", "hinge")
+EVALUATED = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece")
 
 
 class MultiplicativeState(NamedTuple):
@@ -278,9 +278,9 @@ class Multiplicative:
         return class_scores(parameters.log_weights, _dense_products(rows, table))
 
     def evaluate(self, state: MultiplicativeState, batches: Iterable[SortedDocuments]) -> np.ndarray:
-        """Return the sums of `sdem_dist.evaluation` over all batches."""
+        """Return the sums of `evaluation.classifier_sums` over all batches."""
         parameters = self.parameters(state)
-        return total_sums(self._scored(parameters, documents) for documents in batches)
+        return classifier_sums(joined(self._scored(parameters, documents) for documents in batches))
 
     def _scored(self, parameters: MixtureWeights, documents: SortedDocuments) -> Scored:
         labels = np.repeat(np.arange(self.n_classes), np.diff(documents.starts))
@@ -289,8 +289,8 @@ class Multiplicative:
         return scored(self.scores(parameters, documents.rows), labels, weights, ones)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return accuracy and mean conditional losses: the model has no p(x)."""
-        found = finish(sums)
+        """Return what the probabilities of classes say: the model has no p(x)."""
+        found = classifier_metrics(sums, self.n_classes)
         return {name: found[name] for name in EVALUATED}
 
 

@@ -50,6 +50,11 @@ class Sdem(WordLearner[Model]):
             raise ValueError(f"it was trained with loss {self.loss!r} and merge {self.merge!r}, which are unknown")
 
     @property
+    def n_rivals(self) -> int:
+        """Classes that a document is scored for at a time."""
+        return self.model.n_classes
+
+    @property
     def cache_key(self) -> str:
         """Where lanes step through documents, words are numbered by their frequency."""
         return f"{super().cache_key} {self.merge}"
@@ -74,9 +79,7 @@ class Sdem(WordLearner[Model]):
         )
         # The gamma frozen in what cannot follow it is that of the middle of the lane.
         frozen = state.gamma + 0.5 * schedule.word_gain * weight * self.steps.rho(state.t)
-        steps = Steps(
-            schedule, frozen, self.steps.literal, kernel_form(self.loss, self.model.n_classes), self.tolerance
-        )
+        steps = Steps(schedule, frozen, self.steps.literal, kernel_form(self.loss, self.n_rivals), self.tolerance)
         changes, counts, end = self.model.run(state, local, visiting_order(self.seed, lane, n), keys, steps)
         # Of one lane alone, nothing is to be merged.
         alone = lane.round_documents == lane.stop - lane.start
@@ -121,7 +124,7 @@ class Sdem(WordLearner[Model]):
             share = steps.class_start / steps.start
             lanes = lanes._replace(rows=rho * lanes.rows, class_counts=share * rho * lanes.class_counts)
             if steps.literal:  # a step of Algorithm 1: nothing is damped
-                gain = rho * lanes.weight / self.n_documents
+                gain = rho * steps.corrected(state.t, lanes.weight) / self.n_documents
                 lanes = lanes._replace(
                     gamma=self.model.alpha * gain, class_gamma=self.model.class_alpha * gain, n_lanes=1.0
                 )

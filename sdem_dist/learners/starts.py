@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.features import FeatureState, started
+from sdem_dist.learners.k_means_start import k_means
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform
@@ -133,8 +135,44 @@ def counts_at_examples(
     return start, np.asarray(class_counts)[owners] * shares
 
 
+SURE = 0.99
+"""Share of a row that belongs to its cluster of k-means; all share the rest, or an empty cluster would stay so."""
+
+
+def features_by_k_means(
+    table: np.ndarray, n_clusters: int, model: FeatureModel, weight: float, seed: int
+) -> FeatureState:
+    """Return components that are the clusters of k-means of some rows; a missing value has the mean of its column.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_rows, n_columns)
+    n_clusters : int
+    model : FeatureModel
+        One block over all columns.
+    weight : float
+        Documents of the corpus.
+    seed : int
+    """
+    (block,) = model.blocks
+    values, rows = block.values(table)[..., 0], model.features(table)
+    gaps = np.isnan(values)
+    mean = np.where(gaps, 0.0, values).sum(axis=0) / np.maximum((~gaps).sum(axis=0), 1)
+    filled = sp.csr_matrix(np.where(gaps, mean, values))
+    assigned = _assigned(k_means(filled, np.ones(len(table)), n_clusters, seed, tries=1).labels, n_clusters)
+    known = np.repeat(assigned.sum(axis=0)[:, None], model.n_variables, axis=1)
+    if rows.missing.shape[1]:
+        known = known - np.einsum("nk,nv->kv", assigned, rows.missing)
+    mu = model.posterior_mean(np.einsum("nk,ns->ks", assigned, rows.statistics), known)
+    return started(assigned.sum(axis=0) * (weight / len(table)), mu)
+
+
+def _assigned(labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    return SURE * np.eye(n_clusters)[labels] + (1.0 - SURE) / n_clusters
+
+
 def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return expected counts of clusters that scikit-learn's k-means finds in some documents.
+    """Return expected counts of clusters that k-means finds in some documents.
 
     It sees tf-idf rows of unit length, so that distances are cosines.
 
@@ -144,13 +182,9 @@ def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed:
         `alpha` included.
     counts : ndarray of shape (n_clusters,)
     """
-    from sklearn.cluster import MiniBatchKMeans
     from sklearn.feature_extraction.text import TfidfTransformer
 
     X = documents.to_csr().astype(np.float64)
-    model = MiniBatchKMeans(n_clusters, n_init=1, random_state=seed % (1 << 31))
-    labels = model.fit(TfidfTransformer().fit_transform(X)).labels_
-    assigned = np.eye(n_clusters)[labels]
-    # An empty cluster would stay so: each has some share of everything.
-    assigned = 0.99 * assigned + 0.01 / n_clusters
+    found = k_means(TfidfTransformer().fit_transform(X), np.ones(X.shape[0]), n_clusters, seed, tries=1, spherical=True)
+    assigned = _assigned(found.labels, n_clusters)
     return np.asarray(X.T @ assigned) + alpha, assigned.sum(axis=0)

@@ -32,6 +32,8 @@ class StepSizes:
     correction : bool
         The prior adds ``alpha rho / n`` to every count with each document (the paper's running correction). Otherwise the
         prior is where mu starts, and no more.
+    correct_from : float
+        Documents before the first that the correction counts: the start holds the prior of those before.
     floor, class_floor : float
         Least expected counts (the check).
     mean_square : float
@@ -42,6 +44,7 @@ class StepSizes:
     class_start: float = 1.0
     decay: float = 0.0
     correction: bool = False
+    correct_from: float = 0.0
     floor: float = LEAST
     class_floor: float = LEAST
     mean_square: float = 0.0
@@ -54,6 +57,10 @@ class StepSizes:
     def rho(self, t: float) -> float:
         """Return the size of a step after so many documents."""
         return self.start / (1.0 + self.decay * t)
+
+    def corrected(self, t: float, weight: float) -> float:
+        """Return how many of the next documents, `weight` in all after `t`, add the prior once more."""
+        return max(min(weight, t + weight - self.correct_from), 0.0)
 
     def of_lane(self, alpha: float, class_alpha: float, n_documents: float, ahead: float) -> Schedule:
         """Return what kernels take; `ahead` documents of the corpus are seen for one of the lane."""
@@ -74,6 +81,11 @@ class StepSizes:
 def paper_steps() -> StepSizes:
     """Return the step sizes of Masegosa 2014, section 4.1."""
     return StepSizes(decay=DECAY, correction=True, floor=0.0, class_floor=0.0)
+
+
+def counting_steps(n_documents: float) -> StepSizes:
+    """Return steps of NLL that count: every pass adds the documents once and the prior once, which the start does first."""
+    return StepSizes(correction=True, correct_from=n_documents, floor=0.0, class_floor=0.0)
 
 
 def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float) -> StepSizes:

@@ -49,6 +49,8 @@ class TopicStatistics(NamedTuple):
     n_averaged: float
     weight: float
     """Documents."""
+    labelled: float
+    """Those that have a label, or all where there are no labels."""
 
 
 def combined(parts: Sequence[TopicStatistics], n_features: int) -> TopicStatistics:

@@ -8,9 +8,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from sdem_dist import calibration
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import SUMS, Scored, class_sums, evaluation_sums, finish, joined, macro_f1, scored
+from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, evaluation_sums, finish, joined, scored
 from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import localised
@@ -18,9 +17,10 @@ from sdem_dist.learners.word_statistics import SdemStatistics, combined
 from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.lda import LdaClasses, LdaParameters
 from sdem_dist.models.naive_bayes import NaiveBayes, NaturalParameters, lengths
+from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
 
-Model = TypeVar("Model", NaiveBayes, LdaClasses)
+Model = TypeVar("Model", NaiveBayes, LdaClasses, OneAgainstRest)
 _COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
 """Dtypes of entries in kernels, by the dtype stored: exact, small, and few, since each is compiled; else float64."""
 
@@ -123,33 +123,24 @@ class WordLearner(Generic[Model]):
         return self.model.parameters(state, words)
 
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
-        """Return the sums of `evaluation` and `calibration`, and by class, over all batches.
+        """Return the sums of `evaluation.classifier_sums` over all batches; of clusters those of `evaluation_sums`.
 
         Documents without a label count nowhere.
         """
         documents = joined(self._scored(state, local) for local in batches)
-        sums = evaluation_sums(documents)
-        if self.model.clusters:
-            return sums
-        scores, labels, weights = documents.scores, documents.labels, documents.weights
-        return np.concatenate([sums, calibration.calibration_sums(scores, labels, weights), class_sums(documents)])
+        return evaluation_sums(documents) if self.model.clusters else classifier_sums(documents, tempered=True)
 
     def _scored(self, state: SdemState, local: LocalDocuments) -> Scored:
         scores, log_joint = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
-        hidden = local.labels < 0
-        labels, weights = np.where(hidden, 0, local.labels), np.where(hidden, 0.0, local.weights)
-        return scored(scores / self.temperature, labels, weights, lengths(local.documents), log_joint)
+        weights, n_words = local.weights, lengths(local.documents)
+        return scored(scores / self.temperature, local.labels, weights, n_words, log_joint)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only what concerns p(d)."""
-        found, weight = finish(sums[: len(SUMS)]), sums[0]
         if self.model.clusters:
+            found = finish(sums)
             return {name: found[name] for name in ("nll", "perplexity")}
-        if weight == 0.0:
-            return found | dict.fromkeys(("brier", "ece", "temperature", "tempered_log_loss", "macro_f1"), float("nan"))
-        of_classes = len(SUMS) + len(calibration.SUMS)
-        calibrated = calibration.finish(sums[len(SUMS) : of_classes], weight)
-        return found | calibrated | {"macro_f1": macro_f1(sums[of_classes:])}
+        return classifier_metrics(sums, self.model.n_classes)
 
     def initial_block(self, block: int, n_blocks: int) -> SdemState:
         """Return one block of ``init()``."""

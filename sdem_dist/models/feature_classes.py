@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.evaluation import Scored, finish, scored, total_sums
-from sdem_dist.losses import Loss, marginal_log_likelihood
+from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, evaluation_sums, finish, joined, scored
+from sdem_dist.losses import Loss
 from sdem_dist.models.class_weight import weighted
 from sdem_dist.models.components import by_class, check_components, loss_of_components, starts_of
+from sdem_dist.models.em_forms import EStep
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
 from sdem_dist.records import record
 
@@ -61,13 +62,19 @@ class FeatureClasses:
         """Rows of the expectation parameters: components, or classes."""
         return len(self.owners) or self.n_classes
 
+    @property
+    def clusters(self) -> bool:
+        """Whether there are components and no classes to tell apart."""
+        return self.n_classes == 1 and bool(self.owners)
+
     def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
         """Return N of a start at the prior."""
         return np.full(self.n_components, class_alpha)
 
     def prepare(self, documents: DenseDocuments) -> Features:
         """Return documents as statistics; where there are components, sorted by class."""
-        features = self.variables.features(documents.values, documents.labels, documents.weights)
+        labels = np.zeros(len(documents.values), np.int32) if self.clusters else documents.labels
+        features = self.variables.features(documents.values, labels, documents.weights)
         return features.take(np.argsort(features.labels, kind="stable")) if self.owners else features
 
     def reweighted(self, features: Features, class_weight: tuple[float, ...] | None) -> Features:
@@ -116,10 +123,10 @@ class FeatureClasses:
         return FeatureStatistics(class_sums, sums, known, 0.0, float(features.weights.sum()))
 
     def posterior(
-        self, counts: np.ndarray, mu: np.ndarray, features: Features, hard: bool, unlabelled_weight: float
+        self, counts: np.ndarray, mu: np.ndarray, features: Features, step: EStep, unlabelled_weight: float
     ) -> FeatureStatistics:
-        """Return the statistics of documents by the posterior of their component, and ``-ln p(y, x)`` (E-step)."""
-        parameters = self.parameters(counts, mu)
+        """Return the statistics of documents by the shares of their components, and what they cost (E-step)."""
+        parameters = step.parameters or self.parameters(counts, mu)
         n, owners = self.n_components, self.owners or tuple(range(self.n_classes))
         totals, sums = np.zeros(n), np.zeros(mu.shape)
         observed, loss = np.zeros(parameters.partitions.shape), 0.0
@@ -131,8 +138,7 @@ class FeatureClasses:
             part = Features(*(array[first:stop] for array in features))
             share = part.weights * (unlabelled_weight if part.labels[0] < 0 else 1.0)
             scores = self.variables.scores(FeatureParameters(*(array[own] for array in parameters)), part)
-            total = scores.max(axis=1) if hard else marginal_log_likelihood(scores)
-            weights = np.eye(scores.shape[1])[scores.argmax(axis=1)] if hard else np.exp(scores - total[:, None])
+            weights, total = step.shares(scores, slice(first, stop))
             weights *= share[:, None]
             totals[own] += weights.sum(axis=0)
             sums[own] += np.einsum("nk,ns->ks", weights, part.statistics)
@@ -142,9 +148,10 @@ class FeatureClasses:
         return FeatureStatistics(totals, sums, observed + totals[:, None], loss, float(features.weights.sum()))
 
     def evaluate(self, counts: np.ndarray, mu: np.ndarray, batches: Iterable[Features]) -> np.ndarray:
-        """Return the sums of `sdem_dist.evaluation` over all labelled documents of the batches."""
+        """Return the sums of `evaluation.classifier_sums` over all labelled documents of the batches."""
         parameters = self.parameters(counts, mu)
-        return total_sums(self._scored(parameters, features) for features in batches)
+        documents = joined(self._scored(parameters, features) for features in batches)
+        return evaluation_sums(documents) if self.clusters else classifier_sums(documents)
 
     def _scored(self, parameters: FeatureParameters, features: Features) -> Scored:
         labelled = features.take(np.flatnonzero(features.labels >= 0))
@@ -154,5 +161,11 @@ class FeatureClasses:
         return scored(scores, labelled.labels, labelled.weights, known)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return accuracy, mean losses and perplexity, see `sdem_dist.evaluation.finish`."""
-        return finish(sums)
+        """Return accuracy, mean losses, perplexity and more, see `sdem_dist.evaluation.classifier_metrics`.
+
+        Of clusters only what concerns p(x).
+        """
+        if self.clusters:
+            found = finish(sums)
+            return {name: found[name] for name in ("nll", "perplexity")}
+        return classifier_metrics(sums, self.n_classes)

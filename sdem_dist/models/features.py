@@ -221,6 +221,39 @@ class FeatureModel:
         partitions = [b.family.log_partition(t) for b, t in zip(self.blocks, thetas, strict=True)]
         return FeatureParameters(self.join(thetas), np.concatenate(partitions, axis=-1), log_prior)
 
+    def under_posterior(
+        self, mu: np.ndarray, weight: np.ndarray, log_prior: np.ndarray
+    ) -> tuple[FeatureParameters, np.ndarray]:
+        """Return the expected natural parameters under a posterior, and its distance from the prior.
+
+        Parameters
+        ----------
+        mu : ndarray of shape (n_components, n_statistics)
+        weight : ndarray of shape (n_components,)
+            Observations of each component; with the prior's they are what the posterior of theta counts for.
+        log_prior : ndarray of shape (n_components,)
+            Expected ln p(component).
+
+        Returns
+        -------
+        parameters : FeatureParameters
+            Expectations of theta and of the log-partitions.
+        divergence : ndarray of shape (n_components,)
+            KL(posterior || prior) of theta.
+        """
+        thetas, partitions, divergence = [], [], np.zeros(len(mu))
+        for block, m in zip(self.blocks, self.split(mu), strict=True):
+            family, nu = block.family, block.family.prior_weight
+            total = np.broadcast_to(nu + weight[:, None], m.shape[:-1])
+            centre = np.broadcast_to(family.centre, m.shape)
+            theta, partition, log_volume = family.posterior_of_theta(m, total)
+            prior_volume = family.posterior_of_theta(centre, np.full_like(total, nu))[2]
+            moved = ((total[..., None] * m - nu * centre) * theta).sum(axis=-1)
+            divergence += (moved - weight[:, None] * partition - log_volume + prior_volume).sum(axis=1)
+            thetas.append(theta)
+            partitions.append(partition)
+        return FeatureParameters(self.join(thetas), np.concatenate(partitions, axis=-1), log_prior), divergence
+
     def scores(self, parameters: FeatureParameters, features: Features) -> np.ndarray:
         """Return ln p(y, x) of every row and class, shape (n_rows, n_classes)."""
         # Not a product by BLAS, whose bits depend on the number of its threads.

@@ -11,6 +11,7 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import GaussianFull
 from sdem_dist.losses import Loss, Ncll
+from sdem_dist.models.em_forms import EStep
 from sdem_dist.models.feature_classes import FeatureStatistics
 from sdem_dist.models.features import FeatureModel, FeatureParameters
 from sdem_dist.models.joint_gaussian import expected_sum, log_density_of_known
@@ -98,7 +99,7 @@ class JointGaussian:
         counts: np.ndarray,
         mu: np.ndarray,
         rows: Rows,
-        hard: bool = False,
+        step: EStep | None = None,
         unlabelled_weight: float = 1.0,
     ) -> FeatureStatistics:
         """Return ``E[s | x, y]``, summed over rows (E-step); the loss is not computed."""

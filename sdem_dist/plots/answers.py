@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,47 +12,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
+    from sdem_dist.reports.classification import ClassificationReport
+
 NUMBERED = 12
 """Classes up to which every cell has its number."""
 
 
-class Bins(Protocol):
-    """What a reliability diagram needs, see `sdem_dist.reports.reliability.Reliability`."""
-
-    @property
-    def confidence(self) -> np.ndarray:
-        """Mean probability in each bin."""
-
-    @property
-    def accuracy(self) -> np.ndarray:
-        """Share of right predictions in each bin."""
-
-    @property
-    def documents(self) -> np.ndarray:
-        """Documents of each bin."""
-
-    @property
-    def ece(self) -> float:
-        """Expected calibration error."""
-
-
-class Report(Protocol):
-    """What the pictures need, see `sdem_dist.reports.classification.ClassificationReport`."""
-
-    @property
-    def classes(self) -> np.ndarray:
-        """Class labels."""
-
-    @property
-    def confusion(self) -> np.ndarray:
-        """Documents by class and prediction."""
-
-    @property
-    def reliability(self) -> Bins:
-        """Accuracy by confidence."""
-
-
-def confusion(report: Report, axes: Axes | None = None) -> Axes:
+def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     """Draw the share of each class's documents that was taken for each class.
 
     Parameters
@@ -89,7 +55,7 @@ def confusion(report: Report, axes: Axes | None = None) -> Axes:
     return axes
 
 
-def reliability(report: Report, axes: Axes | None = None) -> Axes:
+def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     """Draw the accuracy of predictions by their probability, beside what it should be; areas of dots are documents.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sdem_dist.plots.style import axes_or_new, plain
 
@@ -11,29 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-class Topic(Protocol):
-    """What a picture needs, see `sdem_dist.inspection.topics.Topic`."""
-
-    @property
-    def label(self) -> object:
-        """Whose topic it is, or what it says; None for neither."""
-
-    @property
-    def number(self) -> int:
-        """From 0."""
-
-    @property
-    def share(self) -> float:
-        """Of the words."""
-
-    @property
-    def words(self) -> list[str]:
-        """The most probable words."""
-
-    @property
-    def telling(self) -> list[str]:
-        """The words that tell it apart."""
+    from sdem_dist.inspection.topics import Topic
 
 
 def topic(topic: Topic, axes: Axes | None = None, *, n_words: int = 8) -> Axes:
@@ -52,10 +30,7 @@ def topic(topic: Topic, axes: Axes | None = None, *, n_words: int = 8) -> Axes:
     """
     axes = axes_or_new(axes)
     axes.set_axis_off()
-    said = topic.label if isinstance(topic.label, tuple) else (topic.label,)
-    shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
-    name = "" if topic.label is None else f" ({shown})"
-    axes.set_title(f"{plain(f'topic {topic.number}{name}', 40)}: {topic.share:.0%}", loc="left", fontsize=10)
+    axes.set_title(f"{plain(f'topic {topic.title}', 40)}: {topic.share:.0%}", loc="left", fontsize=10)
     for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most telling", topic.telling)):
         axes.text(x, 1.0, heading, va="top", fontsize=8, color="0.5")
         for i, word in enumerate(words[:n_words]):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist import glossary
 from sdem_dist.plots.style import COLORS, MARKERS, axes_or_new, plain
 
 if TYPE_CHECKING:
@@ -15,22 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 History = Sequence[Mapping[str, float]]
-TITLES = {
-    "accuracy": ("accuracy", "share of documents"),
-    "macro_f1": ("macro-F1", "mean F1 of classes"),
-    "ncll": ("log-loss (NCLL)", "nats a document"),
-    "log_loss": ("log-loss at the best temperature", "nats a document"),
-    "nll": ("NLL", "nats a document"),
-    "hinge": ("hinge loss", "a document"),
-    "perplexity": ("perplexity", "a word"),
-    "plug_in_nll": ("minus log-likelihood of the words", "nats a word"),
-    "brier": ("Brier score", "a document"),
-    "ece": ("calibration error (ECE)", "share of documents"),
-    "r2": ("R2", "share of the variance"),
-    "mse": ("mean squared error", "squared units of the target"),
-}
-"""What a metric is called, and its unit."""
-PREFIXES = {"": "training documents", "validation_": "validation documents", "held_out_": "held-out documents"}
 FOUR = ("accuracy", "ncll", "hinge", "perplexity")
 
 
@@ -73,8 +58,8 @@ def history(
         elif shown:
             marker = MARKERS[i % len(MARKERS)]
             axes.plot(*zip(*shown, strict=True), color=color, marker=marker, markersize=4, label=label)
-    title, unit = TITLES.get(metric, (metric, ""))
-    axes.set(title=f"{title}, {PREFIXES.get(prefix, prefix)}", xlabel="epoch", ylabel=unit)
+    title, unit = glossary.metric(metric, prefix)
+    axes.set(title=f"{title}, {glossary.PREFIXES.get(prefix, prefix)} documents", xlabel="epoch", ylabel=unit)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if metric == "perplexity":
         axes.set_yscale("log")
@@ -136,7 +121,7 @@ def learning_curve(
         axes.plot(x, mean, color=color, marker=MARKERS[i % len(MARKERS)], markersize=4, label=plain(name))
         if found.shape[1] > 1:
             axes.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
-    title, unit = TITLES.get(metric, (metric, ""))
+    title, unit = glossary.metric(metric)
     axes.set(title=f"{title} by number of documents", xlabel="training documents", ylabel=unit, xscale="log")
     axes.grid(alpha=0.3)
     axes.legend()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sdem_dist.calibration import Reliability, bin_sums, brier_scores, reliability
 from sdem_dist.counted import counted
+from sdem_dist.evaluation import macro_f1
+from sdem_dist.glossary import named
 from sdem_dist.reports.html import cell, html_table, meter, name_cell
-from sdem_dist.reports.reliability import Reliability, reliability
 from sdem_dist.visible import columns, one_line
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 24
 """Characters of a class that tables show."""
+MATRIX, LINE = 12, 80
+"""Classes of a confusion matrix at a terminal, and characters of its lines, at most."""
 NAMED = 10
 """Classes without documents that are named."""
 
@@ -94,14 +98,12 @@ class ClassificationReport:
     @property
     def brier(self) -> float:
         """Mean over documents of the squared distance of probabilities from the truth, summed over classes: 0 to 2."""
-        p = self.probabilities
-        of_label = p[np.arange(self.n_documents), self.labels]
-        return float(((p * p).sum(axis=1) - 2.0 * of_label + 1.0).mean())
+        return float(brier_scores(self.probabilities, self.labels).mean())
 
     @cached_property
     def reliability(self) -> Reliability:
         """Accuracy beside confidence."""
-        return reliability(self.confidence, self.right)
+        return reliability(bin_sums(self.confidence, self.right))
 
     @property
     def ece(self) -> float:
@@ -148,8 +150,7 @@ class ClassificationReport:
     @property
     def macro_f1(self) -> float:
         """Mean F1 of the classes that occur or were predicted."""
-        seen = self.confusion.sum(axis=0) + self.confusion.sum(axis=1) > 0
-        return float(self.f1[seen].mean())
+        return macro_f1(np.concatenate([self.support, self.confusion.sum(axis=0), np.diag(self.confusion)]))
 
     @property
     def roc_auc(self) -> float | None:
@@ -280,6 +281,8 @@ class ClassificationReport:
             columns(("class", "precision", "recall", "F1", "documents"), rows),
             *([self._unseen] if self._unseen else []),
         ]
+        if len(self.confusion) <= MATRIX and (matrix := self._matrix()):
+            parts += ["Documents by class (rows) and prediction (columns):", matrix]
         if confusions := self.confusions():
             shown = [
                 (
@@ -294,8 +297,16 @@ class ClassificationReport:
             parts += ["Most frequent confusions:", columns(heads, shown, left=2)]
         return "\n\n".join(parts)
 
+    def _matrix(self) -> str:
+        """Return the confusion matrix as a table, its predictions numbered; nothing where a line would be too wide."""
+        named = [one_line(name, NAME_WIDTH - 4) for name in self.classes.tolist()]
+        names = [f"{k:>2} {name}" for k, name in enumerate(named)]
+        rows = [[name, *(f"{n:,}" if n else "." for n in row)] for name, row in zip(names, self.confusion, strict=True)]
+        found = columns(["class", *map(str, range(len(names)))], rows)
+        return found if max(map(len, found.splitlines())) <= LINE else ""
+
     def _repr_html_(self) -> str:
-        figures = html_table(("", ""), [(NAMES[name], f"{value:.4f}") for name, value in self.figures.items()])
+        figures = html_table(("", ""), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
         return f'<div class="sdem">{figures}{self.table_of_classes()}{self.table_of_confusions()}</div>'
 
     def table_of_classes(self) -> str:
@@ -318,21 +329,9 @@ class ClassificationReport:
         return html_table(heads, rows, caption="Most frequent confusions", left=2, raw=(0, 1)) if rows else ""
 
 
-NAMES = {
-    "accuracy": "accuracy",
-    "log_loss": "log-loss (NCLL)",
-    "macro_f1": "macro-F1",
-    "brier": "Brier score",
-    "ece": "calibration error (ECE)",
-    "roc_auc": "ROC AUC",
-    "pr_auc": "PR AUC (average precision)",
-}
-"""What people call figures."""
-
-
 def figures_shown(figures: dict[str, float]) -> str:
     """Return figures as lines for people."""
-    return columns(("", ""), [(NAMES.get(name, name), f"{value:.4f}") for name, value in figures.items()]).strip("\n")
+    return columns(("", ""), [(name, f"{value:.4f}") for name, value in named(figures).items()]).strip("\n")
 
 
 def classification_report(

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.counted import counted
+from sdem_dist.glossary import named
 from sdem_dist.inspection.cluster_scores import cluster_scores
 from sdem_dist.reports.html import html_table
 from sdem_dist.visible import columns, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
-
-NAMES = {"purity": "purity", "nmi": "NMI", "ari": "adjusted Rand index"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class ClusterReport:
 
     def __str__(self) -> str:
         rows = [(*numbers, one_line(words, 48)) for *numbers, words in self._rows()]
-        lines = [f"{NAMES[name]} {value:.3f}" for name, value in self.figures.items()]
+        lines = [f"{name} {value:.3f}" for name, value in named(self.figures).items()]
         head = ", ".join([counted(self.n_documents, "document"), *lines])
         # Words stand to the left, at the end of lines.
         heads = ("cluster", "documents", "share", "words")
@@ -84,10 +83,6 @@ class ClusterReport:
         return f"{head}\n\n{columns(heads, [(*row[:-1], row[-1].ljust(widths)) for row in rows])}"
 
     __repr__ = __str__
-
-    def details(self) -> str:
-        """Return all that there is to say at a terminal."""
-        return str(self)
 
     def _repr_html_(self) -> str:
         rows = [(k, words, n, share) for k, n, share, words in self._rows()]

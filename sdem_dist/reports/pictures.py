@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sdem_dist.calibration import Reliability
 from sdem_dist.reports.html import cell
-from sdem_dist.reports.reliability import Reliability
 from sdem_dist.visible import one_line
 
 COLORS = ("var(--blue)", "var(--orange)", "var(--green)")

@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.counted import counted
+from sdem_dist.glossary import metric
 from sdem_dist.reports.html import html_table
 from sdem_dist.visible import columns
 
 if TYPE_CHECKING:
     import pandas as pd
-
-NAMES = {
-    "r2": "R2",
-    "mse": "mean squared error",
-    "rmse": "its root",
-    "mae": "mean absolute error",
-    "bias": "mean error",
-}
 
 
 @dataclass(frozen=True)
@@ -76,8 +69,7 @@ class RegressionReport:
         return pd.DataFrame(self.by_target).rename_axis("target")
 
     def _rows(self) -> list[tuple[str, ...]]:
-        shown = self.by_target
-        return [(NAMES[name], *(f"{v:.4g}" for v in values)) for name, values in shown.items()]
+        return [(metric(name).name, *(f"{v:.4g}" for v in values)) for name, values in self.by_target.items()]
 
     @property
     def _heads(self) -> tuple[str, ...]:
@@ -88,10 +80,6 @@ class RegressionReport:
         return f"{counted(self.n_documents, 'document')}\n{columns(self._heads, self._rows())}"
 
     __repr__ = __str__
-
-    def details(self) -> str:
-        """Return all that there is to say at a terminal."""
-        return str(self)
 
     def _repr_html_(self) -> str:
         return html_table(self._heads, self._rows())

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from sdem_dist.plots.training import PREFIXES, TITLES
-from sdem_dist.reports.classification import NAMES, ClassificationReport
+from sdem_dist.glossary import PREFIXES, metric, named
+from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.explanation import AGAINST, FOR, Explanation
 from sdem_dist.reports.html import cell, html_table
 from sdem_dist.reports.pictures import confusion_picture, curve_picture, reliability_picture
@@ -33,7 +33,7 @@ def cards(figures: Mapping[str, str]) -> str:
 
 def figures_of(report: ClassificationReport) -> str:
     """Return the figures over all documents as cards."""
-    return cards({NAMES[name]: f"{value:.4f}" for name, value in report.figures.items()})
+    return cards({name: f"{value:.4f}" for name, value in named(report.figures).items()})
 
 
 def facts(rows: Mapping[str, str]) -> str:
@@ -44,14 +44,15 @@ def facts(rows: Mapping[str, str]) -> str:
 def curves(history: Sequence[Mapping[str, float]]) -> str:
     """Return metrics by epoch, a picture each; nothing where fewer than two epochs have any."""
     pictures = []
-    for metric in CURVES:
+    for shown in CURVES:
         lines = {}
         for prefix, name in PREFIXES.items():
-            points = [(h["epoch"], h[prefix + metric]) for h in history if np.isfinite(h.get(prefix + metric, np.nan))]
+            key = prefix + shown
+            points = [(h["epoch"], h[key]) for h in history if np.isfinite(h.get(key, np.nan))]
             if len(points) > 1:
-                lines[name.partition(" ")[0]] = points
+                lines[name], last = points, prefix
         if lines:
-            pictures.append(curve_picture(*TITLES.get(metric, (metric, "")), lines))
+            pictures.append(curve_picture(*metric(shown, last), lines))
     return f'<div class="pair">{"".join(pictures)}</div>' if pictures else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,25 +15,7 @@ from sdem_dist.visible import columns, one_line
 if TYPE_CHECKING:
     import pandas as pd
 
-
-class Topic(Protocol):
-    """What a report needs of a topic, see `sdem_dist.inspection.topics.Topic`."""
-
-    @property
-    def label(self) -> object:
-        """What the topic speaks for; None where there is nothing to be predicted."""
-
-    @property
-    def number(self) -> int:
-        """From 0."""
-
-    @property
-    def words(self) -> list[str]:
-        """The most probable words."""
-
-    @property
-    def telling(self) -> list[str]:
-        """The words that tell the topic apart."""
+    from sdem_dist.inspection.topics import Topic
 
 
 @dataclass(frozen=True)
@@ -82,11 +64,11 @@ class TopicReport:
     @property
     def titles(self) -> list[str]:
         """How topics are called: by number, and by what each speaks for."""
-        return [f"{t.number}" if t.label is None else f"{t.number} ({_shown(t.label)})" for t in self.topics]
+        return [topic.title for topic in self.topics]
 
     @property
     def figures(self) -> dict[str, float]:
-        """Nothing that one number says."""
+        """Nothing: no one number says how good topics are."""
         return {}
 
     def to_dict(self) -> dict[str, object]:
@@ -140,10 +122,6 @@ class TopicReport:
 
     __repr__ = __str__
 
-    def details(self) -> str:
-        """Return all that there is to say at a terminal."""
-        return str(self)
-
     def _repr_html_(self) -> str:
         return f'<div class="sdem">{self.table_of_topics()}</div>'
 
@@ -160,8 +138,3 @@ class TopicReport:
             for k in self._order()
         ]
         return html_table(("topic", "most probable", "most telling", "classes with most of it", "share"), rows, left=4)
-
-
-def _shown(label: object) -> str:
-    said = label if isinstance(label, tuple) else (label,)
-    return ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from sdem_dist import calibration
+from sdem_dist.evaluation import class_sums, macro_f1
 
 GREATER = {"accuracy": True, "macro-F1": True, "R2": True, "log-loss": False, "perplexity": False}
 """Whether more is better, by metric."""
@@ -99,10 +100,7 @@ def _measure(metric: Metric, found: Predicted, log_proba: np.ndarray, rows: np.n
     if metric == "accuracy":
         return float((weights * (said == labels)).sum() / weights.sum())
     if metric == "macro-F1":
-        n = of_rows.shape[1]
-        hits = np.bincount(labels, weights * (said == labels), n)
-        both = np.bincount(labels, weights, n) + np.bincount(said, weights, n)
-        return float(np.mean(2.0 * hits[both > 0] / both[both > 0]))
+        return macro_f1(class_sums(of_rows, labels, weights))
     assert metric == "perplexity"
     if found.log_likelihood is None or found.lengths is None:
         raise ValueError("this estimator has no perplexity: choose another metric")

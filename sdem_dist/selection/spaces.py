@@ -22,6 +22,7 @@ _RARE: dict[str, list[Any]] = {"min_df": [1, 2]}
 _COUNTING: dict[str, list[Any]] = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
 DEFAULTS: dict[str, list[dict[str, list[Any]]]] = {
     "MultinomialNB": [*[{**space, **_RARE} for space in _DISCRIMINATIVE], _COUNTING],
+    "MultiLabelNB": _DISCRIMINATIVE,
     "BernoulliNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0]}],
     "PoissonNB": [{"loss": ["ncll", "hinge", "nll"]}],
     "CategoricalNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0, 10.0]}],
@@ -35,6 +36,9 @@ DEFAULTS: dict[str, list[dict[str, list[Any]]]] = {
     "SupervisedLDARegressor": [{"n_components": [10, 20, 50]}],
     "LatentDirichletAllocation": [{"n_components": [5, 10, 20, 50]}],
     "MultinomialMixture": [{"n_components": [2, 5, 10, 20]}],
+    "KMeans": [{"n_clusters": [2, 5, 10, 20]}],
+    "GaussianMixture": [{"n_components": [2, 5, 10, 20]}],
+    "ExponentialMixture": [{"n_components": [2, 5, 10, 20]}],
     "GaussianRegressor": [{"loss": ["ncll", "nll"]}],
 }
 """Default spaces by estimator."""

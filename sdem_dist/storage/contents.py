@@ -13,8 +13,9 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sdem_dist.errors import BucketError, SdemError
+from sdem_dist.errors import BucketError, CorpusError, SdemError
 from sdem_dist.storage import buckets
+from sdem_dist.storage.arrays import Group, get_attributes, open_group
 from sdem_dist.storage.bucket_failures import ChangedError
 from sdem_dist.storage.numbers import JsonObject
 
@@ -26,6 +27,22 @@ def contents_of(attributes: JsonObject) -> str | None:
     """Return the name of the contents that the attributes of a root point to, or None: the root holds them itself."""
     name = attributes.get(CONTENTS)
     return name if isinstance(name, str) and _NAME.fullmatch(name) else None
+
+
+def open_contents(location: str) -> tuple[Group, JsonObject]:
+    """Open for reading what the root at `location` points to, or the root itself; return it and its attributes."""
+    while True:
+        group = open_group(location)
+        attributes = get_attributes(group)
+        name = contents_of(attributes)
+        if name is None:
+            return group, attributes
+        try:
+            group = open_group(f"{location}/{name}")
+            return group, get_attributes(group)
+        except CorpusError:
+            if contents_of(get_attributes(open_group(location))) == name:  # they were not replaced in this moment
+                raise
 
 
 @contextmanager

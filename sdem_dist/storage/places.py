@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -29,3 +30,12 @@ def refuse_url(path: str | Path, what: str, error: type[SdemError] = SdemError) 
     if _URL.match(str(path)):
         shown = re.sub(":/+", "://", str(path), count=1)
         raise error(f"{shown} is a URL, and {what}: give a path of this machine or of a mounted file system")
+
+
+def identity_of(path: str) -> tuple[int, ...] | None:
+    """Return what changes when another store takes the place of this one; None if that cannot be told cheaply."""
+    try:
+        status = os.stat(os.path.join(path, "zarr.json"))
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -6,10 +6,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from sdem_dist.corpus.label_sets import name_of
 from sdem_dist.errors import IngestError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sdem_dist.corpus.layout import ClassLabel, LabelSet
 
 EXAMPLES_KEPT = 5
 
@@ -28,6 +31,8 @@ class LineGate:
         Labels have to be finite numbers.
     start : int
         The byte of the file that line 1 begins with, where a part of it is read.
+    separator : str, or None
+        Documents may have several labels, and this stands between them; or a label is a list. No label is none of them.
     owner : str
         What has the known classes, for messages: a corpus, or a model.
 
@@ -43,6 +48,7 @@ class LineGate:
     known_classes: frozenset[str] | None = None
     numeric: bool = False
     start: int = 0
+    separator: str | None = None
     owner: str = "corpus"
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
@@ -75,13 +81,17 @@ class LineGate:
         return self._texts
 
     def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
-        """Return the label as a class name without surrounding blanks, or None if the line is refused."""
-        name = label_name(raw)
-        problem = self._problem(raw, name)
-        if problem is not None:
-            self.refuse(path, line, problem, unit)
-            return None
-        return name
+        """Return the label as a class name without surrounding blanks, or None if the line is refused.
+
+        Of several labels it is the name of their set, see `sdem_dist.corpus.label_sets.name_of`.
+        """
+        raws = [raw] if self.separator is None else _split(raw, self.separator)
+        names = [label_name(one) for one in raws]
+        for one, name in zip(raws, names, strict=True):
+            if (problem := self._problem(one, name)) is not None:
+                self.refuse(path, line, problem, unit)
+                return None
+        return names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))
 
     def _problem(self, raw: object, name: str | None) -> str | None:
         if name is None:
@@ -109,6 +119,20 @@ def _lines_before(path: Path, start: int) -> int:
         while start > 0 and (piece := file.read(min(1 << 22, start))):
             found, start = found + piece.count(b"\n"), start - len(piece)
     return found
+
+
+def _split(raw: object, separator: str) -> list[object]:
+    """Return the labels of a document: those of a list, or the parts of a text that are not empty."""
+    if isinstance(raw, list):
+        return raw
+    return [part for part in raw.split(separator) if part.strip()] if isinstance(raw, str) else [raw]
+
+
+def class_name(label: ClassLabel | LabelSet) -> str:
+    """Return the name that a class of a corpus has in sources: that of a label, or of a set of them."""
+    if isinstance(label, tuple):
+        return name_of(tuple(sorted(str(label_name(one)) for one in label)))
+    return str(label_name(label))
 
 
 def label_name(raw: object) -> str | None:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.corpus.contents import destination, plain_json, reopened, write_contents
 from sdem_dist.corpus.sorted_rows import SortedDocuments
-from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import refuse_url
-from sdem_dist.text.bad_lines import EXAMPLES_KEPT, LineGate, label_name
+from sdem_dist.text.bad_lines import EXAMPLES_KEPT, LineGate, class_name
 from sdem_dist.text.counting import Tally
 from sdem_dist.text.runs import MergedTerms, vocabulary_file
 from sdem_dist.text.stages import (
@@ -235,7 +235,7 @@ class Writing:
 
     def _arranged(self, held_out: bool, progress: Progress) -> tuple[SortedDocuments, int]:
         counted, columns, tally = self.counted, self.plan.columns, self.counted.tally
-        classes = None if self.targets else tuple((str(label_name(name)), name) for name in self.plan.classes)
+        classes = None if self.targets else tuple((class_name(name), name) for name in self.plan.classes)
         seed = self.random_state if self.shuffle and not held_out else None
         how = Arranging(columns.n_features, columns.offset, classes, tally.whole, seed, held_out, self.ids)
         pairs = zip(counted.summaries, counted.held_out, strict=True)

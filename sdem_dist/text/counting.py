@@ -19,7 +19,7 @@ from sdem_dist.text.line_blocks import BLOCK_BYTES
 from sdem_dist.text.runs import Runs
 from sdem_dist.text.sources import MatrixBlock
 from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, save_block
-from sdem_dist.text.texts import TextBlock, Texts, texts_of_strings
+from sdem_dist.text.texts import Records, Texts, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class TextJob:
 
 
 def count_text(
-    blocks: Iterable[TextBlock],
+    blocks: Iterable[Records],
     folder: Path,
     settings: VectorizerSettings,
     terms: Runs | Vocabulary | None,

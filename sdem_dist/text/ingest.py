@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -23,7 +24,7 @@ from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
 from sdem_dist.text.ingest_report import IngestReport
 from sdem_dist.text.kept_texts import KeptTexts
-from sdem_dist.text.plan import CorpusPlan, IngestPlan, new_plan, plan_from_corpus
+from sdem_dist.text.plan import CorpusPlan, IngestPlan, new_plan, plan_from_corpus, separator_of
 from sdem_dist.text.runs import Runs
 from sdem_dist.text.sources import (
     BLOCK_DOCUMENTS,
@@ -158,8 +159,12 @@ def ingest(
         plan = new_plan(settings or VectorizerSettings(), form, reading)
     else:
         plan = plan_from_corpus(vocabulary_from, form, reading)
+    if plan.reference is not None and reading.label_separator is None and plan.label_sets:
+        reading = replace(reading, label_separator=separator_of(plan.reference))
     targets = targets or plan.targets
-    gate = LineGate(on_error, plan.known_classes, targets)
+    if (targets or (plan.reference is not None and not plan.label_sets)) and reading.label_separator is not None:
+        raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
+    gate = LineGate(on_error, plan.known_classes, targets, separator=reading.label_separator)
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     if client is not None:
         if keep_text or n_jobs is not None:
@@ -241,6 +246,7 @@ def _made_by(
         "held_out": held_out,
         "skipped_lines": gate.skipped,
         "zero_based": corpus_plan.zero_based,
+        **({} if gate.separator is None else {"label_separator": gate.separator}),
         "random_state": random_state,
     }
 
@@ -354,7 +360,7 @@ def _check_arguments(
 
 def _check_destinations(destinations: list[str], overwrite: bool) -> None:
     """Notice now what would fail after an hour of counting."""
-    from sdem_dist.corpus.writer import refuse_taken
+    from sdem_dist.corpus.contents import refuse_taken
 
     if len({str(Path(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.text.batches import Batch
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class IngestReport:
     n_features: int = 0
     n_nonzeros: int = 0
     n_empty: int = 0
-    classes: list[ClassLabel] = field(default_factory=list)
+    classes: list[ClassLabel | LabelSet] = field(default_factory=list)
     held_out_path: str | None = None
     n_held_out: int = 0
     n_skipped: int = 0

@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.label_sets import all_labels, label_set, set_named
+from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import label_name
+from sdem_dist.text.bad_lines import class_name
 from sdem_dist.text.batches import ColumnMap
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -41,12 +42,12 @@ class CorpusPlan:
 
     columns: ColumnMap
     vocabulary: Sequence[str] | None
-    classes: Sequence[ClassLabel]
+    classes: Sequence[ClassLabel | LabelSet]
     zero_based: bool | None
 
     def classes_of_codes(self, codes: dict[str, int]) -> np.ndarray:
         """Return the class, as in `classes`, of every code of a class name: objects, since NumPy's texts end at a NUL."""
-        named = {label_name(name): name for name in self.classes}
+        named = {class_name(name): name for name in self.classes}
         result = np.empty(len(codes), object)
         for name, code in codes.items():
             result[code] = named[name]
@@ -64,12 +65,15 @@ class IngestPlan:
         Of svmlight sources; None for others.
     reference : Corpus, or None
         The corpus that the vocabulary and classes are taken from.
+    label_sets : bool
+        Documents may have several labels: the classes are the sets that occur.
     """
 
     settings: VectorizerSettings
     zero_based: ZeroBased
     reference: Corpus | None = None
     vocabulary: list[str] | None = None
+    label_sets: bool = False
 
     @property
     def shuffle(self) -> bool:
@@ -84,23 +88,40 @@ class IngestPlan:
     @property
     def known_classes(self) -> frozenset[str] | None:
         """The only labels allowed, None for any."""
-        if self.reference is None or self.targets:
+        if self.reference is None or self.targets or not self.reference.header.classes:
             return None
-        return frozenset(str(label_name(name)) for name in self.reference.header.classes)
+        return frozenset(map(class_name, self._known_labels))
+
+    @property
+    def _known_labels(self) -> Sequence[ClassLabel]:
+        """Return the labels of the reference."""
+        assert self.reference is not None
+        sets = self.reference.header.label_sets
+        return cast("Sequence[ClassLabel]", self.reference.header.classes) if sets is None else all_labels(sets)
+
+    def _classes(self, tally: Tally) -> Sequence[ClassLabel | LabelSet]:
+        """Return the classes: those of the reference, or those that were found; of sets these in any case."""
+        if not self.label_sets:
+            known = () if self.reference is None else self.reference.header.classes
+            return known or sorted(tally.classes)
+        labels = {} if self.reference is None else {class_name(label): label for label in self._known_labels}
+        return sorted(label_set(labels.get(str(name), name) for name in set_named(found)) for found in tally.classes)
 
     def settled(self, tally: Tally, terms: MergedTerms | None) -> CorpusPlan:
         """Decide columns after everything was counted; `terms` are the vocabulary where one was chosen."""
         offset, zero_based = _first_column(self.zero_based, tally)
         if self.reference is not None:
             header = self.reference.header
-            return CorpusPlan(ColumnMap(header.n_features, offset=offset), self.vocabulary, header.classes, zero_based)
+            return CorpusPlan(
+                ColumnMap(header.n_features, offset=offset), self.vocabulary, self._classes(tally), zero_based
+            )
         if terms is not None:
             columns = ColumnMap(len(terms), terms)
-            return CorpusPlan(columns, terms.strings, sorted(tally.classes), zero_based)
+            return CorpusPlan(columns, terms.strings, self._classes(tally), zero_based)
         columns = ColumnMap(tally.n_columns - offset, offset=offset)
         if columns.n_features < 1:
             raise IngestError("no document has a value; there is nothing to learn from")
-        return CorpusPlan(columns, None, sorted(tally.classes), zero_based)
+        return CorpusPlan(columns, None, self._classes(tally), zero_based)
 
 
 def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -> IngestPlan:
@@ -119,7 +140,8 @@ def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -
         if of_text:
             raise ValueError(f"{', '.join(of_text)} does not apply to sources of numbers")
         settings = VectorizerSettings(kind="matrix")
-    return IngestPlan(settings, reading.zero_based if form == "svmlight" else None)
+    zero_based = reading.zero_based if form == "svmlight" else None
+    return IngestPlan(settings, zero_based, label_sets=reading.label_separator is not None)
 
 
 def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> IngestPlan:
@@ -151,7 +173,13 @@ def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> In
         recorded = header.made_by.get("zero_based")
         zero_based = recorded if reading.zero_based == "auto" and recorded is not None else reading.zero_based
     vocabulary = corpus.vocabulary()
-    return IngestPlan(settings, zero_based, corpus, vocabulary)
+    return IngestPlan(settings, zero_based, corpus, vocabulary, header.label_sets is not None)
+
+
+def separator_of(corpus: Corpus) -> str:
+    """Return what stood between the labels in the sources of a corpus, or a comma where it does not say."""
+    found = corpus.header.made_by.get("label_separator")
+    return found if isinstance(found, str) and found else ","
 
 
 def _first_column(zero_based: ZeroBased, tally: Tally) -> tuple[int, bool | None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
-from sdem_dist.text.texts import TextBlock, Texts, in_blocks, texts_of_bytes
+from sdem_dist.text.texts import Columns, Records, in_blocks, texts_of_bytes
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -55,6 +55,9 @@ class Reading:
         Encoding of the text; bytes that it forbids are bad lines.
     labels_file : path, or None
         Labels of the rows of an "npz" source: one a line, or an .npy array.
+    label_separator : str, or None
+        Documents may have several labels: what stands between them in the column of the label, which may be empty. A label
+        of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
     id : str, int or None
         The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
     zero_based : bool or "auto"
@@ -68,12 +71,15 @@ class Reading:
     labels_file: str | Path | None = None
     zero_based: bool | Literal["auto"] = "auto"
     id: str | int | None = None
+    label_separator: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
             raise ValueError(f"format is one of {', '.join(FORMATS)}, not {self.format!r}")
         if self.zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
+        if self.label_separator == "":
+            raise ValueError("label_separator is what stands between labels, such as ',', and cannot be empty")
 
 
 @dataclass
@@ -134,13 +140,13 @@ def numeric_format(sources: Sequence[Path], reading: Reading) -> str | None:
 
 def text_blocks(
     sources: Iterable[Path], reading: Reading, gate: LineGate, block_documents: int = BLOCK_DOCUMENTS
-) -> Iterator[TextBlock]:
+) -> Iterator[Records]:
     """Yield the documents of text sources, in order, in blocks of at most `block_documents` and some megabytes."""
     for source in sources:
-        yield from (block for block in blocks_of_source(source, reading, gate, block_documents) if block.labels)
+        yield from blocks_of_source(source, reading, gate, block_documents)
 
 
-def placed_blocks(source: Path, reading: Reading, gate: LineGate) -> Iterator[TextBlock]:
+def placed_blocks(source: Path, reading: Reading, gate: LineGate) -> Iterator[Records]:
     """Yield the documents of a text source with ids: those of its column, or places in it, from 0.
 
     A bad line that is left out has a place, too, so that the places of later documents are still right.
@@ -148,7 +154,7 @@ def placed_blocks(source: Path, reading: Reading, gate: LineGate) -> Iterator[Te
     place = 0
     if reading.id is not None or gate.on_error == "raise":
         for block in text_blocks([source], reading, gate):
-            ids = list(range(place, place + len(block.labels)))
+            ids: list[object] = list(range(place, place + len(block.labels)))
             place += len(ids)
             yield replace(block, ids=ids if block.ids is None else block.ids)
         return
@@ -156,9 +162,9 @@ def placed_blocks(source: Path, reading: Reading, gate: LineGate) -> Iterator[Te
     one_by_one = text_blocks([source], reading, gate, 1)
     while found := list(islice(((b, gate.skipped) for b in one_by_one), PLACED_DOCUMENTS)):
         labels = [block.labels[0] for block, _ in found]
-        places = [place + i + skipped for i, (_, skipped) in enumerate(found)]
+        places: list[object] = [place + i + skipped for i, (_, skipped) in enumerate(found)]
         place += len(found)
-        yield TextBlock(labels, texts_of_bytes([block.texts.bytes_of(0) for block, _ in found]), places)
+        yield Records(texts_of_bytes([block.texts.bytes_of(0) for block, _ in found]), labels, places)
 
 
 def matrix_blocks(
@@ -181,65 +187,41 @@ def matrix_blocks(
 
 def blocks_of_source(
     source: Path, reading: Reading, gate: LineGate, block_documents: int, part: tuple[int, int] | None = None
-) -> Iterator[TextBlock]:
-    """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`."""
-    form, encoding = source_format(source, reading), reading.encoding
-    if reading.id is not None:
-        return _blocks_with_ids(source, replace(reading, format=form), gate, block_documents)
-    if form == "folder":
-        from sdem_dist.text.formats.folder import read_folder
+) -> Iterator[Records]:
+    """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`; ids are texts."""
+    form, columns = source_format(source, reading), Columns(reading.text, reading.label, reading.id)
+    for block in read_columns(source, form, columns, reading.encoding, gate, block_documents, part):
+        yield block if block.ids is None else replace(block, ids=list(map(str, block.ids)))
 
-        return in_blocks(read_folder(source, encoding, gate, part), block_documents)
-    if form == "tsv":
+
+def read_columns(
+    source: Path,
+    form: str,
+    columns: Columns,
+    encoding: str,
+    gate: LineGate,
+    block_documents: int,
+    part: tuple[int, int] | None = None,
+) -> Iterator[Records]:
+    """Yield what is read of a source of text in this format, in blocks that hold a document."""
+    if form in (LINES, "tsv"):
         from sdem_dist.text.formats.tab_lines import read_tab_lines
 
-        label, text = (column_number(source, wanted) for wanted in (reading.label, reading.text))
-        return read_tab_lines(source, encoding, gate, label, text, block_documents, part)
-    columns = (
-        str("label" if reading.label is None else reading.label),
-        str("text" if reading.text is None else reading.text),
-    )
-    if form == "csv":
+        blocks = read_tab_lines(source, encoding, gate, columns, block_documents, part, whole=form == LINES)
+    elif form == "folder":
+        from sdem_dist.text.formats.folder import read_folder
+
+        blocks = in_blocks(read_folder(source, encoding, gate, columns, part), block_documents)
+    elif form == "csv":
         from sdem_dist.text.formats.csv_table import read_csv
 
-        return read_csv(source, encoding, gate, *columns, block_documents)
-    if form == "jsonl":
+        blocks = read_csv(source, encoding, gate, columns, block_documents)
+    elif form == "jsonl":
         from sdem_dist.text.formats.json_lines import read_json_lines
 
-        return in_blocks(read_json_lines(source, encoding, gate, *columns), block_documents)
-    from sdem_dist.text.formats.parquet_table import read_parquet
+        blocks = in_blocks(read_json_lines(source, encoding, gate, columns), block_documents)
+    else:
+        from sdem_dist.text.formats.parquet_table import read_parquet
 
-    return read_parquet(source, gate, *columns, block_documents, part)
-
-
-def _blocks_with_ids(source: Path, reading: Reading, gate: LineGate, block_documents: int) -> Iterator[TextBlock]:
-    """Yield the documents of a table, with their ids: a slower road than that of labels and texts alone."""
-    from sdem_dist.text.records import listed, read_records
-
-    if reading.format == "folder":
-        raise IngestError(f"{source} is a folder, which has no column of ids")
-    before = 0
-    for records in read_records(source, reading, gate, block_documents, keep=True):
-        columns, texts = records.columns, records.texts
-        wanted = reading.label
-        if reading.format == "tsv":
-            wanted = f"column_{column_number(source, wanted) or 0}"
-        name = "label" if wanted is None else str(wanted)
-        if name not in columns:
-            raise IngestError(f"{source}: there is no column {name!r}; the columns are {', '.join(map(repr, columns))}")
-        found = [gate.label(source, before + i, raw, "record") for i, raw in enumerate(listed(columns[name]), 1)]
-        kept = [i for i, label in enumerate(found) if label is not None]
-        ids = [str((records.ids or [])[i]) for i in kept]
-        before += len(found)
-        labels = [label for label in found if label is not None]
-        yield TextBlock(labels, Texts(texts.data, texts.starts[kept], texts.stops[kept]), ids)
-
-
-def column_number(source: Path, wanted: str | int | None) -> int | None:
-    """Return the number of a column of a source without a header; IngestError for a name."""
-    try:
-        return None if wanted is None else int(wanted)
-    except ValueError:
-        raise IngestError(
-            f"{source}: it has no header, so a column is a number from 0, not {wanted!r}; a file with a header is CSV"
-        ) from None
+        blocks = read_parquet(source, gate, columns, block_documents, part)
+    return (block for block in blocks if len(block.texts))

@@ -13,9 +13,10 @@ from typing import Literal
 import numpy as np
 
 from sdem_dist.corpus.collect import collect
-from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.corpus.contents import MEMORY_LIMIT
+from sdem_dist.corpus.label_sets import column_of
+from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.corpus.sorted_rows import write_rows
-from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.storage.kept import once
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.text.bad_lines import LineGate
@@ -95,7 +96,8 @@ def count_stretch(counting: Counting, scratch: Path, stretch: Stretch) -> JsonOb
 
 def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
     reading, settings = counting.reading, counting.settings
-    gate = LineGate(counting.on_error, counting.known_classes, counting.targets)
+    separator = reading.label_separator
+    gate = LineGate(counting.on_error, counting.known_classes, counting.targets, separator=separator)
     runs = None
     if counting.numeric:
         blocks = matrix_blocks([stretch.source], reading, gate, min(counting.block_documents, MATRIX_DOCUMENTS))
@@ -110,8 +112,7 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
             terms = runs = Runs(folder, settings, 1)
         ids = None if reading.id is None else KeptTexts(folder / "ids")
         texts = blocks_of_source(stretch.source, reading, gate, counting.block_documents, stretch.part)
-        found = (block for block in texts if block.labels)
-        tally = count_text(found, folder, settings, terms, 0.0, 0, 1, _silent, None, ids)
+        tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, _silent, None, ids)
         if ids is not None:
             ids.save()
     written = {} if runs is None else runs.write_all()
@@ -281,7 +282,7 @@ class Arranging:
 
     n_features: int
     offset: int
-    classes: tuple[tuple[str, ClassLabel], ...] | None
+    classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None
     whole: bool
     seed: int | None
     held_out: bool
@@ -308,8 +309,8 @@ def arrange_stretch(
         if how.classes is None:
             classes = np.array(labels, np.float64)
         else:
-            named, classes = dict(how.classes), np.empty(len(labels), object)
-            classes[:] = [named[label] for label in labels]
+            named = dict(how.classes)
+            classes = column_of([named[label] for label in labels])
         ids = KeptTexts.reopened(counts / "ids") if how.ids else None
         columns = ColumnMap(how.n_features, terms, how.offset)
         second = SecondPass(counts, summary["n_blocks"], columns, classes, how.whole, 1, ids, first[0])

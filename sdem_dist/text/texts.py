@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING, Pieces
 
 if TYPE_CHECKING:
@@ -67,28 +69,93 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class TextBlock:
-    """Consecutive documents of a source: ``labels[i]`` is the class name of text `i`, ``ids[i]`` its id, if ids are read."""
+class Columns:
+    """What is read of a table; numbers of columns without a header, else names.
 
-    labels: list[str]
+    Attributes
+    ----------
+    text, label, id : str, int or None
+    labelled : bool
+        Documents have labels, otherwise `label` plays no part.
+    keep : bool
+        Keep all columns.
+    """
+
+    text: str | int | None = None
+    label: str | int | None = None
+    id: str | int | None = None
+    labelled: bool = True
+    keep: bool = False
+
+    @property
+    def names(self) -> tuple[str | None, str, str | None]:
+        """Those of label, text and id in a table with a header; None for what is not read."""
+        text, label = ("text" if self.text is None else self.text), ("label" if self.label is None else self.label)
+        return str(label) if self.labelled else None, str(text), None if self.id is None else str(self.id)
+
+    @property
+    def options(self) -> str:
+        """What chooses others."""
+        return "--label and --text" if self.labelled else "--text (and --id)"
+
+
+@dataclass(frozen=True)
+class Records:
+    """Consecutive documents of a source.
+
+    Attributes
+    ----------
+    texts : Texts
+    labels : list of str
+        The class name of each text; empty where labels are not read.
+    ids : list, or None
+        The ids of the documents, where a column of them was named.
+    columns : dict of str to list or pyarrow.Array
+        What stands beside the texts, where it is kept; a value for each text. Sources that have types give arrays.
+    """
+
     texts: Texts
-    ids: list[str] | list[int] | None = None
+    labels: list[str] = field(default_factory=list)
+    ids: list[object] | None = None
+    columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)
 
 
-def in_blocks(documents: Iterable[tuple[str, str]], block_documents: int) -> Iterator[TextBlock]:
-    """Yield (label, text) pairs in blocks of at most `block_documents`, and of about `BLOCK_CHARACTERS`."""
-    labels: list[str] = []
-    texts: list[str] = []
-    characters = 0
-    for label, text in documents:
-        labels.append(label)
-        texts.append(text)
-        characters += len(text)
-        if len(texts) == block_documents or characters >= BLOCK_CHARACTERS:
-            yield TextBlock(labels, texts_of_strings(texts))
-            labels, texts, characters = [], [], 0
-    if texts:
-        yield TextBlock(labels, texts_of_strings(texts))
+Row = tuple[str, str | None, object, Mapping[str, object] | None]
+"""A text, its label, its id, and what stands beside it; None for what is not read."""
+
+
+def in_blocks(rows: Iterable[Row], block_documents: int) -> Iterator[Records]:
+    """Yield rows in blocks of at most `block_documents`, and of about `BLOCK_CHARACTERS`; all blocks have the same columns.
+
+    Raises
+    ------
+    IngestError
+        A row has a column that no row of the first block has.
+    """
+    rows, names = iter(rows), None
+    while True:
+        held: list[Row] = []
+        characters = 0
+        for row in islice(rows, block_documents):
+            held.append(row)
+            characters += len(row[0])
+            if characters >= BLOCK_CHARACTERS:
+                break
+        if not held:
+            return
+        texts, labels, ids, beside = zip(*held, strict=True)
+        columns: dict[str, list[object] | pyarrow.Array] = {}
+        if beside[0] is not None:
+            if names is None:  # fields may be missing here and there
+                names = tuple({name: None for fields in beside for name in fields})
+            if odd := {name for fields in beside for name in fields} - set(names):
+                raise IngestError(
+                    f"a record has the field {min(odd)!r}, which none of the first {block_documents:,} has: give it to one "
+                    "of them, with null"
+                )
+            columns = {name: [fields.get(name) for fields in beside] for name in names}
+        named = [] if labels[0] is None else list(labels)
+        yield Records(texts_of_strings(texts), named, None if ids[0] is None else list(ids), columns)
 
 
 def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:

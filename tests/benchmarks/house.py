@@ -11,8 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2])
-PACKAGE = ROOT / "sdem_dist"
+ROOT = Path(__file__).parents[2]
 WALK = """
 import sys, warnings
 warnings.simplefilter("ignore")
@@ -53,19 +52,18 @@ def n_statements(function: ast.FunctionDef) -> int:
     return sum(isinstance(n, ast.stmt) for n in ast.walk(function)) - 1 - bool(ast.get_docstring(function))
 
 
-def n_circles() -> int:
-    """Return how many groups of modules import each other, imports for types included."""
-    graph: dict[str, set[str]] = {}
-    names = {
-        ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in PACKAGE.rglob("*.py")
+def circles(root: Path) -> set[frozenset[str]]:
+    """Return the groups of modules that import each other, imports for types and in functions included."""
+    modules = {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (root / "sdem_dist").rglob("*.py")
     }
-    for path in PACKAGE.rglob("*.py"):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        graph[name] = set()
+    graph: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-                graph[name] |= {m for a in node.names if (m := f"{node.module}.{a.name}") in names} or (
-                    {node.module} & names
+                graph[name] |= {m for a in node.names if (m := f"{node.module}.{a.name}") in modules} or (
+                    {node.module} & modules.keys()
                 )
     reach: dict[str, set[str]] = {}
     for start in graph:
@@ -75,12 +73,13 @@ def n_circles() -> int:
                 found.add(other)
                 todo.append(other)
         reach[start] = found
-    return len({frozenset(o for o in reach if o in reach[m] and m in reach[o]) for m in reach if m in reach[m]})
+    return {frozenset(o for o in reach if o in reach[m] and m in reach[o]) for m in reach if m in reach[m]}
 
 
 def main() -> None:
     """Print the table."""
-    files = sorted(PACKAGE.rglob("*.py"))
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    files = sorted((root / "sdem_dist").rglob("*.py"))
     texts = {path: path.read_text() for path in files}
     n_lines = sum(text.count("\n") for text in texts.values())
     own = [path for path in files if path.parent.name == "estimators"]
@@ -89,7 +88,7 @@ def main() -> None:
     longest, most = max(every, key=lambda e: n_statements(e[1])), max(kernels, key=lambda e: len(e[1].args.args))
     anys = sum(len(re.findall(r"\bAny\b", text)) for text in texts.values())
     ignored = sum(text.count("type: ignore") for text in texts.values())
-    walk = subprocess.run([sys.executable, "-c", WALK], cwd=ROOT, capture_output=True, text=True, check=False)
+    walk = subprocess.run([sys.executable, "-c", WALK], cwd=root, capture_output=True, text=True, check=False)
     walked = walk.stdout.split() or ["?", "?", "?"]
     rows = {
         "estimators/: files, lines": f"{len(own)}, {sum(texts[p].count(chr(10)) for p in own):,}",
@@ -98,7 +97,7 @@ def main() -> None:
         "most arguments of a kernel": f"{len(most[1].args.args)} ({most[0]})",
         "statements in the longest function": f"{n_statements(longest[1])} ({longest[0]})",
         "Any per 1,000 lines; type: ignore": f"{1000 * anys / n_lines:.1f}; {ignored}",
-        "circles of imports, those for types included": str(n_circles()),
+        "circles of imports, those for types included": str(len(circles(root))),
         "functions, files from fit to the new mu": f"{walked[0]}, {walked[1]}",
         "executors in a fit of MultinomialMixture": walked[2],
     }

@@ -113,7 +113,7 @@ def clusters(split: corpora.Split, n_clusters: int, n_init: int, seeds: int = 3)
             MultinomialMixture(n_clusters, n_init=n_init, random_state=s).fit(split.X).labels_
         ),
         "MultinomialMixture, online": lambda s: (
-            MultinomialMixture(n_clusters, n_init=n_init, training="online", random_state=s).fit(split.X).labels_
+            MultinomialMixture(n_clusters, n_init=n_init, em="online", random_state=s).fit(split.X).labels_
         ),
         "MultinomialMixture, from examples": lambda s: (
             MultinomialMixture(n_clusters, n_init=n_init, init="examples", random_state=s).fit(split.X).labels_

@@ -15,18 +15,21 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
-from sdem_dist import MultinomialNB, open_corpus
-from sdem_dist.cli.streaming import predict_lines
+from sdem_dist import MultinomialNB, load_model, open_corpus
+from sdem_dist.cli.answers import predictions_of
+from sdem_dist.cli.streaming import answered, lines_of, transformer_of
 from sdem_dist.text import Reading, VectorizerSettings, count_texts, ingest
 from sdem_dist.text.analysis import in_threads
+from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.counters import LearningCounter, pieces
-from sdem_dist.text.formats.plain_lines import read_plain_lines
+from sdem_dist.text.records import read_records
 from sdem_dist.text.texts import Texts, texts_of_strings
 
 ORDERS: dict[str, dict[str, Any]] = {
@@ -90,8 +93,10 @@ def file_speeds(
     MultinomialNB(n_epochs=1).fit(open_corpus(corpus)).save(model)
 
     def predicted() -> int:
-        blocks = read_plain_lines(source, "utf-8", 1, 1 << 14)
-        return sum(len(text) for text in predict_lines(model, blocks, probabilities=False, n_jobs=n_jobs))
+        estimator = load_model(model)
+        counter, lines = transformer_of(estimator), lines_of(replace(predictions_of(estimator, model), alone=True))
+        records = read_records(source, Reading(text=1), LineGate(), 1 << 14, keep=False)
+        return sum(len(text) for text in answered(records, counter, lines, n_jobs))
 
     return megabytes / taken, megabytes / statistics.median(seconds(predicted) for _ in range(repeats))
 

@@ -6,9 +6,8 @@ import itertools
 from datetime import timedelta
 
 import pytest
-from buckets.proxy import Proxy
+from buckets.proxy import SECRET, Proxy
 
-SECRET = "a-secret-that-nobody-may-see"
 _numbers = itertools.count()
 
 

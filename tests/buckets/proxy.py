@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+SECRET = "a-secret-that-nobody-may-see"
 CUT, LOST = "cut", "lost"
 """Half of an answer arrives; nothing of it does, though what was asked is done."""
 Fault = Callable[[str, str], int | str | None]

@@ -19,6 +19,7 @@ WORDS = [f"w{i}" for i in range(40)]
 
 @pytest.fixture(params=["s3", "memory"])
 def url(request, tmp_path):
+    pytest.importorskip("obstore")
     return f"{request.getfixturevalue('bucket')}/c" if request.param == "s3" else f"memory://{tmp_path.name}/c"
 
 

@@ -134,11 +134,6 @@ def test_kept_texts_of_a_corpus_are_shown(made, tmp_path):
     assert "&lt;img src=x" in (tmp_path / "r.html").read_text()
 
 
-def test_workers_need_a_corpus(made):
-    said = refused("evaluate", str(made / "m"), str(made / "test.tsv"), "--scheduler", "tcp://127.0.0.1:1", code=2)
-    assert "make a corpus of it" in said
-
-
 def test_explain(made):
     shown = ok("explain", str(made / "m"), "goal goal \x1b[2J bank", "--against", NASTY)
     assert shown.startswith("sport ") and "[goal " in shown and "\x1b" not in shown and "prior of the classes" in shown

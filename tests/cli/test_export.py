@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 from commands import ok, refused
 
-from sdem_dist import GaussianNB, GaussianRegressor, ModelError, MultinomialNB, PoissonNB
+from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, GaussianRegressor, ModelError, MultinomialNB, PoissonNB
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.export.files import save_onnx, save_skops
 from sdem_dist.export.sklearn import EXPRESSIBLE
@@ -102,6 +102,23 @@ def test_gaussians_and_regressions():
     np.testing.assert_allclose(model.to_sklearn().predict_proba(X), model.predict_proba(X), atol=1e-9)
     regressor = GaussianRegressor().fit(X, target)
     np.testing.assert_allclose(regressor.to_sklearn().predict(X), regressor.predict(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["nll", "ncll"])
+@pytest.mark.parametrize("class_prior", [None, [0.2, 0.5, 0.3]])
+def test_naive_bayes_of_discrete_columns(loss, class_prior):
+    y = np.arange(90) % 3
+    X = RNG.integers(0, [2, 4, 3, 4], (90, 4)) * (RNG.random((90, 4)) < 0.3 + 0.2 * y[:, None])
+    for model in (
+        BernoulliNB(loss=loss, class_prior=class_prior, binarize=1.0),
+        BernoulliNB(loss=loss, class_prior=class_prior, alpha=0.1),
+        CategoricalNB(loss=loss, class_prior=class_prior, min_categories=5),
+        CategoricalNB(loss=loss, class_prior=class_prior),
+    ):
+        found = model.fit(X, y).to_sklearn()
+        np.testing.assert_allclose(found.predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-9)
+        np.testing.assert_array_equal(found.predict(X), model.predict(X))
+        assert type(found[-1]).__module__ == "sklearn.naive_bayes"
 
 
 @pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - set(EXPRESSIBLE)))

@@ -6,6 +6,7 @@ import csv
 import json
 import lzma
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -160,7 +161,9 @@ def test_bad_records_are_named_or_left_out(made, tmp_path):
     ok("predict", model, str(source), "--on-error", "skip", "-o", str(tmp_path / "o.csv"))
     assert [row["text"] for row in read_back(tmp_path / "o.csv")] == ["goal", "salt\noven"]
     (tmp_path / "t.jsonl").write_text('{"text": "goal"}\n{"text": 3}\n')
-    assert "t.jsonl, line 2: field 'text' holds no text" in refused("predict", model, str(tmp_path / "t.jsonl"))
+    assert "t.jsonl, line 2: the text in field 'text' is 3, not a string" in refused(
+        "predict", model, str(tmp_path / "t.jsonl")
+    )
     assert "no column 'nothing'" in refused("predict", model, str(source), "--text", "nothing")
     (tmp_path / "again.csv").write_text("text,prediction\ngoal,x\n")
     said = refused("predict", model, str(tmp_path / "again.csv"), "-o", str(tmp_path / "p.csv"), code=2)
@@ -289,6 +292,21 @@ def test_sets_may_be_empty_in_the_first_block(tmp_path):
     blocks = [answers.columns(np.array([[0.5, 0.5]] * 2)), answers.columns(np.array([[0.9, 0.1]]))]
     write_table(tmp_path / "o.parquet", iter(blocks))
     assert pq.read_table(tmp_path / "o.parquet").column("set").to_pylist() == [[], [], ["a"]]
+
+
+def test_columns_of_nulls_take_the_type_that_comes_later(tmp_path):
+    from sdem_dist.cli.table_files import write_table
+
+    first = {"n": [None, None], "x": [1, 2], "never": [None, None], "label": ["a", None]}
+    later = {"n": [3, None], "x": [0.5, None], "never": [None, None], "label": ["b", "c"]}
+    write_table(tmp_path / "o.parquet", iter([first, first, later, first]))
+    found = pq.read_table(tmp_path / "o.parquet")
+    assert [str(field.type) for field in found.schema] == ["int64", "double", "string", "string"]
+    assert found.to_pydict() == {name: [*first[name], *first[name], *later[name], *first[name]] for name in first}
+    assert [file.name for file in tmp_path.iterdir()] == ["o.parquet"]
+    with pytest.raises(click.ClickException, match="changes from one kind of value to another"):
+        write_table(tmp_path / "p.parquet", iter([{"x": [1]}, {"x": ["a"]}]))
+    assert [file.name for file in tmp_path.iterdir()] == ["o.parquet"]
 
 
 def test_half_a_surrogate_pair_is_kept_or_refused_with_its_line(made, tmp_path):

@@ -16,7 +16,7 @@ from cli.commands import ok, refused, run
 
 from sdem_dist import load_model, open_corpus
 from sdem_dist.cli import predict
-from sdem_dist.cli.evaluate import SHOWN
+from sdem_dist.glossary import metric
 
 RNG = np.random.default_rng(0)
 TOPICS = {
@@ -74,12 +74,21 @@ def test_train_and_evaluate(made, tmp_path):
     assert expected["accuracy"] > 0.8
     assert json.loads(ok("evaluate", str(tmp_path / "m"), held_out, "--json")) == expected
     table = ok("evaluate", str(tmp_path / "m"), held_out)
-    assert all(SHOWN.get(name, name) in table for name in set(expected) - {"temperature", "tempered_log_loss"})
+    assert all(metric(name).name in table for name in set(expected) - {"temperature", "tempered_log_loss"})
     assert f"{expected['accuracy']:.4f}" in table
 
 
 def test_one_epoch_is_not_many(made, tmp_path):
-    shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "1", "--quiet")
+    shown = ok(
+        "train",
+        str(made / "docs.zarr"),
+        str(tmp_path / "m"),
+        "--epochs",
+        "1",
+        "--set",
+        "validation_fraction=0",
+        "--quiet",
+    )
     assert shown.endswith(": MultinomialNB, 1 epoch\n")  # and no metrics of training, which cost as much as it
 
 
@@ -144,7 +153,7 @@ def test_train_shows_progress_on_standard_error_only(made, tmp_path):
 
 def test_checkpoint_and_resume(made, tmp_path):
     arguments = ("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "2")
-    arguments += ("--checkpoint", str(tmp_path / "run"))
+    arguments += ("--checkpoint", str(tmp_path / "run"), "--set", "validation_fraction=0")
     assert "checkpoint" in run(*arguments).stderr
     assert len(list((tmp_path / "run").iterdir())) == 2
     before = load_model(tmp_path / "m")
@@ -297,17 +306,13 @@ def test_predict_does_not_read_all_before_it_answers(made):
 
 
 def test_a_model_replaced_between_two_predictions(made, tmp_path):
-    from sdem_dist.cli.streaming import predict_lines
-    from sdem_dist.text.texts import texts_of_strings
-
     path = tmp_path / "m"
     model = load_model(made / "docs.model")
     model.save(path)
-    first = list(predict_lines(path, [texts_of_strings(["goal team"])], probabilities=False, n_jobs=1))
+    first = ok("predict", str(path), "-", "--no-proba", input="goal team\n")
     model.classes_ = np.array(["a", "b", "c"])
     model.save(path)
-    assert first == ["sport\n"]
-    assert list(predict_lines(path, [texts_of_strings(["goal team"])], probabilities=False, n_jobs=1)) == ["c\n"]
+    assert (first, ok("predict", str(path), "-", "--no-proba", input="goal team\n")) == ("sport\n", "c\n")
 
 
 def test_wrong_kinds_of_path_are_named(made, tmp_path):

@@ -1,16 +1,28 @@
-"""A corpus written from a dask array by worker processes: that of the same array in this process."""
+"""A corpus written from a Dask collection by worker processes: that of the same documents in this process."""
 
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 
 import dask
 import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist import CorpusError, GaussianNB, MultinomialNB, open_corpus, write_corpus
+from sdem_dist import (
+    CorpusError,
+    GaussianNB,
+    MixedNB,
+    MultinomialNB,
+    SupervisedLDARegressor,
+    open_corpus,
+    write_corpus,
+)
 from sdem_dist.cluster import connected
 from sdem_dist.corpus import sorted_rows
 from sdem_dist.corpus.check import check_corpus
@@ -57,7 +69,7 @@ def test_the_same_corpus_as_in_this_process(case, lazy_labels, tmp_path, client)
 
 def test_what_does_not_fit_is_named(tmp_path, client):
     X = da.from_array(COUNTS, chunks=(70, 12))
-    with pytest.raises(CorpusError, match=r"block 2 of X .* holds the entry -1"):
+    with pytest.raises(CorpusError, match=r"part 2 of X .* holds the entry -1"):
         write_corpus(tmp_path / "c", da.where(da.arange(300, chunks=70)[:, None] == 150, -1, X), client=client)
     with pytest.raises(CorpusError, match="cut both alike"):
         write_corpus(tmp_path / "c", X, da.from_array(LABELS, chunks=100), client=client)
@@ -82,5 +94,79 @@ def test_what_cannot_be_trained_from_an_array_is_named(client):
     X = da.from_array(COUNTS, chunks=(70, 12))
     with pytest.raises(ValueError, match="no sample weights"):
         MultinomialNB().fit(X, LABELS, np.ones(300), client=client)
-    with pytest.raises(ValueError, match="models of counts"):
-        GaussianNB().fit(X, LABELS, client=client)
+
+
+def test_ids_and_targets_beside_an_array(tmp_path, client):
+    ids, targets = [f"né{i}" for i in range(300)], RNG.normal(size=(300, 2))
+    write_corpus(tmp_path / "here", COUNTS, LABELS, ids=ids, targets=targets)
+    beside = {"ids": ids, "targets": da.from_array(targets, chunks=(70, 1))}
+    there = write_corpus(tmp_path / "there", da.from_array(COUNTS, chunks=70), LABELS, client=client, **beside)
+    assert there.header.uid == open_corpus(tmp_path / "here").header.uid
+
+
+def test_a_bag_of_batches(tmp_path, client):
+    cuts = [0, 10, 10, 150, 290, 300]
+    batches = [(sp.csr_matrix(COUNTS[a:b]), LABELS[a:b], np.arange(1000 + a, 1000 + b)) for a, b in pairwise(cuts)]
+    write_corpus(tmp_path / "here", batches)
+    bag = db.from_sequence(batches, npartitions=3)
+    there = write_corpus(tmp_path / "there", bag, client=client)
+    assert there.header.uid == open_corpus(tmp_path / "here").header.uid
+    with pytest.raises(CorpusError, match="bring labels"):
+        write_corpus(tmp_path / "c", bag, LABELS, client=client)
+    with pytest.raises(CorpusError, match="different kinds of ids: integers, positions"):
+        write_corpus(tmp_path / "c", db.from_sequence([batches[0], batches[2][:2]]), client=client)
+
+
+def table() -> tuple[pd.DataFrame, pd.Series]:
+    frame = pd.DataFrame(RNG.normal(0, 1e9, (300, 3)), columns=["a", "b", "c"])
+    frame.loc[5:90, "b"] = np.nan
+    frame["colour"] = np.array(["red", "blue", "green", None], object)[RNG.integers(0, 4, 300)]
+    frame["sold"] = RNG.random(300) < 0.3
+    frame.loc[100:199, "colour"] = None
+    return frame, pd.Series(RNG.choice(["x", "y", "?"], 300), name="label")
+
+
+def test_a_table_in_parts(tmp_path, client):
+    frame, labels = table()
+    here = write_corpus(tmp_path / "here", frame, labels, dense=True, unlabelled="?")
+    X, y = dd.from_pandas(frame, npartitions=3), dd.from_pandas(labels, npartitions=3)
+    there = write_corpus(tmp_path / "there", X, y, dense=True, unlabelled="?", client=client)
+    assert there.header.uid == here.header.uid
+    assert there.vocabulary() == list(frame.columns)
+    test = write_corpus(
+        tmp_path / "test", X, y, dense=True, vectorizer=here.header.vectorizer, unlabelled="?", client=client
+    )
+    assert test.header.uid == here.header.uid
+    with pytest.raises(CorpusError, match="stored with dense=True"):
+        write_corpus(tmp_path / "c", X, y, client=client)
+    with pytest.raises(CorpusError, match="cut into 2 parts and X into 3"):
+        write_corpus(tmp_path / "c", X, dd.from_pandas(labels, npartitions=2), dense=True, client=client)
+
+
+def test_tables_train_and_are_predicted_in_parts(tmp_path, client):
+    frame, labels = table()
+    X, y = dd.from_pandas(frame, npartitions=3), dd.from_pandas(labels, npartitions=3)
+    with dask.config.set({"temporary-directory": str(tmp_path)}):
+        model = MixedNB(n_epochs=2, random_state=1).fit(X, y, client=client)
+        assert os.listdir(tmp_path) == []
+    here = MixedNB(n_epochs=2, random_state=1).fit(
+        write_corpus(tmp_path / "c", frame, labels, dense=True, random_state=1)
+    )
+    np.testing.assert_array_equal(model.predict_proba(frame), here.predict_proba(frame))
+    lazy = model.predict_proba(X)
+    assert lazy.columns.tolist() == model.classes_.tolist()
+    found = client.compute(lazy).result()
+    pd.testing.assert_frame_equal(found, pd.DataFrame(here.predict_proba(frame), frame.index, model.classes_))
+    assert client.compute(model.predict(X)).result().tolist() == here.predict(frame).tolist()
+
+
+def test_targets_and_tables_without_names_train_from_parts(tmp_path, client):
+    targets = da.from_array(COUNTS[:, 0].astype(float), chunks=70)
+    with dask.config.set({"temporary-directory": str(tmp_path)}):
+        X = da.from_array(COUNTS, chunks=(70, 12))
+        model = SupervisedLDARegressor(2, n_epochs=2, random_state=1).fit(X, targets, client=client)
+        numbers = GaussianNB(n_epochs=1).fit(X, da.from_array(LABELS, chunks=70), client=client)
+    corpus = write_corpus(tmp_path / "c", COUNTS, targets=COUNTS[:, 0], random_state=1)
+    here = SupervisedLDARegressor(2, n_epochs=2, random_state=1).fit(corpus)
+    np.testing.assert_array_equal(model.predict(COUNTS), here.predict(COUNTS))
+    np.testing.assert_array_equal(numbers.predict(X).compute(), numbers.predict(COUNTS))

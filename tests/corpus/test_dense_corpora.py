@@ -77,8 +77,6 @@ def test_what_cannot_be_written(tmp_path):
     bad[17, 2] = np.inf
     with pytest.raises(CorpusError, match="document 17 holds an infinity"):
         write_corpus(tmp_path / "a.zarr", bad, Y, dense=True)
-    with pytest.raises(CorpusError, match="dense=True"):
-        write_corpus(tmp_path / "a.zarr", np.abs(np.nan_to_num(X)), Y, unlabelled=-1)
 
 
 def test_damage_is_named(corpus):

@@ -96,7 +96,7 @@ def test_the_callers_matrix_is_left_alone():
         (-X, Y, None, "row 0 of the matrix .* holds the entry -"),
         (X * -0.5, Y, None, "not negative"),
         (X * np.nan, Y, None, "holds the entry nan: .* are finite"),
-        (X, Y + 1, None, "outside 0 to 2"),
+        (X, Y + 1, None, "outside -1 to 2"),
         (X, Y[:9], None, "labels have shape"),
         (X, Y, np.ones(3), "weights have shape"),
         (X, Y, np.full(40, -1.0), "weights are negative"),

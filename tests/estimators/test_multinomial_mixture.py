@@ -14,6 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from sdem_dist import CorpusError, ModelError, MultinomialMixture, cluster_scores, load_model, open_corpus, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.em_forms import EmForm
 
 
 def documents(n=600, n_words=60, n_topics=4, seed=0):
@@ -27,7 +28,9 @@ X, Y = documents()
 KINDS = {
     "k-means": {},
     "examples": {"init": "examples"},
-    "online": {"training": "online", "batch_size": 100},
+    "online": {"em": "online", "batch_size": 100},
+    "stochastic": {"em": "stochastic"},
+    "variational, annealed": {"em": "variational", "annealing": 3.0},
 }
 
 
@@ -91,7 +94,7 @@ def test_a_step_of_online_em_goes_some_way_to_the_maximum_of_its_documents():
         rho = (600 / stop + 2) ** -0.7
         best = np.full(state.words.shape, em.model.alpha)
         best[part.words] += 600 / stop * part.rows
-        after = replace(em, rule="online").update(state, part)
+        after = replace(em, form=EmForm("online")).update(state, part)
         np.testing.assert_allclose(after.words, (1 - rho) * state.words + rho * best, rtol=1e-12)
         np.testing.assert_allclose(after.totals, after.words.sum(axis=0), rtol=1e-12)
         assert after.t == 600 + stop
@@ -183,12 +186,16 @@ def test_labels_of_a_corpus_play_no_part(corpus, tmp_path):
     [
         ({"n_components": 0}, "n_components must be a positive integer"),
         ({"n_components": 601}, "n_samples=600 should be >= n_components=601"),
-        ({"training": "magic"}, "training must be one of"),
+        ({"em": "magic"}, "em must be one of"),
+        ({"em_step": 0.5}, "em_step means nothing with em='soft'"),
+        ({"em": "generalised", "em_step": 1.5}, "em_step must be a number above 0"),
+        ({"em": "hard", "annealing": 2.0}, "annealing means nothing with em='hard'"),
+        ({"annealing": 0.5}, "annealing must be a finite number from 1 on"),
         ({"init": "labels"}, "init must be one of"),
         ({"alpha": 0.0}, "alpha must be a positive number"),
         ({"alpha": "much"}, "alpha must be a positive number, got 'much'"),
         ({"init_documents": 5}, "init_documents=5 is too few for k-means"),
-        ({"batch_size": 10}, "batch_size means nothing with training='em'"),
+        ({"batch_size": 10}, "batch_size means nothing with em='soft'"),
         ({"n_init": 0}, "n_init must be a positive integer"),
     ],
 )

@@ -16,6 +16,7 @@ from reference.trained_bits import bits, place
 
 from sdem_dist import MixedNB, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS
+from sdem_dist.corpus.label_sets import column_of
 from sdem_dist.estimators.running import SMALL
 
 TESTS = Path(__file__).parent.parent
@@ -83,8 +84,10 @@ def test_same_bits_in_memory(name, folder, bits_of):
     model = case.made(n_jobs=1)
     stored = open_corpus(folder / case.corpus)
     documents = stored.read(0, stored.n_documents)
-    rows = documents.to_csr() if case.corpus == "counts" else np.asarray(documents.values, np.float64)
-    y = {"labels": documents.labels, "numbers": getattr(documents, "targets", None), "nothing": None}[model.spec.target]
+    rows = np.asarray(documents.values, np.float64) if hasattr(documents, "values") else documents.to_csr()
+    sets = stored.header.label_sets
+    labels = documents.labels if sets is None else column_of([sets[code] for code in documents.labels])
+    y = {"labels": labels, "numbers": getattr(documents, "targets", None), "nothing": None}[model.spec.target]
     if case.corpus == "target":
         rows, y = rows[:, :-1], rows[:, -1]
     elif model.spec.shuffled:

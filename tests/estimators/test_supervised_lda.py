@@ -31,7 +31,6 @@ from sdem_dist import (
 from sdem_dist.errors import OtherRunError
 from sdem_dist.estimators import scoring
 from sdem_dist.estimators.source import source_of
-from sdem_dist.inspection.topics import topic_title
 from sdem_dist.models.held_out import log_probability
 
 N, V, K = 900, 60, 4
@@ -225,7 +224,7 @@ def test_topics_for_people(tmp_path):
         assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
     assert {t.label for t in words.topics()} == {None}
     topic = single.topics()[2]
-    assert topic_title(topic) == f"topic 2 ({single.coef_[0, 2]:.3g}): {topic.share:.0%}"
+    assert topic.title == f"2 ({single.coef_[0, 2]:.3g})"
     named = LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
     assert set(named.topics(3)[0].words) <= set(WORDS)
     one = LatentDirichletAllocation(n_components=1).fit(X).topics(3)

@@ -8,6 +8,7 @@ import re
 import runpy
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -113,10 +114,10 @@ def test_sgd_has_bottous_schedule(loss: str, gradient: float, rate: float) -> No
 
 def test_topics_of_classes(run: Callable[..., str], corpora: Path, tmp_path: Path) -> None:
     shown = run("topics_of_classes.py", "--quick", "--corpora", corpora, "--out", tmp_path)
-    accuracy = [float(value) for value in re.findall(r"validation_accuracy (\S+)", shown)]
-    assert len(accuracy) == 6
+    accuracy = [float(value) for value in re.findall(r"LDA +accuracy (\S+)", shown)]
+    assert len(accuracy) == 6 + 2 * (find_spec("tomotopy") is not None)
     assert min(accuracy) > 0.6
-    for picture in ("figure-9.png", "topics.png"):
+    for picture in ("figure-4.png", "figure-9.png", "topics.png"):
         assert (tmp_path / picture).read_bytes().startswith(PNG)
 
 
@@ -169,6 +170,21 @@ def test_table_1(run, monkeypatch, tmp_path):
     assert (tmp_path / "out" / "mixtures-figure-1.png").read_bytes().startswith(PNG)
 
 
+def test_sparse_features(run, tmp_path, monkeypatch):
+    write_digits(tmp_path / "mnist")
+    monkeypatch.setenv("SDEM_CORPORA", str(tmp_path))
+    shown = run("sparse_features.py", "--quick", "--out", tmp_path / "out")
+    errors = dict(re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", shown, re.MULTILINE))
+    assert set(errors) == {
+        "mixture, M = 8, pixels",
+        "mixture, M = 8, NMF features",
+        "SVC, pixels",
+        "nearest neighbours, pixels",
+    }
+    assert float(errors["SVC, pixels"]) < 60
+    assert (tmp_path / "out" / "sparse-features.png").read_bytes().startswith(PNG)
+
+
 def test_straightened_digits_stand_upright_in_the_middle(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     import mnist_digits
@@ -207,5 +223,7 @@ def test_supervised_topics(run, tmp_path):
     assert float(found["AUC"]) > 0.9
     assert float(found["R2"]) > 0.3
     assert "topic of" in shown
+    assert "AUC over topics, MLP 200 x 200" in shown
+    assert ("R2 over topics, sLDA" in shown) == (find_spec("tomotopy") is not None)
     for picture in ("supervised-topics.png", "supervised-topics-words.png"):
         assert (tmp_path / picture).read_bytes().startswith(PNG)

@@ -133,6 +133,32 @@ def test_gradients_are_those_of_finite_differences(kind, alpha, step, search, n_
     np.testing.assert_allclose(by_topics, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(("words", "labelled"), [(0.3, 1.0), (2.0, 7.0)])
+def test_gradients_of_words_and_labels_are_those_of_finite_differences(words, labelled):
+    """A document whose class is hidden has the words' part alone, also through theta."""
+    topics, output, counts, labels, targets = problem(5)
+    labels[1] = -1
+    by_topics, by_output, n = np.zeros_like(topics), np.zeros_like(output), len(counts)
+    documents = TopicDocuments(*csr(counts), labels, targets, np.array([1.0, 2.0, 0.5]))
+    totals, how, response = np.ones(4), Descent(1.001, 6, 1.0, False), Response(SOFTMAX, 1.3, words, labelled)
+    add_gradients(
+        documents, np.arange(n), response, Topics(topics, totals, output), how, Topics(by_topics, totals, by_output)
+    )
+    frozen = [inferred(topics, x, 1.001, length(1.0, x, 1.001), False, 6)[1] for x in counts]
+
+    def of_labels(topics, output):
+        parts = zip(counts, labels, targets, frozen, documents.weights, strict=True)
+        return sum(w * loss(SOFTMAX, topics, output, x, y, r, 1.001, 1.3, s) for x, y, r, s, w in parts if y >= 0)
+
+    def of_words(topics):
+        parts = zip(counts, frozen, documents.weights, strict=True)
+        return -sum(w * (x @ np.log(topics @ forward(topics, x, 1.001, s))) for x, s, w in parts)
+
+    np.testing.assert_allclose(by_output, differences(lambda u: of_labels(topics, u), output), rtol=1e-5, atol=1e-7)
+    expected = differences(lambda phi: labelled * of_labels(phi, output) + words * of_words(phi), topics)
+    np.testing.assert_allclose(by_topics, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
 def test_the_gradient_without_outputs_holds_theta_fast():
     topics, output, counts, labels, targets = problem(7)
     by_topics, _ = gradients(NONE, topics, output[:0], counts, labels, targets, 1.001, 1.0, 10, 1.0, False)

@@ -37,15 +37,17 @@ def short_document(seed, n_topics=3, n=5, largest=3):
     return rng.dirichlet(np.ones(30), n_topics).T[:n].copy(), rng.integers(1, largest + 1, n).astype(float)
 
 
-@pytest.mark.parametrize(("seed", "largest"), [(0, 1), (1, 3), (2, 25)])  # 25: beyond what is multiplied out
-def test_gibbs_expectations_are_those_of_the_exact_sum(seed, largest):
-    beta, counts = short_document(seed, largest=largest)
+@pytest.mark.parametrize(  # 25: beyond what is multiplied out; 5 topics: drawn sparsely
+    ("seed", "largest", "n_topics"), [(0, 1, 3), (1, 3, 3), (2, 25, 3), (3, 1, 5), (4, 6, 5), (5, 25, 5)]
+)
+def test_gibbs_expectations_are_those_of_the_exact_sum(seed, largest, n_topics):
+    beta, counts = short_document(seed, n_topics, largest=largest)
     _, expected = exact(beta, counts, 0.4)
-    q, theta = np.empty_like(beta), np.empty(3)
+    q, theta = np.empty_like(beta), np.empty(n_topics)
     positions = np.arange(len(counts))
     topics.gibbs(beta, positions, counts, sampling(0.4, 200_000, 100), np.uint64(seed), q, theta)
     np.testing.assert_allclose(q, expected, atol=0.015)
-    np.testing.assert_allclose(theta, (counts @ expected + 0.4) / (counts.sum() + 1.2), atol=0.01)
+    np.testing.assert_allclose(theta, (counts @ expected + 0.4) / (counts.sum() + 0.4 * n_topics), atol=0.01)
 
 
 def test_the_printed_equation_18_samples_something_else():

@@ -18,19 +18,24 @@ N, V, K = 40, 15, 4
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(0.5, (N, V)) * (RNG.random(V) < 0.8)
 COUNTS[:, 0] += 1
-KINDS = ("classes", "targets", "words")
+KINDS = ("classes", "targets", "words", "half")
+"""Of "half" every other class is hidden, and words count."""
 
 
-def documents(start: int = 0, stop: int = N) -> Documents:
+def documents(start: int = 0, stop: int = N, kind: str = "classes") -> Documents:
     csr = sp.csr_array(COUNTS[start:stop])
     rng = np.random.default_rng(5)
     labels, targets = rng.integers(0, 3, N).astype(np.int32), rng.normal(2.0, 3.0, (N, 3))
     weights = rng.integers(1, 3, N).astype(np.float64)
+    if kind == "half":
+        labels[::2] = -1
     arrays = csr.data, csr.indices, csr.indptr.astype(np.int64), V
     return Documents(*arrays, labels=labels[start:stop], targets=targets[start:stop], weights=weights[start:stop])
 
 
 def learner(kind: str, **settings) -> BpSlda:
+    if kind == "half":
+        return replace(learner("classes", **settings), words_weight=0.1, n_labelled=30.0)
     made = BpSlda(V, K, 0 if kind == "words" else 3, kind, 60.0, batch_size=7, n_epochs=3, average_from=0, **settings)
     return replace(made, location=(1.0, 2.0, 3.0), scale=(3.0, 2.0, 3.0)) if kind == "targets" else made
 
@@ -42,7 +47,9 @@ def lane(number: int, start: int, stop: int, epoch: int = 0) -> Lane:
 def run(made: BpSlda, state, borders, epoch=0):
     """One round over lanes between borders."""
     spans = list(pairwise(borders))
-    parts = [made.map(state, made.prepare(documents(a, b)), lane(i, a, b, epoch)) for i, (a, b) in enumerate(spans)]
+    kind = "half" if made.words_weight else "classes"
+    lanes = [(lane(i, a, b, epoch), documents(a, b, kind)) for i, (a, b) in enumerate(spans)]
+    parts = [made.map(state, made.prepare(d), at) for at, d in lanes]
     return made.update(state, made.combine(parts)), parts
 
 
@@ -52,7 +59,7 @@ def run(made: BpSlda, state, borders, epoch=0):
 def test_columns_stay_on_the_simplex_and_the_loss_falls(kind, merge, beta):
     made = learner(kind, merge=merge, beta=beta)
     state = made.start(COUNTS.sum(axis=0))
-    loss = {"classes": "ncll", "targets": "mse", "words": "plug_in_nll"}[kind]
+    loss = {"classes": "ncll", "half": "ncll", "targets": "mse", "words": "plug_in_nll"}[kind]
     losses = []
     for epoch in range(3):
         for _ in range(1 if merge == "mean" else 6):
@@ -60,7 +67,7 @@ def test_columns_stay_on_the_simplex_and_the_loss_falls(kind, merge, beta):
         for topics in (state.topics, state.mean_topics):
             np.testing.assert_allclose(topics.sum(axis=0), 1.0, rtol=1e-12)
             assert (topics > 0).all()
-        losses.append(made.metrics(made.evaluate(state, [made.prepare(documents())]))[loss])
+        losses.append(made.metrics(made.evaluate(state, [made.prepare(documents(kind=kind))]))[loss])
     assert losses[-1] < losses[0]
 
 

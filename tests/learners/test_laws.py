@@ -23,6 +23,7 @@ from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.learners.survey import Survey
 from sdem_dist.learners.words import Words
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
+from sdem_dist.models.em_forms import EmForm
 from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.lda import Inference, LdaClasses
@@ -76,7 +77,7 @@ SUMS_OF_COUNTS = {
     ),
     "counting": WordEm(NAIVE, TOTAL, (1.0, 2.0, 0.5)),
     "EM": WordEm(MIXED, TOTAL, rule="maximise"),
-    "clusters, online": WordEm(CLUSTERS, TOTAL, rule="online"),
+    "clusters, online": WordEm(CLUSTERS, TOTAL, rule="maximise", form=EmForm("online")),
 }
 
 
@@ -110,7 +111,7 @@ SUMS_OF_FEATURES = {
     "components": FeatureSdem(COMPONENTS, TOTAL, (1.0, 2.0, 0.5), loss=Blend(Hinge(), 0.3)),
     "generative": FeatureEm(CLASSES, TOTAL, complete=True),
     "EM": FeatureEm(COMPONENTS, TOTAL, monitored=True),
-    "hard EM": FeatureEm(COMPONENTS, TOTAL, hard=True, em_step=0.5),
+    "hard EM": FeatureEm(COMPONENTS, TOTAL, form=EmForm("hard", step=0.5)),
 }
 
 

@@ -53,15 +53,24 @@ def test_one_topic_a_class_takes_the_steps_of_naive_bayes(loss):
     assert ours.start / scale**2 == pytest.approx(theirs.learner_.steps.start, rel=0.6)
 
 
-def test_one_topic_and_nll_is_naive_bayes_by_counting():
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_epochs": 1, "n_lanes": 1, "rounds_per_epoch": 1},
+        {"n_epochs": 3},
+        {"n_epochs": 2, "class_weight": {0: 3.0, 1: 0.5}},
+        {"n_epochs": 2, "fit_prior": False},
+    ],
+)
+def test_one_topic_and_nll_is_naive_bayes_by_counting(settings):
+    """However many passes count the documents: each adds the prior once."""
     X, y = random_counts(seed=3)
-    ours = LDAClassifier(loss="nll", n_topics=1, n_epochs=1, topic_word_prior=0.7).fit(X, y)
-    theirs = MultinomialNB(loss="nll", alpha=0.7).fit(X, y)
-    # The prior stands in the start, and the steps add it once more.
-    state, counted = ours.state_, theirs.state_
-    np.testing.assert_allclose(
-        (state.words - 0.7) * counted.totals, (counted.words - 0.7) * counted.totals, rtol=0.05, atol=1
-    )
+    ours = LDAClassifier(loss="nll", n_topics=1, topic_word_prior=0.7, **settings).fit(X, y)
+    shared = {name: settings[name] for name in ("class_weight", "fit_prior") if name in settings}
+    theirs = MultinomialNB(loss="nll", alpha=0.7, **shared).fit(X, y)
+    np.testing.assert_allclose(ours.components_, np.exp(theirs.feature_log_prob_), rtol=1e-12)
+    np.testing.assert_allclose(ours.class_log_prior_, theirs.class_log_prior_, rtol=1e-12)
+    np.testing.assert_allclose(ours.predict_joint_log_proba(X), theirs.predict_joint_log_proba(X), rtol=1e-6)
 
 
 def learner(loss="ncll", merge="mean", n_documents=120.0, seed=0, **model):

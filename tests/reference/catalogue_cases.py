@@ -30,6 +30,9 @@ CASES = {
     "ncll mean": Case("MultinomialNB", "counts", {"loss": "ncll", "n_lanes": 11, "rounds_per_epoch": 3}),
     "hinge mean": Case("MultinomialNB", "counts", {"n_epochs": 3, "n_lanes": 4, "alpha": "log"}),
     "ncll sum": Case("MultinomialNB", "counts", {"n_epochs": 1, "merge": "sum", "batch_size": 700, "n_lanes": 9}),
+    "classes, each against the rest": Case("MultiLabelNB", "counts", {"n_epochs": 2, "n_lanes": 5}),
+    "several labels": Case("MultiLabelNB", "labels", {"loss": "ncll", "n_lanes": 3}),
+    "several labels, sum": Case("MultiLabelNB", "labels", {"n_epochs": 2, "merge": "sum", "batch_size": 700}),
     "nll": Case("MultinomialNB", "counts", {"loss": "nll", "n_lanes": 20}),
     "lda map": Case("LDAClassifier", "counts", {"n_epochs": 2, "n_lanes": 7}),
     "lda gibbs": Case(
@@ -41,6 +44,9 @@ CASES = {
     "classes, sum": Case(
         "SupervisedLDAClassifier", "counts", {**TOPICS, "merge": "sum", "n_lanes": 3, "batch_size": 700}
     ),
+    "classes and words": Case(
+        "SupervisedLDAClassifier", "counts", {**TOPICS, "n_lanes": 3, "words_weight": "auto", "merge": "sum"}
+    ),
     "targets, beta": Case(
         "SupervisedLDARegressor", "counts", {**TOPICS, "n_lanes": 4, "beta": 1.01, "log_counts": True}
     ),
@@ -50,6 +56,18 @@ CASES = {
         {**TOPICS, "n_lanes": 20, "merge": "mean", "line_search": True, "n_layers": 3},
     ),
     "clusters": Case("MultinomialMixture", "counts", {"n_components": 4, "n_init": 2, "n_epochs": 2}),
+    "clusters, sampled": Case(
+        "MultinomialMixture", "counts", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "stochastic"}
+    ),
+    "k-means": Case("KMeans", "counts", {"n_clusters": 3, "metric": "cosine", "n_epochs": 2, "init_documents": 500}),
+    "k-means of numbers": Case("KMeans", "whole", {"n_clusters": 3, "n_epochs": 2}),
+    "clusters of numbers": Case("GaussianMixture", "numbers", {"n_components": 3, "n_init": 2, "n_epochs": 2}),
+    "clusters of numbers, online": Case(
+        "GaussianMixture", "numbers", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "online"}
+    ),
+    "clusters of waiting times": Case(
+        "ExponentialMixture", "whole", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "stochastic"}
+    ),
     "gaussian ncll": Case("GaussianNB", "numbers", LANES),
     "gaussian hinge, mean": Case(
         "GaussianNB", "numbers", {"loss": "hinge", "merge": "mean", "batch_size": 64, **LANES}
@@ -100,6 +118,8 @@ def write_corpora(folder: Path) -> None:
     few[gaps[:600, :5]] = np.nan
     targets = np.column_stack([y, rng.normal(size=N)])
     sd.write_corpus(folder / "counts", counts, y, targets=targets, shard_documents=350)
+    several = (rng.random((N, 6)) < 0.3).astype(int)
+    sd.write_corpus(folder / "labels", counts, several, shard_documents=350)
     tables = {"numbers": np.where(gaps, np.nan, numbers), "table": np.where(gaps, np.nan, whole), "whole": whole}
     for name, X in tables.items():
         sd.write_corpus(folder / name, X, y, dense=True, shard_documents=501)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
-from sdem_dist import GaussianNB, MultinomialNB, write_corpus
+from sdem_dist import EMMixtureClassifier, GaussianNB, MultinomialNB, MultiplicativeMixtureClassifier, write_corpus
 from sdem_dist.reports.classification import classification_report
 
 RNG = np.random.default_rng(0)
@@ -95,6 +95,31 @@ def test_reports_agree_with_evaluate(tmp_path, loss):
         assert figures[ours] == pytest.approx(metrics[theirs], rel=1e-10)
     assert figures["ece"] == pytest.approx(metrics["ece"], abs=1e-10)
     assert model.report(X, y).figures == pytest.approx(figures)
+
+
+@pytest.mark.parametrize("kind", [GaussianNB, EMMixtureClassifier, MultiplicativeMixtureClassifier])
+def test_every_classifier_measures_what_its_report_does(kind):
+    y = RNG.integers(0, 3, 90)
+    X = RNG.random(size=(90, 4)) + (y[:, None] == np.arange(4))
+    weights = np.arange(90) % 3 != 1
+    model = kind().fit(X, y, weights.astype(float))
+    metrics, figures = model.evaluate(X, y), model.report(X, y).figures
+    for name in ("accuracy", "macro_f1", "brier", "ece"):
+        assert metrics[name] == pytest.approx(figures[name], rel=1e-10, abs=1e-12)
+    assert metrics["macro_f1"] == pytest.approx(f1_score(y, model.predict(X), average="macro"))
+    assert "temperature" not in metrics
+
+
+def test_a_small_confusion_matrix_is_shown_on_80_columns():
+    report, *_ = random_report(names=[*NASTY[:2], "c"])
+    shown = report.details()
+    lines = shown.partition("Documents by class")[2].splitlines()[2:6]
+    assert [[int(n) for n in line.split()[-3:] if n != "."] for line in lines[1:]] == [
+        [n for n in row if n] for row in report.confusion.tolist()
+    ]
+    assert max(map(len, shown.splitlines())) <= 80 and "\x1b" not in shown
+    wide, *_ = random_report(classes=tuple(f"class {k}" for k in range(13)))
+    assert "Documents by class" not in wide.details()
 
 
 def test_a_table_has_a_report():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import LineGate, not_unicode
 from sdem_dist.text.formats import csv_table
-from sdem_dist.text.formats.plain_lines import read_plain_lines
+from sdem_dist.text.records import read_records
 from sdem_dist.text.sources import Reading, text_blocks
 
 PIECES = [
@@ -121,8 +121,8 @@ def test_plain_lines(content, size):
         path.write_bytes(content)
         bad = next((n for n, line in enumerate(lines, 1) if not_unicode(line) is not None), None)
         if bad is None:
-            found = [text for block in read_plain_lines(path, "utf-8", None, 3) for text in block]
+            found = [text for block in read_records(path, Reading(), LineGate(), 3, keep=False) for text in block.texts]
             assert found == [line.rstrip("\r") for line in lines]
         else:
             with pytest.raises(IngestError, match=f"line {bad}: the line has the byte"):
-                list(read_plain_lines(path, "utf-8", None, 3))
+                list(read_records(path, Reading(), LineGate(), 3, keep=False))

@@ -14,32 +14,30 @@ from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.kernels.lines import csv_records
 from sdem_dist.text.bad_lines import LineGate, not_unicode
 from sdem_dist.text.line_blocks import LineBlock, line_blocks
-from sdem_dist.text.texts import TextBlock, Texts, in_blocks, texts_of_bytes
+from sdem_dist.text.texts import Columns, Records, Row, Texts, in_blocks, texts_of_bytes
 
 LARGEST_FIELD = 1 << 27  # characters; a quote that is never closed stops here
 _LINES = re.compile("[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _DOUBLED, _N_LINES = 4, 5
 
 
-def read_csv(
-    path: Path, encoding: str, gate: LineGate, label: str, text: str, block_documents: int
-) -> Iterator[TextBlock]:
+def read_csv(path: Path, encoding: str, gate: LineGate, columns: Columns, block_documents: int) -> Iterator[Records]:
     """Yield the documents of records, from the columns of these names; blank lines are passed over."""
     csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FIELD))
     blocks = line_blocks(path, encoding)
     block = next(blocks, None) or LineBlock(bytes(PADDING), 0, False)
     header, start = _simple_header(block)
-    slow = _Records(path, gate, label, text)
-    if header is None or label == text:
+    slow, (label, text, id_) = _Slow(path, gate, columns), columns.names
+    if header is None or label in (None, text) or id_ is not None or columns.keep:
         yield from in_blocks(slow.documents(block, 0, blocks), block_documents)
         return
     slow.take_header(header)
-    columns = (len(header), *slow.positions)
+    places = (len(header), *slow.positions)
     bounds = np.empty((block_documents, 6), np.int64)
     names: dict[bytes, str] = {}
     after = next(blocks, None)
     while True:
-        n, stop, simple = csv_records(block.data, start, after is None, *columns, bounds)
+        n, stop, simple = csv_records(block.data, start, after is None, *places, bounds)
         if n:
             yield _documents(block, bounds[:n].copy(), slow, names)
         start = stop
@@ -73,7 +71,7 @@ def _simple_header(block: LineBlock) -> tuple[list[str] | None, int]:
     return (records[0] if len(records) == 1 else None), end
 
 
-def _documents(block: LineBlock, bounds: np.ndarray, checks: _Records, names: dict[bytes, str]) -> TextBlock:
+def _documents(block: LineBlock, bounds: np.ndarray, checks: _Slow, names: dict[bytes, str]) -> Records:
     """Return the documents of simple records."""
     labels: list[str] = []
     kept = np.ones(len(bounds), bool)
@@ -95,11 +93,11 @@ def _documents(block: LineBlock, bounds: np.ndarray, checks: _Records, names: di
     if (bounds[:, _DOUBLED] & 2).any():
         spans = bounds[:, 2:5].tolist()
         unquoted = [raw[a:b].replace(b'""', b'"') if doubled & 2 else raw[a:b] for a, b, doubled in spans]
-        return TextBlock(labels, texts_of_bytes(unquoted))
-    return TextBlock(labels, Texts(block.data, bounds[:, 2].copy(), bounds[:, 3].copy()))
+        return Records(texts_of_bytes(unquoted), labels)
+    return Records(Texts(block.data, bounds[:, 2].copy(), bounds[:, 3].copy()), labels)
 
 
-class _Records:
+class _Slow:
     """Reads records with Python's reader.
 
     Attributes
@@ -107,23 +105,23 @@ class _Records:
     line : int
         Number of the line to come, from 1.
     positions : list of int
-        Where the columns of label and text stand; empty before the header was met.
+        Where the columns of label, text and id stand, those that are read; empty before the header was met.
     """
 
-    def __init__(self, path: Path, gate: LineGate, label: str, text: str) -> None:
-        self.path, self.gate, self._names = path, gate, (label, text)
+    def __init__(self, path: Path, gate: LineGate, columns: Columns) -> None:
+        self.path, self.gate, self._columns = path, gate, columns
         self.line = 1
         self.positions: list[int] = []
 
     def take_header(self, header: list[str]) -> None:
         """Find the columns."""
-        self.positions = column_positions(self.path, header, *self._names)
-        self._n_fields = len(header)
+        self.positions = column_positions(self.path, header, self._columns)
+        self._header = header
         self.line += 1
 
-    def documents(self, block: LineBlock, start: int, rest: Iterator[LineBlock]) -> Iterator[tuple[str, str]]:
-        """Yield (label, text) from a place in a block on, to the end of the file."""
-        before = self.line - 1
+    def documents(self, block: LineBlock, start: int, rest: Iterator[LineBlock]) -> Iterator[Row]:
+        """Yield rows from a place in a block on, to the end of the file."""
+        before, columns = self.line - 1, self._columns
         records = csv.reader(_lines(block, start, rest), strict=True)
         if not self.positions:
             try:
@@ -142,16 +140,23 @@ class _Records:
                 continue
             if not fields:
                 continue
-            if len(fields) != self._n_fields:
-                self.gate.refuse(self.path, line, f"{len(fields)} fields under a header of {self._n_fields}")
+            if len(fields) != len(self._header):
+                self.gate.refuse(self.path, line, f"{len(fields)} fields under a header of {len(self._header)}")
                 continue
-            name, words = (fields[p] for p in self.positions)
+            wanted = [fields[p] for p in self.positions]
+            given = wanted.pop(0) if columns.labelled else ""
+            words, *ids = wanted
             if (problem := not_unicode(words)) is not None:
                 self.gate.refuse(self.path, line, f"the text has {problem}")
                 continue
-            accepted = self.gate.label(self.path, line, name)
-            if accepted is not None:
-                yield accepted, words
+            if problem := next(filter(None, map(not_unicode, fields if columns.keep else ids)), None):
+                self.gate.refuse(self.path, line, f"the record has {problem}")
+                continue
+            name = self.gate.label(self.path, line, given) if columns.labelled else None
+            if name is None and columns.labelled:
+                continue
+            beside = dict(zip(self._header, fields, strict=True)) if columns.keep else None
+            yield words, name, ids[0] if ids else None, beside
 
 
 def _lines(block: LineBlock, start: int, rest: Iterator[LineBlock]) -> Iterator[str]:
@@ -161,21 +166,24 @@ def _lines(block: LineBlock, start: int, rest: Iterator[LineBlock]) -> Iterator[
         yield from _LINES.findall(block.text(0, block.size))
 
 
-def column_positions(path: Path, header: list[str], *names: str, options: str = "--label and --text") -> list[int]:
-    """Return where the columns `names` stand in `header`; `options` choose others.
+def column_positions(path: Path, header: list[str], columns: Columns) -> list[int]:
+    """Return where label, text and id stand in `header`, those that are read.
 
     Raises
     ------
     IngestError
-        If the header is empty, or a name is missing from it, or stands there twice.
+        If the header is empty, or one of them is missing from it, or stands there twice, or any does that is kept.
     """
     if not header:
         raise IngestError(f"{path}, line 1: there are no names of columns; is the file empty?")
+    names = [name for name in columns.names if name is not None]
     for name in names:
         if header.count(name) != 1:
             times = "no column" if name not in header else "more than one column"
             present = ", ".join(map(repr, header))
             raise IngestError(
-                f"{path}, line 1: there is {times} {name!r}; the columns are {present}. Choose with {options}"
+                f"{path}, line 1: there is {times} {name!r}; the columns are {present}. Choose with {columns.options}"
             )
+    if columns.keep and (twice := [name for name in header if header.count(name) > 1]):
+        raise IngestError(f"{path}: there is more than one column {twice[0]!r}: rename one of them")
     return [header.index(name) for name in names]

@@ -7,24 +7,30 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import LineGate, not_unicode
 from sdem_dist.text.decoded import open_text
+from sdem_dist.text.texts import Columns, Row
 
 
 def read_folder(
-    path: Path, encoding: str, gate: LineGate, part: tuple[int, int] | None = None
-) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of each file below the sub-folders of `path`, in the order of their sorted names.
+    path: Path, encoding: str, gate: LineGate, columns: Columns, part: tuple[int, int] | None = None
+) -> Iterator[Row]:
+    """Yield a row of each file below the sub-folders of `path`, in the order of their sorted names.
 
-    Hidden files and folders are left out. Files directly in `path` belong to no class and are an error.
-    With `part` the files from one number up to another only; who cut the folder has seen what is no class.
+    Hidden files and folders are left out. Files directly in `path` belong to no class and are an error; without labels
+    they are documents, too. With `part` the files from one number up to another only; who cut the folder has seen what
+    is no class.
     """
+    if columns.id is not None:
+        raise IngestError(f"{path} is a folder, which has no column of ids")
     first, stop = part or (0, None)
-    listing = gate if part is None else LineGate("skip", gate.known_classes, gate.numeric)
-    for label, file in islice(labelled_files(path, listing), first, stop):
+    listing = gate if part is None else LineGate("skip", gate.known_classes, gate.numeric, separator=gate.separator)
+    files = labelled_files(path, listing) if columns.labelled else ((None, file) for file in files_below(path))
+    for label, file in islice(files, first, stop):
         text = decoded_file(file, encoding, gate)
         if text is not None:
-            yield label, text
+            yield text, label, None, {"file": str(file.relative_to(path))} if columns.keep else None
 
 
 def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:

@@ -10,30 +10,44 @@ import orjson
 
 from sdem_dist.text.bad_lines import LineGate, not_unicode
 from sdem_dist.text.line_blocks import LineBlock, line_blocks
+from sdem_dist.text.texts import Columns, Row
 
 _LARGEST = 2.0**53
 
 
-def read_json_lines(path: Path, encoding: str, gate: LineGate, label: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of each object, from the fields of these names; blank lines are passed over.
+def read_json_lines(path: Path, encoding: str, gate: LineGate, columns: Columns) -> Iterator[Row]:
+    """Yield a row of each object; blank lines are passed over.
 
-    The text must be a string; a label may be a string, a number, true or false.
+    The text must be a string; a label may be a string, a number, true or false; an id a string or a whole number.
     """
+    label, text, id_ = columns.names
     for number, found in json_objects(path, encoding, gate):
-        if missing := [name for name in (label, text) if name not in found]:
-            present = ", ".join(repr(k) for k in found) or "none"
-            gate.refuse(path, number, f"there is no field {missing[0]!r}; the fields are {present}")
+        problem = _problem(found, [name for name in (label, text) if name is not None], text, id_)
+        if problem is None and columns.keep:
+            names = next(filter(None, map(not_unicode, found)), None)
+            problem = None if names is None else f"the name of a field has {names}"
+        if problem is not None:
+            gate.refuse(path, number, problem)
             continue
-        words = found[text]
-        if not isinstance(words, str):
-            gate.refuse(path, number, f"the text in field {text!r} is {words!r:.60}, not a string")
-            continue
-        if (problem := not_unicode(words)) is not None:
-            gate.refuse(path, number, f"the text has {problem}")
-            continue
-        name = gate.label(path, number, found[label])
-        if name is not None:
-            yield name, words
+        name = None if label is None else gate.label(path, number, found[label])
+        if label is None or name is not None:
+            yield str(found[text]), name, None if id_ is None else found[id_], found if columns.keep else None
+
+
+def _problem(found: dict[str, object], needed: list[str], text: str, id_: str | None) -> str | None:
+    """Return why an object is no document, or None if it is one."""
+    if missing := [name for name in needed if name not in found]:
+        present = ", ".join(repr(k) for k in found) or "none"
+        return f"there is no field {missing[0]!r}; the fields are {present}"
+    if not isinstance(words := found[text], str):
+        return f"the text in field {text!r} is {words!r:.60}, not a string"
+    if (problem := not_unicode(words)) is not None:
+        return f"the text has {problem}"
+    if id_ is None:
+        return None
+    if not isinstance(found.get(id_), str | int):
+        return f"field {id_!r} holds no id: a text, or a whole number"
+    return None if (problem := not_unicode(str(found[id_]))) is None else f"the id has {problem}"
 
 
 def json_objects(path: Path, encoding: str, gate: LineGate) -> Iterator[tuple[int, dict[str, object]]]:

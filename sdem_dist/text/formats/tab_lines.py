@@ -1,17 +1,19 @@
-"""Lines of columns separated by TABs, without a header: ``label<TAB>text``."""
+"""Lines without a header: columns that TABs separate, such as ``label<TAB>text``, or one text each."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from sdem_dist.errors import IngestError
 from sdem_dist.kernels.lines import lines
 from sdem_dist.text.bad_lines import LineGate, not_unicode
 from sdem_dist.text.line_blocks import LineBlock, Part, line_blocks
-from sdem_dist.text.texts import TextBlock, Texts
+from sdem_dist.text.texts import Columns, Records, Texts
 
 _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
@@ -24,86 +26,138 @@ def read_tab_lines(
     path: Path,
     encoding: str,
     gate: LineGate,
-    label: int | None,
-    text: int | None,
+    columns: Columns,
     block_documents: int,
     part: Part | None = None,
-) -> Iterator[TextBlock]:
-    """Yield the documents of lines; blank lines are passed over.
+    *,
+    whole: bool = False,
+) -> Iterator[Records]:
+    """Yield the documents of lines.
+
+    A blank line is an empty text where lines are texts, and passed over where they have columns.
 
     Parameters
     ----------
-    label, text : int or None
-        Columns counted from 0, or from the end if negative. If both are None every line must have exactly two
+    columns : Columns
+        Numbers from 0, or from the end if negative. Without numbers of label and text every line must have exactly two
         columns, label and text: a file of more columns is not guessed at, since one of them may give the label away.
+        If all columns are kept, all lines have as many as the first.
     block_documents : int
         Lines of a block at most.
     part : pair of int, optional
         See `line_blocks`; `gate` knows where it begins.
+    whole : bool, default False
+        Whole lines are texts, if no number is given.
+
+    Raises
+    ------
+    IngestError
+        A column is no number, or there are ids beside whole lines, or `gate` does not let a line pass.
     """
-    reader = _TabLines(path, gate, label, text)
+    reader = _Lines(path, gate, columns, whole)
     bounds = np.empty((block_documents, 8), np.int64)
     for block in line_blocks(path, encoding, part):
         start, data = 0, block.data
         while start < len(data):
-            n_lines, start = lines(data, start, *reader.columns, bounds)
+            n_lines, start = lines(data, start, reader.label or 0, reader.text or 0, bounds)
             yield reader.documents(block, bounds[:n_lines].copy())
 
 
-class _TabLines:
+class _Lines:
     """Checks lines, in order."""
 
-    def __init__(self, path: Path, gate: LineGate, label: int | None, text: int | None) -> None:
-        self._path, self._gate = path, gate
-        self._chosen = label is not None or text is not None
-        self.columns = label or 0, 1 if text is None else text
+    def __init__(self, path: Path, gate: LineGate, columns: Columns, whole: bool) -> None:
+        label, text, self._ids = (_number(path, wanted) for wanted in (columns.label, columns.text, columns.id))
+        chosen = whole or label is not None or text is not None
+        if whole and text is None and self._ids is not None:
+            raise IngestError(
+                f"{path}: --id names a column of the lines, so name that of the text, too (--text NUMBER)"
+            )
+        self._path, self._gate, self._labelled, self._keep = path, gate, columns.labelled, columns.keep
+        self.label = (label or 0) if columns.labelled else None
+        self.text = text if whole or text is not None else 1
+        self._keep &= self.text is not None
+        self._n_columns = None if chosen else 2
         self._n_lines = 0
         self._names: dict[bytes, str] = {}  # that the gate let through
 
-    def documents(self, block: LineBlock, bounds: np.ndarray) -> TextBlock:
+    def documents(self, block: LineBlock, bounds: np.ndarray) -> Records:
         """Return the documents of consecutive lines."""
-        good = (
-            (bounds[:, _GOOD] == 1) & (bounds[:, _LABEL] >= 0) & (bounds[:, _TEXT] >= 0) & (bounds[:, _N_COLUMNS] > 1)
-        )
-        if not self._chosen:
-            good &= bounds[:, _N_COLUMNS] == 2
+        n_columns, good = bounds[:, _N_COLUMNS], bounds[:, _GOOD] == 1
+        if self.text is not None:
+            good &= (bounds[:, _LABEL] >= 0) & (bounds[:, _TEXT] >= 0)
+            if self._keep and self._n_columns is None:
+                self._n_columns = self._first_width(block, bounds[good])
+            good &= n_columns > 1  # else it may be blank
+        if self._ids is not None:
+            good &= n_columns >= (-self._ids if self._ids < 0 else self._ids + 1)
+        if self._n_columns is not None:
+            good &= n_columns == self._n_columns
+        kept = good.copy()
+        labels = self._labels(block, bounds, good, kept) if self._labelled else []
+        for i in () if self._labelled else np.flatnonzero(~good).tolist():
+            kept[i] = self._columns(block, bounds[i], self._n_lines + i + 1) is not None
+        self._n_lines += len(bounds)
+        bounds = bounds[kept]
+        first = 0 if self.text is None else _TEXT
+        found = Records(Texts(block.data, bounds[:, first].copy(), bounds[:, first + 1].copy()), labels)
+        if self._keep or self._ids is not None:
+            beside = [block.text(start, stop).split("\t") for start, stop in bounds[:, :2].tolist()]
+            ids: list[object] | None = None if self._ids is None else [fields[self._ids] for fields in beside]
+            names = range(self._n_columns or 0) if self._keep else ()
+            found = replace(found, ids=ids, columns={f"column_{i}": [fields[i] for fields in beside] for i in names})
+        return found
+
+    @staticmethod
+    def _first_width(block: LineBlock, bounds: np.ndarray) -> int | None:
+        """Return how many columns the first line has that is not blank."""
+        for row in bounds.tolist():
+            if row[_N_COLUMNS] > 1 or block.text(*row[:2]).strip():
+                return int(row[_N_COLUMNS])
+        return None
+
+    def _labels(self, block: LineBlock, bounds: np.ndarray, good: np.ndarray, kept: np.ndarray) -> list[str]:
+        """Return the labels of lines, and mark in `kept` those that stay."""
         labels: list[str] = []
-        kept = np.ones(len(bounds), bool)
         raw, names = block.raw, self._names
         spans = zip(good.tolist(), bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
         for i, (fine, start, stop) in enumerate(spans):
             name = names.get(raw[start:stop]) if fine else None
-            if name is None or self._n_lines + i == 0:
-                name = self._looked_at(block, bounds[i], self._n_lines + i + 1)
+            number = self._n_lines + i + 1
+            if name is None or number == 1:
+                columns = self._columns(block, bounds[i], number)
+                name = None if columns is None else self._label(columns, number)
+                kept[i] = name is not None
                 if name is None:
-                    kept[i] = False
                     continue
                 if len(names) < MOST_NAMES:
                     names[raw[start:stop]] = name
             labels.append(name)
-        self._n_lines += len(bounds)
-        bounds = bounds[kept]
-        return TextBlock(labels, Texts(block.data, bounds[:, _TEXT].copy(), bounds[:, _TEXT + 1].copy()))
+        return labels
 
-    def _looked_at(self, block: LineBlock, bounds: np.ndarray, number: int) -> str | None:
-        """Return the class name of a line, or None if it is blank or refused."""
+    def _columns(self, block: LineBlock, bounds: np.ndarray, number: int) -> list[str] | None:
+        """Return the columns of a line, or None if it is blank or refused."""
         line = block.text(int(bounds[0]), int(bounds[1]))
         columns = line.split("\t")
-        if len(columns) == 1 and (not line or line.isspace()):
+        if self.text is not None and len(columns) == 1 and not line.strip():
             return None
-        if (problem := not_unicode(line)) is not None:
-            self._gate.refuse(self._path, number, f"the line has {problem}")
-            return None
-        if not self._chosen and len(columns) != 2:
-            found = f"{len(columns)} columns instead of 2; choose with --label NUMBER --text NUMBER, from 0"
-            without = "there is no TAB between a label and a text"
-            self._gate.refuse(self._path, number, without if len(columns) == 1 else found)
-            return None
-        label, text = self.columns
-        if not all(-len(columns) <= wanted < len(columns) for wanted in (label, text)):
-            problem = f"{len(columns)} columns, so there is no column {max(label, text)} (from 0)"
+        n, problem = len(columns), not_unicode(line)
+        wanted = [c for c in (self.label, self.text, self._ids) if c is not None]
+        if problem is not None:
+            problem = f"the line has {problem}"
+        elif self._n_columns not in (None, n):
+            choose = "--label NUMBER --text NUMBER" if self._labelled else "--text NUMBER"
+            problem = f"{n} columns instead of {self._n_columns}; choose with {choose}, from 0"
+            if self._labelled and n == 1:
+                problem = "there is no TAB between a label and a text"
+        elif missing := [c for c in wanted if not -n <= c < n]:
+            problem = f"{n} columns, so there is no column {max(missing)} (from 0)"
+        if problem is not None:
             self._gate.refuse(self._path, number, problem)
-            return None
+        return columns if problem is None else None
+
+    def _label(self, columns: list[str], number: int) -> str | None:
+        label, text = self.label or 0, self.text or 0
         if (
             number == 1
             and not self._gate.start
@@ -115,3 +169,13 @@ class _TabLines:
                 stacklevel=2,
             )
         return self._gate.label(self._path, number, columns[label])
+
+
+def _number(source: Path, wanted: str | int | None) -> int | None:
+    """Return the number of a column of a source without a header; IngestError for a name."""
+    try:
+        return None if wanted is None else int(wanted)
+    except ValueError:
+        raise IngestError(
+            f"{source}: it has no header, so a column is a number from 0, not {wanted!r}; a file with a header is CSV"
+        ) from None

@@ -1,0 +1,175 @@
+"""What mixtures without labels share: starts, restarts, the objective, and what is asked of clusters."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.corpus import Corpus
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
+from sdem_dist.estimators import plans
+from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.common_parameters import Seeded
+from sdem_dist.estimators.em_settings import EmSettings
+from sdem_dist.estimators.parameters import estimator, integer, one_of, param
+from sdem_dist.estimators.scoring import over_blocks, over_corpus
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.features import FeatureState
+from sdem_dist.losses import marginal_log_likelihood
+from sdem_dist.models.features import Features
+from sdem_dist.models.word_counts import SdemState
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.estimators.source import Source
+
+Learner = TypeVar("Learner", WordEm, FeatureEm[Features])
+State = TypeVar("State", SdemState, FeatureState)
+
+
+@estimator
+class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[Learner, State]):
+    """Base of mixtures without labels."""
+
+    n_components: int = param(8, integer(), "Clusters.", positional=True)
+    init: str = param(
+        "k-means",
+        one_of("k-means", "examples"),
+        "Start at clusters of k-means of `init_documents` documents (of counts in tf-idf), or at random documents.",
+    )
+    n_init: int = param(10, integer(), "Starts of `n_init_epochs` each; that of the best objective goes on.")
+    n_init_epochs: int = param(5, integer(), "Passes over the documents for each start.")
+    init_documents: int = param(20_000, integer(), "Documents that k-means sees.")
+    n_epochs: int = param(50, integer(), "Passes over the documents after that.")
+    evaluate_every: int = param(
+        10,
+        integer(0),
+        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
+    )
+
+    _monitor = "nll"
+
+    def fit(self, X: object, y: object = None, sample_weight: object = None, **options: Any) -> Self:
+        """Cluster documents in memory or of a corpus; labels play no part.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+        **options
+            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
+        """
+        super().fit(X, None, sample_weight, **options)
+        if not isinstance(X, Corpus):
+            self.labels_ = np.asarray(self.predict(X))
+        return self
+
+    def _check(self) -> None:
+        self._check_em()
+        if self.init == "k-means" and self.init_documents < self.n_components:
+            raise ValueError(
+                f"init_documents={self.init_documents} is too few for k-means to find n_components={self.n_components} "
+                "clusters in: raise it"
+            )
+
+    @abstractmethod
+    def _em(self, source: Source, plan: Plan) -> Stages[Learner]:
+        """Yield the stages that EM's learner needs; return it."""
+
+    @abstractmethod
+    def _started(self, learner: Learner, once: Plan, source: Source, which: str) -> Stages[Stage[Any, Any, Any]]:
+        """Yield the stages that find where to start, by the seed of `once`; return the stage of EM from there."""
+
+    @abstractmethod
+    def _prior_share(self, learner: Learner, state: State) -> float:
+        """Return what the priors add to the objective."""
+
+    @abstractmethod
+    def _scores(self, X: object) -> np.ndarray:
+        """Return ln p(cluster, document), shape (n_samples, n_components)."""
+
+    @property
+    @abstractmethod
+    def _n_parameters(self) -> int:
+        """Numbers that are free, for information criteria."""
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield short runs from several starts, and a long one from the best of them."""
+        if source.n_documents < self.n_components:
+            raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
+        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
+        learner, form = (yield from self._em(source, plan)), self._em_form()
+        # Starts are compared after exact EM: one draw, or a batch, says little of them.
+        short = learner if form.rises else replace(learner, form=replace(form, kind="soft", annealing=1.0))
+        best, highest = None, -np.inf
+        for number in range(self.n_init):
+            which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
+            once = replace(plan, n_epochs=1, seed=plan.seed + (number << 20))
+            stage = yield from self._started(short, once, source, which)
+            state = yield from state_of(replace(stage, plan=replace(plan, n_epochs=self.n_init_epochs)))
+            objective = 0.0
+            if self.n_init > 1:
+                objective = yield from self._objective(f"objective{which}", learner, state, source)
+            if best is None or objective > highest:
+                best, highest = state, objective
+        end = yield from final_stage(learner, self._em_plan(plan), best)
+        self.lower_bound_ = yield from self._objective("objective", learner, end.state, source)
+        return end
+
+    def _objective(self, name: str, learner: Learner, state: State, source: Source) -> Stages[float]:
+        """Yield a scoring; return the mean of ln p(d) and the priors' shares a document."""
+        nll = (yield from metrics_of(Scoring(name, learner, state)))["nll"]
+        return self._prior_share(learner, state) / source.weight - nll
+
+    @property
+    def component_log_prior_(self) -> np.ndarray:
+        """Ln p(cluster), shape (n_components,)."""
+        check_is_fitted(self)
+        return np.asarray(self._parameters.log_prior)
+
+    def predict(self, X: object, client: Client | None = None) -> Any:
+        """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
+        check_is_fitted(self)
+        return over_blocks(self, X, lambda b: self._scores(b).argmax(axis=1), None, client)
+
+    def predict_proba(self, X: object, client: Client | None = None) -> Any:
+        """Return p(cluster | d), shape (n_samples, n_components)."""
+        check_is_fitted(self)
+        n_components = len(self.learner_.model.owners)
+        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), n_components, client)
+
+    def score_samples(self, X: object) -> np.ndarray:
+        """Return ln p(d) of each document, without the multinomial coefficient of counts, shape (n_samples,)."""
+        check_is_fitted(self)
+        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._scores(b)))
+
+    def score(self, X: object, y: object = None) -> float:
+        """Return the mean of ln p(d) of documents in memory or of a corpus."""
+        if isinstance(X, Corpus):
+            return -self.evaluate(X)["nll"]
+        return float(self.score_samples(X).mean())
+
+    def bic(self, X: object) -> float:
+        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
+        check_is_fitted(self)
+        scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
+        return float(self._n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
+
+    def extra(self) -> dict[str, object]:
+        """Return the objective."""
+        return {"lower_bound": float(self.lower_bound_)}
+
+    def take_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take back the objective."""
+        self.lower_bound_ = float(extra["lower_bound"])

@@ -1,0 +1,235 @@
+"""k-means and spherical k-means of documents and of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.corpus import Corpus
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
+from sdem_dist.estimators import plans
+from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.common_parameters import OfText, Seeded
+from sdem_dist.estimators.mixture import sampled_positions, surveyed
+from sdem_dist.estimators.parameters import estimator, integer, one_of, param
+from sdem_dist.estimators.raw_text import are_texts
+from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.source import documents_of, table_of
+from sdem_dist.estimators.spec import Layout, Spec
+from sdem_dist.learners.columns import Columns
+from sdem_dist.learners.k_means import KMeansLearner, KMeansState, sampled
+from sdem_dist.learners.k_means_start import TRIES, k_means
+from sdem_dist.models.weighting import Weighting
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.estimators.source import Source
+
+
+@estimator
+class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstimator):
+    """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Clusters of the training documents in memory; a corpus is passed to `predict`. Not kept in files.
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+    inertia_ : float
+        Sum of squared distances of the training documents to their nearest centre, by weight.
+    n_features_in_ : int
+    history_ : list of dict
+        ``distance`` is the mean squared distance to the nearest centre.
+    n_iter_ : int
+    vocabulary_, vectorizer_
+        As of `MultinomialNB`.
+
+    References
+    ----------
+    Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.
+    Dhillon, I. and Modha, D. (2001). Concept Decompositions for Large Sparse Text Data Using Clustering. Machine Learning.
+
+    Examples
+    --------
+    >>> from sdem_dist import KMeans
+    >>> texts = ["a goal in the match", "a late goal", "the bank raises rates", "rates of the bank"] * 5
+    >>> first, second, third, fourth = KMeans(2, metric="cosine").fit(texts).predict(texts[:4])
+    >>> bool(first == second != third == fourth)
+    True
+    """
+
+    n_clusters: int = param(8, integer(), "Clusters.", positional=True)
+    metric: str = param(
+        "euclidean",
+        one_of("euclidean", "cosine"),
+        '"cosine": rows and centres have length 1, and distances are cosines: spherical k-means.',
+    )
+    weighting: str = param(
+        "auto",
+        one_of("auto", "counts", "log", "binary", "tfidf"),
+        'What becomes of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto": tf-idf of\n'
+        "whole numbers, nothing of others.",
+    )
+    init_documents: int = param(20_000, integer(), "Documents, drawn at random, in which k-means++ looks for starts.")
+    n_init: int = param(TRIES, integer(), "Starts of k-means on these; the best goes on with all documents.")
+    n_epochs: int = param(30, integer(), "Passes over all documents.")
+    evaluate_every: int = param(
+        10,
+        integer(0),
+        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
+    )
+
+    spec = Spec("sparse", "nothing", "cluster", shown=("distance",), words="center_log_prob_", shuffled=False)
+    _monitor = "distance"
+    _on_dense = False
+
+    @property
+    def _layout(self) -> Layout:
+        return "dense" if self._on_dense else "sparse"
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """Both: documents and tables."""
+        return ("sparse", "dense")
+
+    def fit(self, X: object, y: object = None, sample_weight: object = None, **options: Any) -> Self:
+        """Cluster documents or rows in memory or of a corpus; labels play no part.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            Counts or weights if it is sparse, else a table.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+        **options
+            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
+        """
+        rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
+        self._on_dense = (
+            X.header.layout == "dense" if isinstance(X, Corpus) else not (sp.issparse(rows) or are_texts(X))
+        )
+        super().fit(X, None, sample_weight, **options)
+        if not isinstance(X, Corpus):
+            self.labels_ = np.asarray(self.predict(X))
+        return self
+
+    def _check(self) -> None:
+        if self.init_documents < self.n_clusters:
+            raise ValueError(
+                f"init_documents={self.init_documents} is fewer than n_clusters={self.n_clusters}: raise it"
+            )
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        if (gaps := np.isnan(X).any(axis=1)).any():
+            raise ValueError(
+                f"Input X contains NaN: row {int(gaps.argmax())} (from 0). k-means takes no missing values: fill them in"
+            )
+        return X
+
+    def _weighed(self, source: Source) -> Source:
+        self.weighting_, self.document_frequency_ = None, None
+        form = self.weighting
+        if form == "auto":
+            form = "counts" if self._on_dense or source.weighted else "tfidf"
+        if form == "counts":
+            return source
+        if self._on_dense or source.weighted:
+            raise ValueError(
+                f"weighting={form!r} is for whole counts, and {source.name} holds other numbers: leave it at 'auto'"
+            )
+        self.document_frequency_ = source.corpus.document_frequency  # type: ignore[union-attr]
+        counted = max(source.n_documents, int(self.document_frequency_.max(initial=0)))
+        self.weighting_ = Weighting(form, 1.0, n_documents=counted)
+        return replace(source, weighting=self.weighting_, trained_on=source.corpus)  # type: ignore[arg-type]
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield a survey that draws documents, and Lloyd's iterations from the best start in these."""
+        if source.n_documents < self.n_clusters:
+            raise ValueError(f"n_samples={source.n_documents} should be >= n_clusters={self.n_clusters}")
+        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
+        once, location = replace(plan, n_epochs=1), ()
+        if self._on_dense and self.metric == "euclidean":
+            summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))
+            location = tuple(summary.mean.tolist())
+        learner = KMeansLearner(int(self.n_clusters), source.n_features, self.metric == "cosine", location)
+        survey = yield from surveyed(source, once, self.init_documents, labelled=False)
+
+        def start() -> KMeansState:
+            positions, n = sampled_positions(survey), source.n_documents
+            spans = [(0, n)] if len(positions) == n else [(p, p + 1) for p in positions]
+            X, weights = sampled(learner, [source.documents.read(*span) for span in spans])
+            if len(spans) > 1:  # they were drawn by their weights
+                weights = np.ones(len(weights))
+            found = k_means(X, weights, learner.n_clusters, plan.seed, tries=self.n_init, spherical=learner.spherical)
+            return learner.start(found.centres)
+
+        end = yield from final_stage(learner, plan, start)
+        self.inertia_ = source.weight * (yield from metrics_of(Scoring("inertia", learner, end.state)))["distance"]
+        return end
+
+    def _distances(self, X: object) -> np.ndarray:
+        """Return squared distances from the centres, shape (n_samples, n_clusters)."""
+        documents: Documents | DenseDocuments
+        documents = DenseDocuments(table_of(self, X)) if self._on_dense else documents_of(self, X)
+        return np.asarray(self.learner_.distances(self._parameters, self.learner_.prepare(documents)))
+
+    def predict(self, X: object, client: Client | None = None) -> Any:
+        """Return the nearest cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
+        check_is_fitted(self)
+        return over_blocks(self, X, lambda b: self._distances(b).argmin(axis=1), None, client)
+
+    def transform(self, X: object, client: Client | None = None) -> Any:
+        """Return the distances of documents from the centres, shape (n_samples, n_clusters)."""
+        check_is_fitted(self)
+        return over_blocks(self, X, lambda b: np.sqrt(self._distances(b)), self.learner_.n_clusters, client)
+
+    def score(self, X: object, y: object = None) -> float:
+        """Return minus the sum of squared distances of documents to the nearest centre."""
+        distances = np.asarray(self.transform(X))
+        return -float((distances.min(axis=1) ** 2).sum())
+
+    @property
+    def cluster_centers_(self) -> np.ndarray:
+        """Centres, shape (n_clusters, n_features)."""
+        check_is_fitted(self)
+        location = self.learner_.location
+        return np.asarray(self._parameters.centres + (np.asarray(location) if location else 0.0))
+
+    @property
+    def center_log_prob_(self) -> np.ndarray:
+        """Logarithms of the words' shares in each centre, shape (n_clusters, n_features); of documents."""
+        centres = np.maximum(self.cluster_centers_, 1e-300)
+        return np.asarray(np.log(centres) - np.log(centres.sum(axis=1, keepdims=True)))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.learner_.n_clusters)
+
+    def extra(self) -> dict[str, object]:
+        """Return the inertia, and what documents are."""
+        return {"inertia": float(self.inertia_), "layout": self._layout}
+
+    def take_extra(self, extra: Mapping[str, Any]) -> None:
+        """Take back what `extra` returned."""
+        if extra["layout"] not in ("sparse", "dense"):
+            raise ValueError(f"its layout is {extra['layout']!r}")
+        self.inertia_, self._on_dense = float(extra["inertia"]), extra["layout"] == "dense"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = False
+        tags.input_tags.allow_nan = False
+        return tags

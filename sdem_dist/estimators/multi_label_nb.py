@@ -1,0 +1,293 @@
+"""Naive Bayes for documents with several labels, trained by sdEM, as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+from scipy.special import log_expit
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Stages
+from sdem_dist.errors import ModelError
+from sdem_dist.estimators import plans
+from sdem_dist.estimators.base import Trained, final_stage
+from sdem_dist.estimators.classifier import EngineClassifier
+from sdem_dist.estimators.common_parameters import Lanes, pseudo_count
+from sdem_dist.estimators.matching import check_classes
+from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
+from sdem_dist.estimators.scoring import over_blocks
+from sdem_dist.estimators.source import documents_of
+from sdem_dist.estimators.spec import Spec
+from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
+from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
+from sdem_dist.estimators.weighting import checked_orders
+from sdem_dist.label_scores import probabilities
+from sdem_dist.learners.label_sdem import TEMPERATURE, THRESHOLD, LabelSdem
+from sdem_dist.losses import Loss, kernel_form
+from sdem_dist.models.naive_bayes import joint_scores
+from sdem_dist.models.one_against_rest import OneAgainstRest
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.estimators.source import Source
+    from sdem_dist.reports.explanation import DocumentParts
+
+
+@estimator
+class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
+    """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
+
+    For each label there are two classes, the documents with it and the rest, which are trained discriminatively by
+    stochastic discriminative EM (sdEM). All labels share one pass over the documents and one table of words. With the
+    same passes the result is that of `MultinomialNB` for each label by itself.
+
+    Labels of one a document are classes: the strongest one is predicted ("one-vs-all").
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+        The labels.
+    temperatures_, thresholds_ : ndarray of shape (n_labels,)
+        What each label's log-odds are divided by for its probability, and from which probability on a document gets it.
+    feature_log_prob_ : ndarray of shape (n_labels, n_features)
+        ln p(word | label).
+    n_features_in_, n_iter_ : int
+        Words, and epochs run.
+    history_ : list of dict
+        One entry an epoch, see `MultinomialNB`.
+    vocabulary_, vectorizer_, weighting_, document_frequency_, damaged_shards_
+        As of `MultinomialNB`.
+    learner_, state_ : LabelSdem, SdemState
+        What was trained: settings, and expectation parameters mu.
+
+    References
+    ----------
+    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
+    Yang, Y. (2001). A study of thresholding strategies for text categorization. SIGIR.
+
+    Examples
+    --------
+    >>> from sdem_dist import MultiLabelNB
+    >>> texts = ["a late goal", "rates fall", "the club buys shares", "the weather is fine"] * 5
+    >>> labels = [["sport"], ["money"], ["money", "sport"], []] * 5
+    >>> clf = MultiLabelNB(n_epochs=10).fit(texts, labels)
+    >>> clf.labels_of(["a goal", "shares of the club"])
+    [('sport',), ('sport', 'money')]
+    >>> clf.classes_.tolist(), clf.predict(["rates of shares"]).tolist()
+    (['money', 'sport'], [[1, 0]])
+    """
+
+    loss: str | Loss = param(
+        "hinge",
+        either(one_of("hinge", "ncll"), a_loss()),
+        "Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or `Hinge` with a\n"
+        "margin, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``, or `Blend` of `sdem_dist.losses`; with\n"
+        '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
+    )
+    step: float | None = param(
+        None,
+        or_none(real(above=True)),
+        "How far a first step moves a mean document's label against the rest; with the hinge loss twice as far. None: 0.2\n"
+        'with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
+    )
+
+    spec = Spec("sparse", "labels", "class", ("micro_f1", "label_log_loss"), words="feature_log_prob_", label_sets=True)
+    steps: ClassVar[str] = "margin"
+
+    def _check(self) -> None:
+        plans.check_merge(self)
+        if self.alpha == 0:
+            raise ValueError("alpha must be positive: the prior keeps mu off the boundary of S")
+        if self.ngram_range is not None:
+            checked_orders(self.ngram_range)
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether training holds out documents of its own, by which it may stop."""
+        return self.validation_fraction > 0
+
+    @property
+    def _monitor(self) -> str:
+        return "label_log_loss" if self.several_labels else super()._monitor
+
+    @property
+    def several_labels(self) -> bool:
+        """Whether the model gives a document several labels, or none; False: labels of one a document are classes."""
+        return bool(getattr(self, "_several", True))
+
+    def _describe(self, source: Source) -> None:
+        super()._describe(source)
+        self._several = source.members is not None
+
+    def _take(self, learner: Any, state: Any) -> None:
+        super()._take(learner, state)
+        self._several = learner.several
+
+    def _weighed(self, source: Source) -> Source:
+        return weighed(self, source)
+
+    def _check_compatible(self, source: Source) -> None:
+        self._check_columns(source)
+        if source.members is None:
+            check_classes(self.classes_, source)
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
+        n, n_labels, seed = source.n_documents, len(source.classes), plans.seed_of(self.random_state)
+        share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
+        most = MOST_EPOCHS if share else FEW_EPOCHS
+        epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
+        plan = plans.plan_of(self, n, epochs, seed)
+        plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
+        model = OneAgainstRest(source.n_features, n_labels, pseudo_count(self.alpha, source.n_features))
+        if self.merge == "mean":
+            kernel_form(self.loss, 2)  # says what is wrong with it
+        sizes, initial = steps_of_the_margin(self, source, model)
+        learner = LabelSdem(
+            model,
+            source.weight,
+            seed=seed,
+            loss=self.loss,
+            merge=self.merge,
+            steps=sizes,
+            tolerance=TOLERANCE,
+            several=source.members is not None,
+        )
+        if not share:
+            return (yield from final_stage(learner, plan, initial))
+        return (yield from self._chosen(source, learner, plan, initial, share))
+
+    def _chosen(self, source: Source, learner: LabelSdem, plan: Plan, initial: Any, share: float) -> Stages[Trained]:
+        patience = (self.patience or 1) if self.n_epochs == "auto" else None
+        choice = yield from chosen(source, learner, plan, initial, share, patience)
+        if self.calibrate and learner.several:
+            learner = replace(
+                learner,
+                temperatures=tuple(choice.of_validation(f"{TEMPERATURE}{i}") for i in range(len(source.classes))),
+                thresholds=tuple(choice.of_validation(f"{THRESHOLD}{i}") for i in range(len(source.classes))),
+            )
+        elif self.calibrate:
+            learner = replace(learner, temperature=choice.temperature)
+        return (yield from taken_in(choice, learner, plan, initial, share, self.n_epochs == "auto"))
+
+    def _class_scores(self, X: object) -> np.ndarray:
+        odds = joint_scores(self._parameters, documents_of(self, X))
+        return odds / (self.temperatures_ if self.several_labels else float(self.learner_.temperature))
+
+    def decision_function(self, X: object, client: Client | None = None) -> Any:
+        """Return the log-odds of each label over its temperature, shape (n_samples, n_labels); see `predict_proba`.
+
+        Of two classes of one label each: the difference, shape (n_samples,).
+        """
+        check_is_fitted(self)
+        if not self.several_labels:
+            return super().decision_function(X, client)
+        return over_blocks(self, X, self._class_scores, len(self.classes_), client)
+
+    def predict_proba(self, X: object, client: Client | None = None) -> Any:
+        """Return the probability of each label, shape (n_samples, n_labels); of classes they sum to 1.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+        """
+        check_is_fitted(self)
+        if not self.several_labels:
+            return super().predict_proba(X, client)
+        return over_blocks(self, X, lambda b: probabilities(self._class_scores(b)), len(self.classes_), client)
+
+    def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
+        """Return the logarithms of `predict_proba`."""
+        check_is_fitted(self)
+        if not self.several_labels:
+            return super().predict_log_proba(X, client)
+        return over_blocks(self, X, lambda b: log_expit(self._class_scores(b)), len(self.classes_), client)
+
+    def predict(self, X: object, client: Client | None = None) -> Any:
+        """Return which document gets which label, an indicator matrix of shape (n_samples, n_labels), int64.
+
+        A document gets the labels whose probability is at least their threshold. Of one label a document: its class,
+        shape (n_samples,).
+        """
+        check_is_fitted(self)
+        if not self.several_labels:
+            return super().predict(X, client)
+        return over_blocks(self, X, self._given, len(self.classes_), client)
+
+    def _given(self, X: object) -> np.ndarray:
+        return np.asarray(probabilities(self._class_scores(X)) >= self.thresholds_, np.int64)
+
+    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
+        """Return the labels of each document by name, the most probable first."""
+        check_is_fitted(self)
+        names, found = self.classes_.tolist(), []
+        probabilities = np.asarray(self.predict_proba(X))
+        for p in probabilities:
+            order = np.argsort(-p, kind="stable").tolist()
+            found.append(tuple(names[k] for k in order if p[k] >= self.thresholds_[k]))
+        return found
+
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
+        """Return the share of documents all of whose labels are right, or on a corpus with its own labels."""
+        from sdem_dist.corpus import Corpus
+
+        check_is_fitted(self)
+        if isinstance(X, Corpus) or not self.several_labels:
+            return super().score(X, y, sample_weight)
+        from sdem_dist.estimators.running import evaluate_source
+        from sdem_dist.estimators.source import source_of
+
+        return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
+
+    def calibrate_sets(self, X: object, y: object = None) -> Any:
+        """Raise ModelError where documents have several labels; see `EngineClassifier.calibrate_sets`."""
+        check_is_fitted(self)
+        if self.several_labels:
+            raise ModelError(
+                "sets of classes are for documents of one label; these have several, and predict gives them"
+            )
+        return super().calibrate_sets(X, y)
+
+    @property
+    def temperatures_(self) -> np.ndarray:
+        """What each label's log-odds are divided by for its probability, shape (n_labels,)."""
+        check_is_fitted(self)
+        return cast(np.ndarray, self.learner_.decisions.temperatures)
+
+    @property
+    def thresholds_(self) -> np.ndarray:
+        """The probability from which on a document gets a label, shape (n_labels,)."""
+        check_is_fitted(self)
+        return cast(np.ndarray, self.learner_.decisions.thresholds)
+
+    @property
+    def feature_log_prob_(self) -> np.ndarray:
+        """Ln p(word | label), shape (n_labels, n_features)."""
+        check_is_fitted(self)
+        words, totals = self.state_.words[:, 1::2], self.state_.totals[1::2]
+        return np.asarray((np.log(words) - np.log(totals)).T)
+
+    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+        from sdem_dist.estimators.parts import of_labels, of_naive_bayes
+
+        weighed = documents_of(self, documents)
+        if self.several_labels:
+            return of_labels(self._parameters, weighed, pairs[:, 0], self.temperatures_)
+        return of_naive_bayes(self._parameters, weighed, pairs, float(self.learner_.temperature))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.poor_score = True
+        return tags

@@ -1,0 +1,65 @@
+"""What people call metrics, and their units: one list for commands, reports, cards and pictures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Metric(NamedTuple):
+    """A metric for people."""
+
+    name: str
+    unit: str = ""
+
+
+METRICS = {
+    "accuracy": Metric("accuracy", "share of documents"),
+    "ncll": Metric("log-loss (NCLL)", "nats a document"),
+    "log_loss": Metric("log-loss (NCLL)", "nats a document"),
+    "micro_f1": Metric("micro-F1", "F1 of all labels together"),
+    "held_out_log_loss": Metric("log-loss at the best temperature", "nats a document"),
+    "macro_f1": Metric("macro-F1", "mean F1 of classes"),
+    "precision_at_1": Metric("precision at 1", "share of the most probable label"),
+    "precision_at_3": Metric("precision at 3", "share of the 3 most probable labels"),
+    "precision_at_5": Metric("precision at 5", "share of the 5 most probable labels"),
+    "label_log_loss": Metric("log-loss a label", "nats a label of a document"),
+    "brier": Metric("Brier score", "a document"),
+    "ece": Metric("calibration error (ECE)", "share of documents"),
+    "roc_auc": Metric("ROC AUC", "area"),
+    "pr_auc": Metric("PR AUC (average precision)", "area"),
+    "hinge": Metric("hinge loss", "a document"),
+    "nll": Metric("NLL", "nats a document"),
+    "perplexity": Metric("perplexity", "a word"),
+    "plug_in_nll": Metric("minus log-likelihood of the words", "nats a word"),
+    "distance": Metric("squared distance", "to the nearest centre"),
+    "purity": Metric("purity", "share of documents"),
+    "nmi": Metric("NMI"),
+    "ari": Metric("adjusted Rand index"),
+    "r2": Metric("R2", "share of the variance"),
+    "mse": Metric("mean squared error", "squared units of the target"),
+    "rmse": Metric("its root", "units of the target"),
+    "mae": Metric("mean absolute error", "units of the target"),
+    "bias": Metric("mean error", "units of the target"),
+}
+"""By the name that programs use, in the order in which people are shown them."""
+PREFIXES = {"": "training", "validation_": "validation", "held_out_": "held-out"}
+"""Documents that a metric of a history is of, by what its name begins with."""
+
+
+def metric(name: str, prefix: str = "") -> Metric:
+    """Return what people call a metric of documents of a kind; one that is not in the list keeps its name."""
+    return METRICS.get(prefix + name) or METRICS.get(name) or Metric(name)
+
+
+def called(name: str) -> str:
+    """Return what people call a metric of a history, with the documents that it is of."""
+    for prefix, documents in PREFIXES.items():
+        if prefix and name.startswith(prefix):
+            return f"{documents} {metric(name.removeprefix(prefix), prefix).name}"
+    return metric(name).name
+
+
+def named(figures: dict[str, float]) -> dict[str, float]:
+    """Return metrics by what people call them, in the order of the list; others come after."""
+    order = [*(name for name in METRICS if name in figures), *(name for name in figures if name not in METRICS)]
+    return {metric(name).name: figures[name] for name in order}

@@ -1,0 +1,66 @@
+"""sdEM of one naive Bayes classifier a label, each against the rest, over one shared table of words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit
+from sdem_dist.kernels.logarithm import log
+from sdem_dist.kernels.losses import loss_weights
+from sdem_dist.kernels.multinomial import add_scores, move
+
+
+@jit
+def run_labels(documents, members, table, schedule, t, objective):
+    """Run sdEM over documents in their order: a document is read once, and steps for each label by itself.
+
+    As `sdem_dist.kernels.multinomial.run_documents`. Columns ``2 l`` and ``2 l + 1`` are the documents without and with
+    label l: two classes that know nothing of the other labels.
+
+    Parameters
+    ----------
+    documents : Visited
+        Its labels play no part.
+    members : ndarray of shape (n_documents, n_labels), uint8
+        1 where a document has a label.
+    table, schedule, t, objective
+        As there.
+
+    Returns
+    -------
+    t : float
+        After the last document.
+    """
+    data, indices, indptr, _, weights, order = documents
+    rows, totals, class_counts, log_prior, learn_prior, _ = table
+    loss, tolerance, _ = objective
+    n_columns = totals.size
+    sums, log_totals = np.empty(n_columns, np.float32), np.empty(n_columns)
+    scores, step = np.empty(2), np.empty(n_columns)
+    for k in range(n_columns):
+        log_totals[k] = log(totals[k])
+        if learn_prior:
+            log_prior[k] = np.log(class_counts[k])
+    for d in order:
+        if weights[d] <= 0.0:
+            continue
+        t += schedule.ahead * weights[d]
+        values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
+        length, square = add_scores(values, words, rows, sums)
+        reach = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
+        reach /= 1.0 + schedule.decay * t
+        for label in range(members.shape[1]):
+            first = 2 * label
+            for side in range(2):
+                k = first + side
+                scores[side] = sums[k] + log_prior[k] - length * log_totals[k]
+            if loss_weights(loss, scores, np.int64(members[d, label]), step[first : first + 2]) <= tolerance:
+                continue
+            move(values, words, rows, schedule.start * reach, step, (first, first + 1), schedule.floor, totals)
+            for k in range(first, first + 2):
+                log_totals[k] = log(totals[k])
+                if learn_prior:
+                    moved = class_counts[k] + schedule.class_start * reach * step[k]
+                    class_counts[k] = max(moved, schedule.class_floor)
+                    log_prior[k] = np.log(class_counts[k])
+    return t

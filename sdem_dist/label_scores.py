@@ -1,0 +1,130 @@
+"""How well several labels a document are found: sums that add up, and what they are finished to.
+
+Temperatures and thresholds of labels are fitted to the same kind of sums, over held-out documents.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from sdem_dist.calibration import TEMPERATURES, best_temperature
+
+PLACES = (1, 3, 5)
+"""k of "precision at k"."""
+EDGES = np.sinh(np.linspace(-8.0, 8.0, 201))
+"""Of bins of log-odds, between which thresholds lie: fine where it is undecided."""
+MORE = 5.0
+"""Documents of all labels that each label borrows where its temperature and its threshold are fitted."""
+COUNTS = ("weight", "exact", *(f"hits at {k}" for k in PLACES))
+
+
+class Decisions(NamedTuple):
+    """How log-odds become probabilities and labels."""
+
+    temperatures: np.ndarray
+    """Shape (n_labels,): what log-odds are divided by."""
+    thresholds: np.ndarray
+    """Shape (n_labels,): probability from which on a document gets the label."""
+
+
+def probabilities(odds: np.ndarray) -> np.ndarray:
+    """Return the probabilities of log-odds, between 0 and 1: nothing is certain."""
+    return np.clip(expit(odds), np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
+
+
+def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decisions: Decisions) -> np.ndarray:
+    """Return sums over documents, shape (5 + 4 n_labels,): those of `COUNTS`, and four a label.
+
+    These are the documents that have it, that get it, that get it rightly, and the log-loss.
+
+    Parameters
+    ----------
+    odds : ndarray of shape (n_documents, n_labels)
+        Log-odds before temperatures.
+    members : ndarray of shape (n_documents, n_labels), 0 or 1
+    weights : ndarray of shape (n_documents,)
+    decisions : Decisions
+    """
+    used = weights > 0
+    odds, present, weights = odds[used] / decisions.temperatures, members[used] > 0, weights[used]
+    given = probabilities(odds) >= decisions.thresholds
+    exact = float((weights * (given == present).all(axis=1)).sum())
+    best = np.argsort(-odds, axis=1, kind="stable")[:, : max(PLACES)]
+    right = np.take_along_axis(present, best, axis=1)
+    hits = [float((weights * right[:, :k].sum(axis=1)).sum()) / k for k in PLACES]
+    losses = np.logaddexp(0.0, np.where(present, -odds, odds))
+    column = weights[:, None]
+    by_label = [(column * values).sum(axis=0) for values in (present, given, present & given, losses)]
+    return np.concatenate([[weights.sum(), exact, *hits], *by_label])
+
+
+def finish(sums: np.ndarray) -> dict[str, float]:
+    """Return accuracy (all labels of a document right), micro and macro F1, precision at k, and the log-loss a label."""
+    counts = dict(zip(COUNTS, sums[: len(COUNTS)].tolist(), strict=True))
+    present, given, right, losses = sums[len(COUNTS) :].reshape(4, -1)
+    weight = counts["weight"]
+    if weight == 0.0:
+        names = ("accuracy", "micro_f1", "macro_f1", *(f"precision_at_{k}" for k in PLACES), "label_log_loss")
+        return dict.fromkeys(names, float("nan"))
+    some = present + given
+    f1 = 2.0 * right / np.where(some > 0, some, 1.0)
+    return {
+        "accuracy": counts["exact"] / weight,
+        "micro_f1": float(2.0 * right.sum() / some.sum()) if some.any() else 0.0,
+        "macro_f1": float(f1[some > 0].mean()) if some.any() else 0.0,
+        **{f"precision_at_{k}": counts[f"hits at {k}"] / weight for k in PLACES if k <= max(1, len(present))},
+        "label_log_loss": float(losses.sum()) / (weight * len(losses)),
+    }
+
+
+def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return what temperatures and thresholds are fitted to: log-losses at `TEMPERATURES` and histograms of log-odds.
+
+    Parameters as for `label_sums`.
+
+    Returns
+    -------
+    ndarray of shape ((n_temperatures + 2 n_bins) * n_labels,)
+        Log-losses; histograms of the documents without each label, and of those with it.
+    """
+    n_labels, n_bins = odds.shape[1], len(EDGES) + 1
+    signed = np.where(members > 0, -odds, odds)
+    column = weights[:, None]
+    losses = [(column * np.logaddexp(0.0, signed / t)).sum(axis=0) for t in TEMPERATURES]
+    bins = np.searchsorted(EDGES, odds, side="right")
+    places = (np.arange(n_labels) * 2 + (members > 0)) * n_bins + bins
+    found = np.bincount(places.ravel(), np.repeat(weights, n_labels), 2 * n_labels * n_bins)
+    return np.concatenate([*losses, found])
+
+
+def fitted(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[str, float]]:
+    """Return the decisions that held-out documents ask for, and what their log-loss and F1 then are.
+
+    A label's temperature is that of the least log-loss, its threshold that of the largest F1, as if `MORE` documents with
+    the label had been held out besides, and as many without it as belong to them, that are like those of all labels.
+    """
+    n_losses = len(TEMPERATURES) * n_labels
+    losses, found = sums[:n_losses].reshape(-1, n_labels), sums[n_losses:].reshape(n_labels, 2, -1)
+    weight, present = float(found[0].sum()), max(float(found[:, 1].sum()), 1.0)
+    of_all = MORE / present
+    pulled, histograms = losses + of_all * losses.sum(axis=1, keepdims=True), found + of_all * found.sum(axis=0)
+    temperatures = np.array([best_temperature(column / weight)[0] for column in pulled.T])
+    thresholds = probabilities(np.array([_cut(one) for one in histograms]) / temperatures)
+    at = np.log(TEMPERATURES)
+    own = [np.interp(np.log(t), at, column) for t, column in zip(temperatures, losses.T, strict=True)]
+    shared = best_temperature(losses.sum(axis=1) / (weight * n_labels))[0]
+    fit = {"temperature": shared, "tempered_log_loss": float(np.sum(own)) / (weight * n_labels)}
+    return Decisions(temperatures, thresholds), fit
+
+
+def _cut(histograms: np.ndarray) -> float:
+    """Return the log-odds from which on a label is given, for the largest F1; of equal ones in their middle."""
+    without, with_ = histograms
+    right, given = (np.cumsum(h[::-1])[::-1] for h in (with_, without + with_))
+    f1 = 2.0 * right[1:] / np.maximum(given[1:] + with_.sum(), 1e-300)  # from the edge below each bin on
+    best = np.flatnonzero(f1 >= f1.max() - 1e-12)
+    first = np.split(best, np.flatnonzero(np.diff(best) > 1) + 1)[0]
+    return float(EDGES[first[0]] + EDGES[first[-1]]) / 2.0

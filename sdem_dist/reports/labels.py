@@ -1,0 +1,124 @@
+"""How well several labels a document are found, label by label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.counted import counted
+from sdem_dist.glossary import named
+from sdem_dist.label_scores import COUNTS, Decisions, finish, label_sums, probabilities
+from sdem_dist.reports.html import html_table, meter, name_cell
+from sdem_dist.visible import columns, one_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME_WIDTH = 24
+"""Characters of a label that tables show."""
+HEADS = ("label", "precision", "recall", "F1", "documents", "given from")
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """Figures of a classifier of several labels over documents whose labels are known.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_labels,)
+    members : ndarray of shape (n_documents, n_labels), bool
+        Which document has which label.
+    scores : ndarray of shape (n_documents, n_labels), float64
+        Log-odds of each label.
+    thresholds : ndarray of shape (n_labels,)
+        The probability from which on a document gets a label.
+    """
+
+    classes: np.ndarray
+    members: np.ndarray
+    scores: np.ndarray
+    thresholds: np.ndarray
+
+    @property
+    def n_documents(self) -> int:
+        """Documents."""
+        return len(self.members)
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """p(label | document), shape (n_documents, n_labels)."""
+        return probabilities(self.scores)
+
+    @property
+    def given(self) -> np.ndarray:
+        """Which document gets which label, bool of shape (n_documents, n_labels)."""
+        return self.probabilities >= self.thresholds
+
+    @cached_property
+    def _sums(self) -> np.ndarray:
+        decisions = Decisions(np.ones(len(self.classes)), self.thresholds)
+        return label_sums(self.scores, self.members, np.ones(self.n_documents), decisions)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Figures over all documents by name."""
+        return finish(self._sums)
+
+    @property
+    def by_label(self) -> dict[str, np.ndarray]:
+        """Precision, recall, F1 and number of documents of each label, 0 where nothing is divided; and its threshold."""
+        present, given, right, _ = self._sums[len(COUNTS) :].reshape(4, -1)
+
+        def share(of: np.ndarray, all_: np.ndarray) -> np.ndarray:
+            return np.divide(of, all_, out=np.zeros_like(of), where=all_ > 0)
+
+        return {
+            "precision": share(right, given),
+            "recall": share(right, present),
+            "f1": share(2.0 * right, given + present),
+            "support": present.astype(np.int64),
+            "threshold": self.thresholds,
+        }
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values, as JSON can hold them."""
+        names = ("label", *self.by_label)
+        rows = zip(self.classes.tolist(), *(column.tolist() for column in self.by_label.values()), strict=True)
+        labels = [dict(zip(names, row, strict=True)) for row in rows]
+        return {"documents": self.n_documents, **self.figures, "labels": labels}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the figures by label, as a pandas table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.by_label, index=pd.Index(self.classes, name="label"))
+
+    @property
+    def rows(self) -> list[tuple[object, str, str, str, str, str]]:
+        """Return the labels, the lowest F1 first, then those of most documents."""
+        p, r, f, n, t = self.by_label.values()
+        order = np.lexsort((-n, f)).tolist()
+        return [
+            (self.classes[k], f"{p[k]:.3f}", f"{r[k]:.3f}", f"{f[k]:.3f}", f"{n[k]:,}", f"{t[k]:.3f}") for k in order
+        ]
+
+    def __str__(self) -> str:
+        head = f"{counted(self.n_documents, 'document')}, {counted(len(self.classes), 'label')}"
+        figures = [(name, f"{value:.4f}") for name, value in named(self.figures).items()]
+        return "\n\n".join([head, columns(("", ""), figures).strip("\n"), self.details()])
+
+    __repr__ = __str__
+
+    def details(self) -> str:
+        """Return the table by label for a terminal."""
+        rows = [(one_line(name, NAME_WIDTH), *numbers) for name, *numbers in self.rows]
+        return f"By label, lowest F1 first:\n\n{columns(HEADS, rows)}"
+
+    def _repr_html_(self) -> str:
+        figures = html_table(("", ""), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
+        rows = [(name_cell(name), p, r, meter(float(f)), n, t) for name, p, r, f, n, t in self.rows]
+        table = html_table(HEADS, rows, caption="By label, lowest F1 first", raw=(0, 3))
+        return f'<div class="sdem">{figures}{table}</div>'

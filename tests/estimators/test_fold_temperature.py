@@ -1,0 +1,110 @@
+"""Few documents: folds of them give the temperature, and say what to expect of new documents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference.random_documents import random_counts
+
+import sdem_dist as sd
+from sdem_dist import MultinomialNB
+from sdem_dist.engine.events import StageEnded
+from sdem_dist.estimators import fold_temperature
+from sdem_dist.estimators.fold_temperature import N_FOLDS
+
+ALL, LABELS = random_counts(1_300, 80, 3, seed=2, length=20.0)
+(X, Y), (X_NEW, Y_NEW) = (ALL[:300], LABELS[:300]), (ALL[300:], LABELS[300:])
+DOCUMENT = np.arange(300)
+
+
+def scored(model):
+    """Return accuracy and log-loss of new documents."""
+    found = model.evaluate(X_NEW, Y_NEW)
+    return found["accuracy"], found["ncll"]
+
+
+def test_folds_come_first_and_all_documents_are_trained_on():
+    events = []
+    model = MultinomialNB().fit(X, Y, callbacks=[events.append])
+    assert [e.stage for e in events if isinstance(e, StageEnded)] == [
+        "fold 1 of 3",
+        "fold 2 of 3",
+        "fold 3 of 3",
+        "train",
+    ]
+    whole = MultinomialNB(validation_fraction=0.0).fit(X, Y)
+    np.testing.assert_array_equal(model.state_.words, whole.state_.words)
+    assert model.temperature_ != 1.0 == whole.temperature_
+
+
+@pytest.mark.parametrize("loss", ["hinge", "ncll"])
+def test_the_temperature_is_close_to_the_best_of_new_documents(loss):
+    """What folds expect comes true, and no other temperature would have done much better."""
+    model = MultinomialNB(loss=loss).fit(X, Y)
+    accuracy, log_loss = scored(model)
+    assert model.kept_["held_out_accuracy"] == pytest.approx(accuracy, abs=0.06)
+    assert model.kept_["held_out_log_loss"] == pytest.approx(log_loss, abs=0.12)
+    assert log_loss < 1.05 * model.evaluate(X_NEW, Y_NEW)["tempered_log_loss"]
+    assert log_loss < scored(MultinomialNB(loss=loss, calibrate=False).fit(X, Y))[1]
+
+
+def test_a_fold_is_not_trained_on():
+    """Another label in a fold changes the other folds' models, and not its own."""
+    states = []
+    kept = fold_temperature.state_of
+
+    def spy(stage):
+        state = yield from kept(stage)
+        states.append(state.words.copy())
+        return state
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fold_temperature, "state_of", spy)
+        patch.setattr(fold_temperature, "Folds", lambda corpus, k, seed: Dealt(corpus, k, seed))
+        MultinomialNB(class_prior=[0.3, 0.3, 0.4]).fit(X, Y)
+        other = Y.copy()
+        corpus_order = sd.corpus.MemoryCorpus(X, Y, (0, 1, 2), random_state=0).order
+        changed = corpus_order[Dealt.folds == 1]
+        other[changed] = (other[changed] + 1) % 3
+        MultinomialNB(class_prior=[0.3, 0.3, 0.4]).fit(X, other)
+    first, second = states[:N_FOLDS], states[N_FOLDS:]
+    np.testing.assert_array_equal(first[1], second[1])
+    assert not np.array_equal(first[0], second[0])
+
+
+class Dealt(fold_temperature.Folds):
+    """Folds that do not ask for labels."""
+
+    folds = DOCUMENT % N_FOLDS
+
+    @property
+    def numbers(self):
+        """The fold of each document."""
+        return self.folds
+
+
+def test_labels_without_meaning_get_probabilities_without_certainty():
+    rng = np.random.default_rng(0)
+    noise, labels = sp.csr_matrix(rng.poisson(0.5, (600, 60))), rng.integers(0, 3, 600)
+    model = MultinomialNB().fit(noise[:150], labels[:150])
+    assert model.evaluate(noise[150:], labels[150:])["ncll"] < np.log(3) + 0.03
+
+
+def test_where_all_folds_are_right_probabilities_stay_below_one():
+    """Some n documents without an error do not show that errors are rarer than one in n."""
+    counts = sp.csr_matrix(np.tile([[3, 0], [0, 3]], (20, 1)))
+    p = MultinomialNB().fit(counts, np.tile([0, 1], 20)).predict_proba(counts)
+    assert 0.9 < p.max(axis=1).min() <= p.max() < 0.999
+
+
+def test_the_same_bits_from_disk_on_any_number_of_jobs(tmp_path):
+    corpus = sd.write_corpus(tmp_path / "c.zarr", X, Y, random_state=0)
+    models = [MultinomialNB(n_jobs=n).fit(corpus) for n in (1, 2)]
+    assert models[0].temperature_ == models[1].temperature_
+    np.testing.assert_array_equal(models[0].state_.words, models[1].state_.words)
+
+
+def test_fewer_documents_than_folds_can_judge_keep_their_scores():
+    assert MultinomialNB().fit(X[:5], [0, 1, 0, 1, 2]).temperature_ == 1.0
+    assert MultinomialNB(calibrate=False).fit(X, Y).temperature_ == 1.0

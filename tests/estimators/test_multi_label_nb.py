@@ -1,0 +1,201 @@
+"""MultiLabelNB: each label is what a binary classifier of it would be, however labels are written down."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from click.testing import CliRunner
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+
+import sdem_dist as sd
+from sdem_dist.cli import main
+from sdem_dist.documents import Documents
+from sdem_dist.learners.local_words import localised
+from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.one_against_rest import OneAgainstRest
+from sdem_dist.text import Reading
+
+N, WORDS, LABELS = 400, 60, 5
+NAMES = ("ant", "bee", "cow", "dog", "emu")
+
+
+def drawn(seed=0):
+    rng = np.random.default_rng(seed)
+    topics = np.random.default_rng(1).dirichlet(np.full(WORDS, 0.3), LABELS + 1)
+    Y = (rng.random((N, LABELS)) < [0.5, 0.3, 0.3, 0.2, 0.1]).astype(int)
+    mixed = (Y @ topics[:LABELS] + topics[LABELS]) / (Y.sum(axis=1, keepdims=True) + 1)
+    return sp.csr_matrix(np.array([rng.multinomial(40, p) for p in mixed])), Y
+
+
+X, Y = drawn()
+LISTS = [[NAMES[k] for k in np.flatnonzero(row)] for row in Y]
+FIXED = {"n_epochs": 3, "validation_fraction": 0}
+
+
+@pytest.mark.parametrize(
+    "loss", ["hinge", "ncll", Hinge(0.0), Blend(Hinge(), 0.2), CostSensitiveHinge(((0, 1), (3, 0)))]
+)
+def test_one_lane_is_a_binary_fit_for_each_label(loss):
+    odds = sd.MultiLabelNB(loss=loss, **FIXED).fit(X, Y).decision_function(X)
+    for label in range(LABELS):
+        alone = sd.MultinomialNB(loss=loss, **FIXED).fit(X, Y[:, label]).decision_function(X)
+        np.testing.assert_allclose(odds[:, label], alone, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "ncll"])
+def test_statistics_at_one_theta_are_those_of_each_label(loss):
+    rng = np.random.default_rng(2)
+    whole, binary = OneAgainstRest(WORDS, LABELS), NaiveBayes(WORDS, 2)
+    state = whole.start(0, WORDS, 0)._replace(words=rng.gamma(2.0, 1.0, (WORDS, 2 * LABELS)))
+    state = state._replace(totals=state.words.sum(axis=0), class_counts=rng.gamma(2.0, 1.0, 2 * LABELS))
+    documents = Documents(X.data.astype(float), X.indices.astype(np.uint32), X.indptr.astype(np.int64), WORDS)
+    local = localised(documents, np.zeros(N, np.int32), rng.random(N), Y.astype(np.uint8))
+    rows, counts = whole.expected_statistics(state, local, loss, np.empty(0), 0.0)
+    for label in range(LABELS):
+        pair = slice(2 * label, 2 * label + 2)
+        own = state._replace(
+            words=state.words[:, pair], totals=state.totals[pair], class_counts=state.class_counts[pair]
+        )
+        alone = binary.expected_statistics(own, local._replace(labels=Y[:, label]), loss, np.empty(0), 0.0)
+        np.testing.assert_allclose(rows[:, pair], alone[0], atol=1e-9)
+        np.testing.assert_allclose(counts[pair], alone[1], atol=1e-9)
+
+
+def test_labels_may_be_written_in_any_way():
+    reference = sd.MultiLabelNB().fit(X, Y)
+    numbers = [tuple(np.flatnonzero(row).tolist()) for row in Y]
+    for y in (sp.csr_matrix(Y), Y.tolist(), Y.astype(bool), numbers, [set(row) for row in numbers]):
+        found = sd.MultiLabelNB().fit(X, y)
+        assert found.classes_.tolist() == list(range(LABELS))
+        np.testing.assert_array_equal(found.state_.words, reference.state_.words)
+    named = sd.MultiLabelNB().fit(X, LISTS)
+    assert tuple(named.classes_) == NAMES
+    np.testing.assert_array_equal(named.predict(X), reference.predict(X))
+    assert named.evaluate(X, LISTS) == reference.evaluate(X, Y) == named.evaluate(X, Y)
+
+
+def test_the_order_of_labels_does_not_matter():
+    order = np.array([3, 0, 4, 1, 2])
+    found, other = sd.MultiLabelNB(**FIXED).fit(X, Y), sd.MultiLabelNB(**FIXED).fit(X, Y[:, order])
+    np.testing.assert_allclose(other.decision_function(X), found.decision_function(X)[:, order], atol=1e-4)
+
+
+def test_figures_are_scikit_learns():
+    model = sd.MultiLabelNB().fit(X[:200], Y[:200])
+    P, given, found = model.predict_proba(X[200:]), model.predict(X[200:]), model.evaluate(X[200:], Y[200:])
+    truth = Y[200:]
+    assert found["accuracy"] == pytest.approx(accuracy_score(truth, given)) == model.score(X[200:], truth)
+    for mean in ("micro", "macro"):
+        assert found[f"{mean}_f1"] == pytest.approx(f1_score(truth, given, average=mean))
+    assert found["label_log_loss"] == pytest.approx(log_loss(truth.ravel(), P.ravel()))
+    best = np.argsort(-model.decision_function(X[200:]), axis=1)[:, :3]
+    assert found["precision_at_3"] == pytest.approx(np.take_along_axis(truth, best, axis=1).mean())
+    report = model.report(X[200:], truth)
+    assert report.figures == pytest.approx(found)
+    np.testing.assert_allclose(report.to_frame()["f1"], f1_score(truth, given, average=None))
+    assert "By label" in str(report) and "<table" in report._repr_html_()
+
+
+def test_thresholds_find_more_of_a_rare_label():
+    model = sd.MultiLabelNB().fit(X, Y)
+    assert model.thresholds_.shape == model.temperatures_.shape == (LABELS,)
+    other_X, other_Y = drawn(5)
+    at_half = model.predict_proba(other_X) >= 0.5
+    fitted = model.predict(other_X)
+    assert f1_score(other_Y, fitted, average="macro") > f1_score(other_Y, at_half, average="macro") - 0.02
+    with_none = sd.MultiLabelNB(calibrate=False, n_epochs=2).fit(X, Y)
+    assert (with_none.thresholds_ == 0.5).all() and (with_none.temperatures_ == 1.0).all()
+
+
+def test_corpora_and_files(tmp_path):
+    corpus = sd.write_corpus(tmp_path / "c", X, LISTS, shard_documents=90)
+    assert corpus.header.to_json()["format_version"] == 5
+    assert sd.write_corpus(tmp_path / "plain", X, Y[:, 0]).header.to_json()["format_version"] == 4
+    assert set(corpus.header.label_sets) == {tuple(labels) for labels in LISTS}
+    assert corpus.header.documents_by_label == {name: int(Y[:, k].sum()) for k, name in enumerate(NAMES)}
+    model = sd.MultiLabelNB().fit(corpus)
+    assert tuple(model.classes_) == NAMES
+    assert model.evaluate(corpus) == pytest.approx(model.evaluate(X, LISTS))
+    model.save(tmp_path / "a.model")
+    loaded = sd.load_model(tmp_path / "a.model")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.evaluate(corpus) == model.evaluate(corpus)
+    with pytest.raises(sd.CorpusError, match="several labels a document, and MultinomialNB learns one"):
+        sd.MultinomialNB().fit(corpus)
+    strange = sd.write_corpus(tmp_path / "d", X[:2], [["ant"], ["fox"]])
+    with pytest.raises(sd.CorpusError, match="'fox', which the model was not trained on"):
+        model.evaluate(strange)
+
+
+def test_mistakes():
+    model = sd.MultiLabelNB(n_epochs=1).fit(X, LISTS)
+    with pytest.raises(ValueError, match="'fox', which is not among the model's"):
+        model.evaluate(X[:1], [["fox"]])
+    with pytest.raises(ValueError, match="no label at all"):
+        sd.MultiLabelNB().fit(X, [[]] * N)
+    with pytest.raises(ValueError, match="values are to be 0 and 1"):
+        sd.MultiLabelNB().fit(X, Y * 2)
+    with pytest.raises(sd.ModelError, match="documents of one label"):
+        model.calibrate_sets(X, LISTS)
+
+
+def test_an_explanation_adds_up():
+    texts, labels = (
+        ["a late goal", "rates fall", "the club buys shares"] * 20,
+        [["sport"], ["money"], ["money", "sport"]] * 20,
+    )
+    model = sd.MultiLabelNB(n_epochs=5).fit(texts, labels)
+    found = model.explain(["a goal"])[0]
+    assert (found.label, found.against) == ("sport", "not sport")
+    assert found.log_odds == pytest.approx(model.decision_function(["a goal"])[0].max())
+    assert found.prior + sum(word.part for word in found.words) == pytest.approx(found.log_odds, abs=1e-6)
+
+
+LINES = "sport\ta late goal wins\nmoney\trates fall\nmoney, sport\tthe club buys shares\n\tthe weather is fine\n"
+
+
+@pytest.fixture
+def sources(tmp_path):
+    (tmp_path / "posts.tsv").write_text(LINES * 15, encoding="utf-8")
+    rows = [line.split("\t") for line in (LINES * 15).splitlines()]
+    objects = [json.dumps({"label": [n.strip() for n in a.split(",") if n], "text": b}) for a, b in rows]
+    (tmp_path / "posts.jsonl").write_text("\n".join(objects), encoding="utf-8")
+    return tmp_path
+
+
+def test_sources_of_text(sources):
+    made = [sources / f"{form}.zarr" for form in ("tsv", "jsonl")]
+    for path, form in zip(made, ("tsv", "jsonl"), strict=True):
+        sd.ingest(sources / f"posts.{form}", path, reading=Reading(label_separator=","))
+    first, second = map(sd.open_corpus, made)
+    assert first.header.uid == second.header.uid
+    assert first.header.classes == ((), ("money",), ("money", "sport"), ("sport",))
+    (sources / "new.tsv").write_text("sport,money\tgoal\n\trates\n", encoding="utf-8")
+    sd.ingest(sources / "new.tsv", sources / "new.zarr", vocabulary_from=made[0])
+    assert sd.open_corpus(sources / "new.zarr").header.classes == ((), ("money", "sport"))
+    (sources / "odd.tsv").write_text("sport,fox\tgoal\n", encoding="utf-8")
+    with pytest.raises(sd.IngestError, match="'fox' is not among"):
+        sd.ingest(sources / "odd.tsv", sources / "odd.zarr", vocabulary_from=made[0])
+
+
+def test_commands(sources):
+    def run(*arguments):
+        result = CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    posts, model = sources / "posts.tsv", sources / "posts.model"
+    run("train", posts, model, "--estimator", "MultiLabelNB", "--label-separator", ",", "--quiet")
+    (sources / "new.txt").write_text("a late goal wins\nthe club buys shares\nthe weather is fine\n", encoding="utf-8")
+    first = [line.split("\t")[0] for line in run("predict", model, sources / "new.txt").splitlines()]
+    assert first == ["sport", "money|sport", ""]
+    shown = run("evaluate", model, posts, "--report")
+    assert "micro-F1" in shown and "By label" in shown
+    assert json.loads(run("evaluate", model, posts, "--json", "--report"))["labels"][0]["label"] in ("money", "sport")
+    run("report", model, posts, "-o", sources / "page.html")
+    assert "By label" in (sources / "page.html").read_text(encoding="utf-8")
+    assert "not sport" in run("explain", model, "a late goal")

@@ -1,0 +1,75 @@
+"""A table of predictions by workers whose driver or worker is killed: the same command goes on, to the same bytes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from cli.commands import ok
+
+from sdem_dist import MultinomialNB
+from sdem_dist.cli import predict, table_files
+
+BLOCK, N = 20, 300
+KILLED = """
+import os, signal, sys
+from sdem_dist import cli
+from sdem_dist.cli import predict, table_files
+predict.BLOCK = 20
+save, saved = table_files.Part.save, []
+def disturbed(part, path):
+    save(part, path)
+    saved.append(path)
+    if len(saved) == 4:
+        os.killpg(0, signal.SIGKILL)
+table_files.Part.save = disturbed
+if __name__ == "__main__":
+    os.setpgid(0, 0)
+    cli.main(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def made(tmp_path) -> Path:
+    texts, labels = ["goal team match", "bank share loan", "salt oven bread"] * 20, ["sport", "money", "food"] * 20
+    MultinomialNB(n_epochs=2).fit(texts, labels).save(tmp_path / "m")
+    lines = [f'{{"text": "{texts[i % 7]} {texts[i % 3]}", "number": {i}}}\n' for i in range(N)]
+    (tmp_path / "s.jsonl").write_text("".join(lines))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["o.parquet", pytest.param("o.csv", marks=pytest.mark.slow)])
+def test_the_same_command_goes_on_after_kills(name, made, monkeypatch):
+    monkeypatch.setattr(predict, "BLOCK", BLOCK)
+    command = ["predict", str(made / "m"), str(made / "s.jsonl"), "-o"]
+    ok(*command, str(made / f"here-{name}"))
+    (made / "killed.py").write_text(KILLED)
+    script = [sys.executable, str(made / "killed.py"), *command, str(made / name), "--workers", "1"]
+    assert subprocess.run(script, check=False).returncode == -signal.SIGKILL
+    assert not (made / name).exists()
+    (kept,) = made.glob(f".{name}.predicted-*")
+    before = len(list(kept.glob("*.part")))
+    assert before == 4
+
+    save, saved = table_files.Part.save, []
+
+    def and_kill_a_worker(part, path):
+        if not saved:
+            workers = [p for p in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(p.cmdline())]
+            os.kill(workers[0].pid, signal.SIGKILL)
+        saved.append(path)
+        save(part, path)
+
+    monkeypatch.setattr(table_files.Part, "save", and_kill_a_worker)
+    ok(*command, str(made / name), "--workers", "1")
+    assert len(saved) == N // BLOCK - before
+    assert (made / name).read_bytes() == (made / f"here-{name}").read_bytes()
+    saved.clear()
+    ok(*command, str(made / name), "--workers", "1")
+    assert len(saved) == N // BLOCK, "a whole table leaves nothing to go on with"
+    assert sorted(p.name for p in made.iterdir()) == sorted(["m", "s.jsonl", "killed.py", name, f"here-{name}"])

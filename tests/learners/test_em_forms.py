@@ -1,0 +1,246 @@
+"""What the forms of EM promise: of counts and of columns of a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.integrate import dblquad, quad
+from scipy.special import digamma, gammaln, logsumexp
+
+from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.families import Exponential, Gaussian
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.features import started
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.em_forms import EXACT, FORMS, EmForm
+from sdem_dist.models.feature_classes import FeatureClasses
+from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+
+N, OWNERS = 90, (0, 0, 1, 1, 1)
+RNG = np.random.default_rng(0)
+LABELS = np.arange(N) % 2
+RISING = [EmForm(), EmForm("hard"), EmForm("generalised", 0.3), EmForm("variational")]
+FAMILIES = {"gaussian": Gaussian(alpha=0.5), "exponential": Exponential(0.5)}
+
+
+def lane(epoch=0, first=0, n=N):
+    return Lane(epoch, 0, 0, first, first + n, N)
+
+
+def table(gaps=False, hidden=True):
+    X = RNG.gamma(1.0 + 2.0 * RNG.integers(0, 2, N)[:, None] + LABELS[:, None], 1.0, (N, 2))
+    if gaps:
+        X[RNG.random(X.shape) < 0.2] = np.nan
+    labels = np.where(RNG.random(N) < 0.3, -1, LABELS) if hidden else LABELS
+    return DenseDocuments(X, labels.astype(np.int32), RNG.uniform(0.5, 1.5, N))
+
+
+def of_table(family, documents, form=EXACT, n_classes=2, owners=OWNERS):
+    model = FeatureModel((Block(family, (0, 1)),))
+    weight = float(documents.weights.sum())
+    learner = FeatureEm(FeatureClasses(model, n_classes, owners), weight, monitored=True, form=form)
+    values = np.where(np.isnan(documents.values), 1.0, documents.values)
+    rows = model.features(values).statistics
+    mu = np.stack([rows[RNG.integers(0, N, 20)].mean(axis=0) for _ in owners])
+    return learner, started(RNG.dirichlet(np.ones(len(owners))) * weight, mu)
+
+
+def words(owners=OWNERS, n_classes=2, form=EXACT):
+    rates = RNG.gamma(0.5, 2.0, (6, 12))
+    X = RNG.poisson(rates[2 * LABELS + RNG.integers(0, 2, N)] + 0.1)
+    labels = np.where(RNG.random(N) < 0.2, -1, LABELS) if n_classes > 1 else None
+    classes = ("a", "b") if n_classes > 1 else ()
+    corpus = MemoryCorpus(X, labels, classes, weights=RNG.uniform(0.5, 1.5, N), shuffle=False)
+    learner = WordEm(NaiveBayes(12, n_classes, 0.3, owners=owners), N, seed=3, rule="maximise", form=form)
+    state = learner.start_at(RNG.gamma(2.0, 1.0, (12, len(owners))) + 0.3, RNG.gamma(5.0, 1.0, len(owners)))
+    return learner, state, corpus.read(0, N)
+
+
+def objective_of_words(learner, state, documents: Documents) -> float:
+    """What no iteration may lower, written out."""
+    model, form, K = learner.model, learner.form, len(learner.model.owners)
+    rows, totals, counts = state.words, state.words.sum(axis=0), state.class_counts
+    prior = 0.0
+    if form.kind == "variational":
+        log_words, log_shares = digamma(rows) - digamma(totals), digamma(counts) - digamma(counts.sum())
+        volume = lambda a: gammaln(a).sum(axis=0) - gammaln(a.sum(axis=0))  # noqa: E731
+        for q, p, log in (
+            (rows, np.full_like(rows, model.alpha), log_words),
+            (counts[:, None], np.ones((K, 1)), log_shares[:, None]),
+        ):
+            prior -= float((((q - p) * log).sum(axis=0) - volume(q) + volume(p)).sum())
+    else:
+        log_words, log_shares = np.log(rows / totals), np.log(counts / counts.sum())
+        prior = model.alpha * log_words.sum() + log_shares.sum()
+    scores = documents.to_csr() @ log_words + log_shares
+    labels = np.zeros(N, int) if documents.labels is None else documents.labels
+    scores[(labels[:, None] != np.array(model.owners)) & (labels[:, None] >= 0)] = -np.inf
+    values = scores.max(axis=1) if form.kind == "hard" else logsumexp(scores, axis=1)
+    return float((documents.weights * values).sum() + prior)
+
+
+@pytest.mark.parametrize("form", RISING, ids=lambda f: f.kind)
+@pytest.mark.parametrize("classes", [1, 2])
+def test_the_objective_of_counts_never_falls(form, classes):
+    owners = OWNERS if classes == 2 else (0,) * 4
+    learner, state, documents = words(owners, classes, form)
+    prepared, found = learner.prepare(documents), []
+    for epoch in range(25):
+        found.append(objective_of_words(learner, state, documents))
+        state = learner.update(state, learner.map(state, prepared, lane(epoch)))
+    assert (np.diff(found) >= -1e-9).all()
+    assert found[-1] > found[0] + 1
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize("form", RISING, ids=lambda f: f.kind)
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_objective_of_tables_never_rises(family, form, gaps):
+    documents = table(gaps)
+    learner, state = of_table(family, documents, form)
+    prepared = learner.prepare(documents)
+    if gaps and form.kind == "variational":
+        with pytest.raises(ValueError, match="takes no missing values"):
+            learner.map(state, prepared, lane())
+        return
+    found = []
+    for epoch in range(25):
+        state = learner.update(state, learner.map(state, prepared, lane(epoch)))
+        found.append(state.best_objective)
+    assert (np.diff(found) <= 1e-12).all()
+    assert found[-1] < found[0] - 1e-3
+
+
+def test_the_posterior_of_theta_is_what_integrals_say():
+    """E[theta], E[A] and the volume of the conjugate posterior, against sums over a grid."""
+    mu, weight = np.array([1.3]), 7.0
+    theta, partition, log_volume = Exponential().posterior_of_theta(mu[None], np.array([weight]))
+
+    def density(t):
+        return np.exp(weight * (mu[0] * t + np.log(-t)))
+
+    volume = quad(density, -20, 0)[0]
+    assert log_volume[0] == pytest.approx(np.log(volume), rel=1e-8)
+    assert theta[0, 0] == pytest.approx(quad(lambda t: t * density(t), -20, 0)[0] / volume, rel=1e-8)
+    assert partition[0] == pytest.approx(quad(lambda t: -np.log(-t) * density(t), -20, 0)[0] / volume, rel=1e-8)
+
+    mu, weight = np.array([0.4, 1.5]), 9.0
+    family = Gaussian(alpha=1.0)
+    theta, partition, log_volume = family.posterior_of_theta(mu[None], np.array([weight]))
+
+    def integral(f):
+        def at(first, second):
+            t = np.array([first, second])
+            a = float(family.log_partition(t))
+            return f(t, a) * np.exp(weight * (mu @ t - a))
+
+        return dblquad(at, -6, -1e-3, -12, 12, epsabs=1e-9)[0]
+
+    volume = integral(lambda t, a: 1.0)
+    assert log_volume[0] == pytest.approx(np.log(volume), abs=1e-5)
+    np.testing.assert_allclose(
+        theta[0], [integral(lambda t, a: t[0]) / volume, integral(lambda t, a: t[1]) / volume], rtol=1e-4
+    )
+    assert partition[0] == pytest.approx(integral(lambda t, a: a) / volume, rel=1e-4)
+
+
+def test_a_draw_is_the_document_s_own_whatever_the_lanes():
+    learner, state, documents = words((0,) * 4, 1, EmForm("stochastic"))
+    whole = learner.map(state, learner.prepare(documents), lane())
+    parts = []
+    for first, stop in ((0, 31), (31, 64), (64, N)):
+        piece = documents[first:stop]
+        parts.append(learner.map(state, learner.prepare(piece), lane(0, first, stop - first)))
+    together = learner.combine(parts)
+    np.testing.assert_array_equal(together.words, whole.words)
+    np.testing.assert_allclose(together.rows, whole.rows, rtol=1e-12)
+    other = learner.map(state, learner.prepare(documents), lane(1))
+    assert (other.class_counts != whole.class_counts).any()
+
+
+def test_draws_have_the_posterior_for_their_mean():
+    scores = np.log(np.array([[0.6, 0.3, 0.1]]))
+    keys = RNG.integers(0, 1 << 63, 20_000, np.uint64) * np.uint64(2)
+    shares, values = EmForm("stochastic").responsibilities(np.repeat(scores, len(keys), axis=0), 1.0, keys)
+    assert ((shares == 0) | (shares == 1)).all() and (shares.sum(axis=1) == 1).all()
+    np.testing.assert_allclose(shares.mean(axis=0), np.exp(scores[0]), atol=0.015)
+    np.testing.assert_allclose(values, 0.0, atol=1e-12)
+    # A component that cannot be is never drawn, not even by the largest number.
+    last = np.array([np.iinfo(np.uint64).max])
+    assert EmForm("stochastic").responsibilities(np.array([[0.0, -np.inf]]), 1.0, last)[0].tolist() == [[1.0, 0.0]]
+
+
+def test_annealing_flattens_posteriors_and_ends_at_em():
+    hot = EmForm(annealing=8.0)
+    temperatures = [hot.temperature(epoch) for epoch in range(12)]
+    assert temperatures[0] == 8.0 and (np.diff(temperatures) <= 0).all() and temperatures[-1] == 1.0
+    scores = RNG.normal(size=(5, 3)) * 4
+    keys = np.zeros(5, np.uint64)
+    shares, values = hot.responsibilities(scores, 8.0, keys)
+    np.testing.assert_allclose(shares, np.exp(scores / 8 - logsumexp(scores / 8, axis=1, keepdims=True)), rtol=1e-12)
+    # The free energy: what is expected of the scores and t times the entropy.
+    entropy = -(shares * np.log(shares)).sum(axis=1)
+    np.testing.assert_allclose(values, (shares * scores).sum(axis=1) + 8 * entropy, rtol=1e-12)
+    plain = EXACT.responsibilities(scores, 1.0, keys)
+    cold = hot.responsibilities(scores, temperatures[-1], keys)
+    assert all((a == b).all() for a, b in zip(plain, cold, strict=True))
+
+
+def test_a_temperature_of_1_is_em_to_the_bit():
+    learner, state, documents = words()
+    prepared = learner.prepare(documents)
+    late = replace(learner, form=EmForm(annealing=4.0))
+    plain, annealed = (m.map(state, prepared, lane(40)) for m in (learner, late))
+    assert plain.rows.tobytes() == annealed.rows.tobytes()
+    assert late.map(state, prepared, lane(0)).rows.tobytes() != plain.rows.tobytes()
+
+
+def test_generalised_em_of_the_whole_way_is_em():
+    documents = table()
+    learner, state = of_table(Gaussian(alpha=1.0), documents)
+    statistics = learner.map(state, learner.prepare(documents), lane())
+    whole = replace(learner, form=EmForm("generalised", 1.0)).update(state, statistics)
+    for mine, its in zip(whole, learner.update(state, statistics), strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_online_em_of_tables_stays_where_em_ends(family):
+    """Batches that hold everything end at a fixed point of EM, whatever the size of the steps."""
+    documents = table()
+    learner, state = of_table(family, documents)
+    prepared = learner.prepare(documents)
+    for epoch in range(600):
+        state = learner.update(state, learner.map(state, prepared, lane(epoch)))
+    online = replace(learner, form=EmForm("online"))
+    after = online.update(state, online.map(state, prepared, lane()))
+    np.testing.assert_allclose(after.mu, state.mu, rtol=1e-6)
+    np.testing.assert_allclose(after.class_counts, state.class_counts, rtol=1e-5, atol=1e-9)
+    assert not len(after.best_counts)
+
+
+def test_variational_shares_come_from_expected_logarithms():
+    learner, state, documents = words((0,) * 3, 1, EmForm("variational"))
+    shares = learner.map(state, learner.prepare(documents), lane()).class_counts
+    scores = documents.to_csr() @ (digamma(state.words) - digamma(state.words.sum(axis=0))) + digamma(
+        state.class_counts
+    )
+    expected = np.exp(scores - logsumexp(scores, axis=1, keepdims=True)) * documents.weights[:, None]
+    np.testing.assert_allclose(shares, expected.sum(axis=0), rtol=1e-10)
+    # With many observations they are those of exact EM.
+    many = state._replace(words=state.words * 1e9, totals=state.totals * 1e9, class_counts=state.class_counts * 1e9)
+    exact = joint_scores(learner.model.parameters(many), documents)
+    exact = np.exp(exact - logsumexp(exact, axis=1, keepdims=True)) * documents.weights[:, None]
+    found = learner.map(many, learner.prepare(documents), lane()).class_counts
+    np.testing.assert_allclose(found, exact.sum(axis=0), rtol=1e-6)
+
+
+def test_unknown_forms_are_refused():
+    with pytest.raises(ValueError, match="em must be one of"):
+        EmForm("magic")
+    assert len(FORMS) == 6
