@@ -113,6 +113,42 @@ def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
     return losses
 
 
+def nearest_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, near: float = 1.0) -> float:
+    """Return the temperature with the least log-loss, found from one near it.
+
+    Log-loss is convex in the inverse of the temperature, so going downhill from anywhere finds it.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_documents, n_classes), float64
+        ln p(y | d), up to a constant of each document.
+    labels : ndarray of shape (n_documents,), integers
+    weights : ndarray of shape (n_documents,), float64
+    near : float
+        Where to begin.
+    """
+    possible = np.isfinite(scores[np.arange(len(labels)), labels])  # what cannot be, no temperature mends
+    scores, labels, weights = scores[possible], labels[possible], weights[possible]
+    if not weights.any():
+        return 1.0
+    gaps = scores - scores[np.arange(len(labels)), labels][:, None]
+    most, losses = gaps.max(axis=1), np.full(len(TEMPERATURES), np.inf)
+    gaps -= most[:, None]
+
+    def loss(t: int) -> float:
+        if not np.isfinite(losses[t]):
+            sums = np.log(np.einsum("ij->i", np.exp(gaps / TEMPERATURES[t]))) + most / TEMPERATURES[t]
+            losses[t] = weights @ sums
+        return float(losses[t])
+
+    best = int(np.clip(np.rint(2.0 * (np.log2(near) - np.log2(TEMPERATURES[0]))), 0, len(TEMPERATURES) - 1))
+    while best + 1 < len(TEMPERATURES) and loss(best + 1) < loss(best):
+        best += 1
+    while best and loss(best - 1) <= loss(best):
+        best -= 1
+    return best_temperature(losses)[0]
+
+
 def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
     """Return the temperature that has the least log-loss, and that log-loss, by a parabola through the best three.
 

@@ -17,6 +17,7 @@ METRICS = {
     "ncll": Metric("log-loss (NCLL)", "nats a document"),
     "log_loss": Metric("log-loss (NCLL)", "nats a document"),
     "micro_f1": Metric("micro-F1", "F1 of all labels together"),
+    "tempered_log_loss": Metric("log-loss at the best temperature", "nats a document"),
     "held_out_log_loss": Metric("log-loss at the best temperature", "nats a document"),
     "macro_f1": Metric("macro-F1", "mean F1 of classes"),
     "precision_at_1": Metric("precision at 1", "share of the most probable label"),
@@ -42,6 +43,8 @@ METRICS = {
     "bias": Metric("mean error", "units of the target"),
 }
 """By the name that programs use, in the order in which people are shown them."""
+UNSHOWN = ("temperature", "tempered_log_loss")
+"""What would serve best of an evaluation, for those who calibrate; people are not shown it."""
 PREFIXES = {"": "training", "validation_": "validation", "held_out_": "held-out"}
 """Documents that a metric of a history is of, by what its name begins with."""
 
@@ -57,6 +60,11 @@ def called(name: str) -> str:
         if prefix and name.startswith(prefix):
             return f"{documents} {metric(name.removeprefix(prefix), prefix).name}"
     return metric(name).name
+
+
+def short(name: str) -> str:
+    """Return the name of a metric for a line that is read while a model trains."""
+    return metric(name).name.split(" (")[0].removesuffix(" at the best temperature")
 
 
 def named(figures: dict[str, float]) -> dict[str, float]:

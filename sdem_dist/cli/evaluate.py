@@ -20,15 +20,12 @@ from sdem_dist.cli.sources import (
 )
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
-from sdem_dist.glossary import named
+from sdem_dist.glossary import UNSHOWN, named
 from sdem_dist.storage.numbers import null_for_nan
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.estimators.examined import Examined
-
-UNSHOWN = ("temperature", "tempered_log_loss")
-"""What would serve best here, for those who calibrate."""
 
 
 @click.command(no_args_is_help=True)

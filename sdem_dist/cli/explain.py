@@ -15,6 +15,7 @@ from sdem_dist.cli.shown import say
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import Explanation
+    from sdem_dist.reports.number_explanation import NumberExplanation
 
 
 @click.command(no_args_is_help=True)
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a text: all words, and where they stand.")
 @click.option("--html", type=LocalPath(), metavar="FILE", help="Write a page with the words marked instead.")
 def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: bool, html: Path | None) -> None:
-    """Say why MODEL takes each TEXT for its class; - or nothing reads texts from standard input, one a line.
+    """Say why MODEL takes each TEXT for its class, or gives it its number; - or nothing reads lines of standard input.
 
     Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the model
     weighs it, times ln p(word | class) / p(word | other class)) and of the classes' prior probabilities. Of topic models the
-    topics of the text come first. Words that speak for the prediction are blue, those against it orange; without
-    colours they stand in brackets with their parts.
+    topics of the text come first. Of a regressor the sum is of what topics and words add to the mean of training. Words that
+    speak for the prediction are blue, those against it orange; without colours they stand in brackets with their parts.
     """
     from sdem_dist import load_model
     from sdem_dist.errors import ModelError
@@ -45,12 +46,15 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: b
     if html is not None:
         check_output(html, (model,))
     estimator = load_model(model)
-    if estimator.spec.predicts != "class":
-        raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is of classifiers")
+    predicts = estimator.spec.predicts
+    if predicts not in ("class", "number"):
+        raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is of classifiers and regressors")
+    if against is not None and predicts == "number":
+        raise click.UsageError(f"--against names a class, and {model} predicts numbers")
     if against is not None and estimator.several_labels:
         raise click.UsageError("--against is of one label a document; of several each is against all without it")
-    label = None if against is None else _class(estimator.classes_.tolist(), against)
-    found = estimator.explain(list(texts), label)  # type: ignore[attr-defined]
+    label = () if against is None else (_class(estimator.classes_.tolist(), against),)
+    found = estimator.explain(list(texts), *label)  # type: ignore[attr-defined]
     if html is not None:
         _write(html, found)
         return
@@ -73,7 +77,7 @@ def _class(classes: list[object], name: str) -> object:
     return known[name]
 
 
-def _show(explanation: Explanation) -> None:
+def _show(explanation: Explanation | NumberExplanation) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -86,7 +90,7 @@ def _show(explanation: Explanation) -> None:
     console.print(Text.assemble(*explanation.styled()))
 
 
-def _write(path: Path, found: list[Explanation]) -> None:
+def _write(path: Path, found: list[Explanation | NumberExplanation]) -> None:
     from sdem_dist.reports.page import write_page
 
     body = "".join(f"<section>{explanation._repr_html_()}</section>" for explanation in found)

@@ -16,7 +16,7 @@ from sdem_dist.cli.sources import corpus_of, is_source
 from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 from sdem_dist.counted import counted, nearest
-from sdem_dist.glossary import called
+from sdem_dist.glossary import UNSHOWN, called
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -212,7 +212,7 @@ def train(
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
-    names = [name for name in kept if name != "epoch" and not name.endswith("seconds")]
+    names = [name for name in kept if name not in ("epoch", *UNSHOWN) and not name.endswith("seconds")]
     own = [name for name in names if not name.startswith("validation_")]
     figures = [f"{called(name)} {kept[name]:.4f}" for name in (*own, held_out) if name in kept]
     if any(not name.startswith("held_out_") for name in own):
@@ -226,9 +226,7 @@ def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:
     _check_layout(estimator, documents)
     lanes = estimator.get_params().get("n_lanes")
     if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
-        raise click.UsageError(
-            f"n_lanes is {lanes:,}, more than {documents.path} has documents ({documents.n_documents:,})"
-        )
+        raise click.UsageError(f"n_lanes is {lanes:,}, more than there are documents ({documents.n_documents:,})")
 
 
 def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:

@@ -31,6 +31,7 @@ Examples:
   sdem tune posts.zarr posts.model --space space.json --trials 50 --workers 4
   sdem tune posts.zarr posts.model --checkpoint run/ --resume
   sdem tune posts.zarr posts.model --curve curve.png
+  sdem tune posts.zarr posts.model --sampler optuna --halving brackets --nested
 """
 
 
@@ -57,7 +58,24 @@ Examples:
     help="What to try: values of a parameter, or a file of JSON with {name: [values]} or a list of such.  "
     "[default: the estimator's own; may be repeated]",
 )
-@click.option("--no-halving", is_flag=True, help="Let no setting go early.")
+@click.option(
+    "--halving",
+    type=click.Choice(["yes", "brackets", "no"]),
+    default="yes",
+    show_default=True,
+    help="Let the worse half go after epochs 1, 2, 4 and 8; some later (Hyperband's brackets); or none.",
+)
+@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together.")
+@click.option(
+    "--sampler",
+    type=click.Choice(["random", "optuna"]),
+    default="random",
+    show_default=True,
+    help="What draws settings; Optuna by the scores so far.",
+)
+@click.option(
+    "--nested", is_flag=True, help="Repeat the search without each fold, for an honest score: K times the work."
+)
 @click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="What to tune.")
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter that is not tried.  [may be repeated]"
@@ -81,7 +99,8 @@ def tune(
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
     Settings of naive Bayes learn side by side, so that documents are read once for all; the worse half is let go after 1, 2,
-    4 and 8 epochs. At the end stand what was tried, what mattered, and the winner against the default.
+    4 and 8 epochs. At the end stand what was tried, what mattered, and the winner against the default. Documents of one
+    group are in one fold, where CORPUS was ingested with --group.
 
     CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number of
     workers.
@@ -111,6 +130,10 @@ def tune(
             corpus_of(corpus, model, options) as documents,
             client_of(scheduler, workers, cluster) as client,
         ):
+            if options["nested"] and not options["quiet"]:
+                click.echo(
+                    "--nested: after this search it is repeated without each fold, which shows nothing", err=True
+                )
             with watched(metric, options["quiet"]) as callbacks:
                 search = CorpusSearchCV(
                     estimator,
@@ -120,7 +143,10 @@ def tune(
                     n_trials=options["trials"],
                     max_epochs=options["max_epochs"],
                     seconds=options["seconds"],
-                    halving=not options["no_halving"],
+                    total_epochs=options["epochs"],
+                    halving="brackets" if options["halving"] == "brackets" else options["halving"] == "yes",
+                    sampler=options["sampler"],
+                    nested=options["nested"],
                     random_state=options["seed"],
                     callbacks=callbacks,
                 ).fit(documents, client=client, checkpoint=options["checkpoint"], resume=options["resume"])
@@ -135,7 +161,7 @@ def tune(
         raise SystemExit(130) from None
     except SdemError:
         raise
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         raise click.ClickException(str(error)) from error
 
 

@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sdem_dist.corpus.dealing import dealt, group_codes
 from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.memory import InMemory, MemoryCorpus
@@ -39,15 +41,16 @@ class OnDisk(CorpusLike, Protocol):
     def place(self, document: int) -> str: ...  # noqa: D102
     def vocabulary(self) -> list[str] | None: ...  # noqa: D102
     def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    @property
+    def has_groups(self) -> bool: ...  # noqa: D102
+    def groups(self, shard: int) -> np.ndarray: ...  # noqa: D102
     def part(self, folds: Masks, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
-FOLDS = (1 << 32) - 2
-"""Takes the place of an epoch in the keys that decide which fold a document is in."""
 SHARES = (1 << 32) - 3
 """The same, of which documents are in a share."""
 _MOST_KEPT = 8
-_kept: dict[tuple[str, int, int], np.ndarray] = {}
+_kept: dict[tuple[str, str], np.ndarray] = {}
 """Folds of the corpora of this process: tasks ask for them by the hundred."""
 
 AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
@@ -83,30 +86,38 @@ class Folds:
     seed : int
     share : float
         Of the documents outside a fold that are trained on, by another hash of their place.
+    groups : array-like of shape (n_documents,), optional
+        Documents of one group are in one fold; each fold has about its share of every class, as far as groups allow.
+        In the order of the corpus as stored. None: as the corpus keeps them, if it does.
 
     Raises
     ------
     ValueError
-        There are fewer than two folds, or more than documents.
+        There are fewer than two folds, or more than documents or groups.
     """
 
-    def __init__(self, corpus: AnyCorpus, k: int = 5, seed: int = 0, share: float = 1.0) -> None:
+    def __init__(
+        self, corpus: AnyCorpus, k: int = 5, seed: int = 0, share: float = 1.0, groups: ArrayLike | None = None
+    ) -> None:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 2 <= k <= corpus.n_documents:
             raise ValueError(f"k must be a whole number from 2 to {corpus.n_documents:,}, the documents, got {k!r}")
         self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
         self.reads: CorpusLike = corpus
         """What parts read of; a search has it decoded already."""
+        self.given = None if groups is None else group_codes(groups, corpus.n_documents)
+        """The number of each document's group, where groups were given."""
 
     def __reduce__(self) -> tuple[type[Folds], tuple[Any, ...]]:
-        return Folds, (self.corpus, self.k, self.seed, self.share)
+        return Folds, (self.corpus, self.k, self.seed, self.share, self.given)
+
+    @cached_property
+    def name(self) -> str:
+        """What tells these folds of a corpus from others."""
+        groups = "" if self.given is None else f" {hashlib.sha256(self.given.tobytes()).hexdigest()}"
+        return f"{self.k} {self.seed} {self.share}{groups}"
 
     def __repr__(self) -> str:
         return f"Folds({self.corpus!r}, k={self.k}, seed={self.seed})"
-
-    @property
-    def name(self) -> str:
-        """What tells these folds of a corpus from others."""
-        return f"{self.k} {self.seed} {self.share}"
 
     def title(self, number: int, inside: bool) -> str:
         """Return what a part is, for people."""
@@ -136,12 +147,21 @@ class Folds:
     @property
     def numbers(self) -> np.ndarray:
         """The fold of each document, in stored order: int16 of shape (n_documents,)."""
-        key = (self.corpus.cache_key, self.k, self.seed)
+        key = (self.corpus.cache_key, self.name)
         if key not in _kept:
             while len(_kept) >= _MOST_KEPT:
                 _kept.pop(next(iter(_kept)), None)
-            _kept[key] = dealt(self.labels, self.corpus.n_documents, self.k, self.seed)
+            groups = groups_of(self.corpus) if self.given is None else self.given
+            _kept[key] = dealt(self._apart, self.corpus.n_documents, self.k, self.seed, groups)
         return _kept[key]
+
+    @property
+    def _apart(self) -> np.ndarray | None:
+        """The labels, with others for documents that a part leaves out, so that those inside are dealt evenly."""
+        if not isinstance(self.corpus, Part):
+            return self.labels
+        labels = np.zeros(self.corpus.n_documents, np.int64) if self.labels is None else self.labels
+        return labels + np.where(self.corpus.mask, 0, int(labels.max(initial=0)) + 2)
 
     def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray:
         """Return which of the documents `start` up to `stop` are in a fold, or are trained on without it."""
@@ -151,13 +171,20 @@ class Folds:
         return found & (_hashes(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
 
 
-def dealt(labels: np.ndarray | None, n_documents: int, k: int, seed: int) -> np.ndarray:
-    """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn."""
-    keys = _hashes(seed, FOLDS, 0, n_documents)
-    order = np.argsort(keys, kind="stable") if labels is None else np.lexsort((keys, labels))
-    numbers = np.empty(n_documents, np.int16)
-    numbers[order] = np.arange(n_documents) % k
-    return numbers
+def groups_of(corpus: AnyCorpus) -> np.ndarray | None:
+    """Return what names the group of each document, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
+    if isinstance(corpus, Part):
+        return groups_of(corpus.whole)
+    if isinstance(corpus, InMemory) or not corpus.has_groups:
+        return None
+    return np.concatenate([corpus.groups(shard) for shard in range(len(corpus.header.shards))])
+
+
+def weights_of(corpus: AnyCorpus | Part) -> np.ndarray | None:
+    """Return the weights of all documents, float64 of shape (n_documents,); None: all are 1."""
+    if isinstance(corpus, Part):
+        return corpus._weights
+    return corpus.read(0, corpus.n_documents).weights if isinstance(corpus, InMemory) else None
 
 
 def _hashes(seed: int, purpose: int, start: int, stop: int) -> np.ndarray:
@@ -204,9 +231,7 @@ class Part:
 
     @cached_property
     def _weights(self) -> np.ndarray:
-        weights = self.whole.read(0, self.whole.n_documents).weights if isinstance(self.whole, InMemory) else None
-        if isinstance(self.whole, Part):  # a subset of a subset
-            weights = self.whole._weights
+        weights = weights_of(self.whole)
         return np.where(self.mask, 1.0 if weights is None else weights, 0.0)
 
     @property

@@ -11,6 +11,8 @@ from sdem_dist.corpus.shards import Expected, read_arrays
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sdem_dist.storage.arrays import Group
 
 
@@ -49,12 +51,15 @@ def read_document_frequency(group: Group, header: Header, path: str) -> np.ndarr
     return found
 
 
-def read_labels(group: Group, header: Header, path: str) -> np.ndarray | None:
-    """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
+def read_labels(group: Group, header: Header, stored: Callable[[int], int], path: str) -> np.ndarray | None:
+    """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes.
+
+    `stored` gives the number of a shard on disk.
+    """
     if not header.classes:
         return None
     parts = []
     for shard, info in enumerate(header.shards):
         expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
-        parts.append(read_arrays(group, info, shard, expected, path, True)["labels"])
+        parts.append(read_arrays(group, info, stored(shard), expected, path, True)["labels"])
     return np.concatenate(parts)

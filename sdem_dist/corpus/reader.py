@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
 from sdem_dist.corpus.folds import Folds, Masks, Part
 from sdem_dist.corpus.layout import MANIFEST, Header
 from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary
-from sdem_dist.corpus.shards import read_ids, read_shard, read_texts
+from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_texts
 from sdem_dist.corpus.subsets import Which, chosen
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
@@ -201,17 +202,14 @@ class Corpus:
 
     def labels(self) -> np.ndarray | None:
         """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
-        return read_labels(self._group, self.header, self.path)
+        return read_labels(self._group, self.header, self._stored, self.path)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
         return read_ids(*self._parts, self._stored(shard), self.path)
 
     def ids_of(self, start: int = 0, stop: int | None = None) -> list[object]:
-        """Return the ids of the documents `start` up to `stop`, see `ids`: of all documents where nothing is said.
-
-        They are in the order of what ``predict(corpus)`` returns.
-        """
+        """Return the ids of the documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""
         return self.ids_at(range(start, self.n_documents if stop is None else stop))
 
     def ids_at(self, documents: Iterable[int]) -> list[object]:
@@ -228,14 +226,17 @@ class Corpus:
         return "texts_bytes" in self.header.shards[0].checksums
 
     def texts(self, shard: int) -> list[str]:
-        """Read the texts of a shard's documents.
-
-        Raises
-        ------
-        CorpusError
-            None were kept, or they are damaged.
-        """
+        """Read the texts of a shard's documents; CorpusError where none were kept, or they are damaged."""
         return read_texts(*self._parts, self._stored(shard), self.path)
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether groups of documents were kept, which folds do not tear apart."""
+        return "groups" in self.header.shards[0].checksums
+
+    def groups(self, shard: int) -> np.ndarray:
+        """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
+        return read_groups(*self._parts, self._stored(shard), self.path)
 
     def text(self, document: int) -> str:
         """Return the text of the document at a stored position, see `texts`; its shard's are read whole."""
@@ -257,12 +258,7 @@ class Corpus:
 
     def __getitem__(self, document: int | slice) -> StoredDocument | list[StoredDocument]:
         if isinstance(document, slice):
-            places = range(self.n_documents)[document]
-            if not places:
-                return []
-            first, last = min(places[0], places[-1]), max(places[0], places[-1])
-            documents, ids = self.read(first, last + 1), self.ids_of(first, last + 1)
-            return [self._described(documents[p - first : p - first + 1], ids[p - first]) for p in places]
+            return [self[place] for place in range(self.n_documents)[document]]
         document = self._position(document)
         return self._described(self.read(document, document + 1), self.ids_at([document])[0])
 
@@ -306,12 +302,13 @@ class Corpus:
         """Documents, by weight: their number."""
         return float(self.n_documents)
 
-    def folds(self, k: int = 5, *, seed: int = 0) -> Folds:
+    def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds:
         """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.
 
+        Documents of one group, of `groups` in stored order or those that the corpus keeps, are in one fold.
         ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
         """
-        return Folds(self, k, seed)
+        return Folds(self, k, seed, groups=groups)
 
     def part(self, folds: Masks, number: int, inside: bool) -> Part:
         """Return a fold of this corpus, or the corpus without it, see `Folds`; or a subset."""
@@ -359,10 +356,7 @@ class Corpus:
     def document_frequency(self) -> np.ndarray:
         """In how many documents each column of a sparse corpus occurs, int64 of shape (n_features,).
 
-        Raises
-        ------
-        CorpusError
-            The array is damaged, or the corpus is dense.
+        CorpusError where the array is damaged, or the corpus is dense.
         """
         return read_document_frequency(self._group, self.header, self.path)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 TextsAt = Callable[[np.ndarray | list[str]], tuple[np.ndarray, np.ndarray]]
+GroupsAt = Callable[[np.ndarray | list[str]], np.ndarray]
 
 
 def write_shard(
@@ -28,11 +29,13 @@ def write_shard(
     dense: bool,
     labelled: bool,
     texts: TextsAt | None = None,
+    groups: GroupsAt | None = None,
     overwrite: bool = False,
 ) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
 
-    `texts` gives the joined bytes and the offsets of the texts of documents with these ids.
+    `texts` gives the joined bytes and the offsets of the texts of documents with these ids, `groups` the hashes of their
+    groups.
     With `overwrite` one that a killed process began is replaced.
     The dtype of its entries is chosen from the shard's own: those they arrived with must not matter.
     """
@@ -49,6 +52,8 @@ def write_shard(
     contents |= columns_of(rows, labelled)
     if texts is not None:
         contents["texts_bytes"], contents["texts_offsets"] = texts(ids_of_rows(rows))
+    if groups is not None:
+        contents["groups"] = groups(ids_of_rows(rows))
     from sdem_dist.storage import arrays
     from sdem_dist.storage.checksum import crc32c
 
@@ -155,6 +160,14 @@ def read_texts(root: Group, header: Header, shard: int, where: str) -> list[str]
     if "texts_bytes" not in header.shards[shard].checksums:
         raise CorpusError(f"{where} holds no texts: they are kept by sdem ingest --keep-text")
     return _read_strings(root, header, shard, "texts", where)
+
+
+def read_groups(root: Group, header: Header, shard: int, where: str) -> np.ndarray:
+    """Read the hashes of the groups of a shard's documents, uint64; CorpusError where none were kept."""
+    info = header.shards[shard]
+    if "groups" not in info.checksums:
+        raise CorpusError(f"{where} has no groups: they are kept by sdem ingest --group COLUMN")
+    return read_arrays(root, info, shard, {"groups": ((info.n_documents,), "uint64")}, where, True)["groups"]
 
 
 def _read_strings(root: Group, header: Header, shard: int, name: str, where: str) -> list[str]:

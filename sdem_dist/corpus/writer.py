@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.corpus.collect import Collected
-    from sdem_dist.corpus.shards import TextsAt
+    from sdem_dist.corpus.shards import GroupsAt, TextsAt
     from sdem_dist.storage.arrays import Group
 
 
@@ -36,6 +36,7 @@ def write_corpus(
     vocabulary: Sequence[str] | None = None,
     ids: Sequence[int | str] | np.ndarray | None = None,
     targets: ArrayLike | None = None,
+    groups: ArrayLike | GroupsAt | None = None,
     vectorizer: Mapping[str, object] | None = None,
     made_by: JsonObject | None = None,
     weighted: bool | None = None,
@@ -71,6 +72,9 @@ def write_corpus(
         An id for each document. By default its position in `X`.
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
         Real numbers to be predicted, finite, for regression from sparse documents; labels may stand beside them.
+    groups : array-like of shape (n_documents,), optional
+        Of each document of a matrix what it has in common with others, such as its author: folds keep them together. Of a
+        name only a hash is stored. Or a function from ids to such hashes.
     vectorizer, made_by : dict, optional
         JSON values to keep in the manifest: how text became numbers, and who made the corpus from what. For a DataFrame
         ``corpus.header.vectorizer`` of another one, whose numbering of categories is to be kept: that of the training
@@ -108,6 +112,7 @@ def write_corpus(
     """
     from sdem_dist.corpus.batches import batches
     from sdem_dist.corpus.collect import collect
+    from sdem_dist.corpus.dealing import groups_at
     from sdem_dist.corpus.label_sets import as_column
 
     y = cast("ArrayLike | None", as_column(y))
@@ -118,8 +123,10 @@ def write_corpus(
     if dense and targets is not None:
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
     if client is not None:
-        if before_publishing is not None or texts is not None:
-            raise CorpusError("a client's workers write no texts, and call nothing before publishing: leave client out")
+        if groups is not None or before_publishing is not None or texts is not None:
+            raise CorpusError(
+                "a client's workers write no groups and no texts, and call nothing before publishing: leave client out"
+            )
         from sdem_dist.corpus.by_tasks import Storing, write_collection
 
         return write_collection(
@@ -152,7 +159,7 @@ def write_corpus(
         header = write_contents(
             place,
             collected,
-            partial(_write_shards, collected, texts),
+            partial(_write_shards, collected, texts, groups_at(groups, ids, collected.n_documents)),
             vocabulary=vocabulary,
             vectorizer=vectorizer,
             made_by=made_by,
@@ -164,7 +171,7 @@ def write_corpus(
 
 
 def _write_shards(
-    collected: Collected, texts: TextsAt | None, parent: Group, sizes: list[int]
+    collected: Collected, texts: TextsAt | None, groups: GroupsAt | None, parent: Group, sizes: list[int]
 ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
     """Write all documents; return what the manifest says of the shards, and the document frequencies of counts."""
     from sdem_dist.corpus.rows import cut
@@ -174,7 +181,7 @@ def _write_shards(
     frequency = None if collected.dense else np.zeros(collected.n_features, np.int64)
     shards = []
     for shard, rows in enumerate(cut(collected.rows(), sizes)):
-        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts))
+        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=groups))
         if frequency is not None:
             np.add.at(frequency, rows.indices[rows.data != 0], 1)  # a sum of its own would be as long
     return tuple(shards), frequency

@@ -21,7 +21,7 @@ from sdem_dist.engine.events import (
     TaskRetried,
     WorkerLost,
 )
-from sdem_dist.engine.monitoring import brief
+from sdem_dist.engine.monitoring import brief, kept
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -70,6 +70,10 @@ class LogLines:
                 f"{event.stage}: stopped after epoch {event.n_epochs}, since the validation loss did not improve; "
                 f"epoch {event.kept} is kept"
             )
+        elif isinstance(event, StageEnded) and event.reason == "callback":
+            self._write(
+                f"{event.stage}: stopped after epoch {event.n_epochs}, as a callback asked; epoch {event.kept} is kept"
+            )
 
     def _write(self, line: str) -> None:
         print(f"{self._prefix}{line}", file=sys.stderr, flush=True)
@@ -98,6 +102,9 @@ class ProgressBar:
                 self._progress.update(self._task, description=f"{self._prefix}{event.stage}  {said}")
             elif isinstance(event, StageEnded) and not self._stage.monitored:
                 self._progress.remove_task(self._task)
+            elif isinstance(event, StageEnded) and (said := kept(event)):
+                task = next(task for task in self._progress.tasks if task.id == self._task)
+                self._progress.update(self._task, total=task.completed, description=f"{task.description}{said}")
 
     def _start(self, event: StageStarted) -> None:
         from rich.console import Console

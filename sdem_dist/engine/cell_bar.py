@@ -8,8 +8,8 @@ import time
 from importlib import import_module
 from typing import Any
 
-from sdem_dist.engine.events import EpochEnded, Event, RoundEnded, RunEnded, StageStarted
-from sdem_dist.engine.monitoring import brief
+from sdem_dist.engine.events import EpochEnded, Event, RoundEnded, RunEnded, StageEnded, StageStarted
+from sdem_dist.engine.monitoring import brief, kept
 
 PAUSE = 0.1
 """Seconds between two pictures of a bar: every one is a message to the browser."""
@@ -48,6 +48,9 @@ class CellBar:
                 self._show()
         elif self._stage is not None and isinstance(event, EpochEnded) and self._stage.monitored:
             self._said = f"{event.stage}  {brief(event, self._stage.shown)}"
+        elif isinstance(event, StageEnded) and (said := kept(event)):
+            self._said, self._total = self._said + said, max(1, self._done)
+            self._show()
         elif isinstance(event, RunEnded):
             self._show()
 

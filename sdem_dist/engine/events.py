@@ -149,7 +149,7 @@ class StageEnded:
     number: int
     n_epochs: int
     reason: str
-    """``"epochs"`` or ``"patience"``."""
+    """``"epochs"``, ``"patience"``, or ``"callback"`` where one asked to stop."""
     kept: int
     """The epoch, from 1, whose state is the result: the last, or with patience the best."""
 
@@ -188,4 +188,5 @@ Event = (
     | Scored
     | RunEnded
 )
-Callback = Callable[[Event], None]
+Callback = Callable[[Event], object]
+"""Takes every event. One whose attribute `may_stop` is true may answer `EpochEnded` with True: the stage ends there."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdem_dist.engine.events import EpochEnded
+from sdem_dist import glossary
+from sdem_dist.engine.events import EpochEnded, StageEnded
 from sdem_dist.engine.tasks import CorpusLike
 
 VALIDATION = "validation_"
@@ -80,5 +81,10 @@ def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
     """Return what fits a line: the metrics `shown`, of validation documents where there are any."""
     validated = any(name.startswith(VALIDATION) for name in event.metrics)
     names = [(name, f"{VALIDATION if validated else ''}{name}") for name in shown]
-    said = [f"{name} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
+    said = [f"{glossary.short(name)} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
     return "  ".join([f"epoch {event.epoch + 1}", *(["validation"] if validated else []), *said])
+
+
+def kept(event: StageEnded) -> str:
+    """Return what a stage that ended before its last epoch keeps; empty for others."""
+    return "" if event.reason == "epochs" else f"  stopped, epoch {event.kept} is kept"

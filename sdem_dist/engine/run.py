@@ -107,9 +107,10 @@ class _Run:
             del asked  # with its start
             number += 1
 
-    def _emit(self, event: Event) -> None:
-        for callback in self._callbacks:
-            callback(event)
+    def _emit(self, event: Event) -> bool:
+        """Tell every callback, and return whether one that may ask to stop does."""
+        answers = [(callback(event), getattr(callback, "may_stop", False)) for callback in self._callbacks]
+        return any(answer is True and may for answer, may in answers)
 
     def _trained(self, stage: Stage[State, Statistics, Prepared], number: int) -> StageResult[State]:
         n, plan, kept = stage.plan.n_blocks, asdict(stage.plan), None
@@ -128,7 +129,10 @@ class _Run:
         corpus = self._corpus if stage.corpus is None else stage.corpus
         feed = tasks.Feed(stage.learner, corpus, Claim(self.name, needed_bytes(size, n), memory))
         monitoring = stage.monitoring or self._monitoring if stage.monitored else UNSEEN
-        training = Training(stage, number, feed, self._executor, monitoring, size, kept, self._resume, self._emit)
+        may_stop = any(getattr(callback, "may_stop", False) for callback in self._callbacks)
+        training = Training(
+            stage, number, feed, self._executor, monitoring, size, kept, self._resume, self._emit, may_stop
+        )
         training.announce()
         self._compile(stage, feed)
         result = training.run()

@@ -13,9 +13,9 @@ from sdem_dist.counted import counted
 from sdem_dist.engine import anchors, tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import (
-    Callback,
     CheckpointWritten,
     EpochEnded,
+    Event,
     LanesEnded,
     RoundEnded,
     StageEnded,
@@ -82,7 +82,9 @@ class Training(Generic[State, Statistics, Prepared]):
     resume : bool
         Go on from the newest checkpoint, if there is one.
     emit : callable
-        Takes events.
+        Takes events, and returns whether a callback asks to stop.
+    may_stop : bool
+        Whether one may ask: then no round begins before the epoch before it is told of.
     """
 
     def __init__(
@@ -95,8 +97,10 @@ class Training(Generic[State, Statistics, Prepared]):
         size: int,
         kept: Kept[State] | None,
         resume: bool,
-        emit: Callback,
+        emit: Callable[[Event], bool],
+        may_stop: bool,
     ) -> None:
+        self._may_stop, self._stopped = may_stop, False
         self._name, self._number, self._plan, self._monitored = stage.name, number, stage.plan, stage.monitored
         self._feed, self._executor, self._monitoring = feed, executor, monitoring
         self._kept, self._emit = kept, emit
@@ -142,12 +146,13 @@ class Training(Generic[State, Statistics, Prepared]):
         self._clock = time.perf_counter()
         with _all_told(self._executor, self._emit):
             for number in range(self._first, self._plan.n_epochs * self._plan.n_rounds):
-                if self._exhausted:
+                if self._exhausted or self._stopped:
                     break
                 self._advance(number)
         n_epochs, best = len(self._history), self._best
         kept = n_epochs if best is None else self._best_epoch + 1
-        self._emit(StageEnded(self._name, self._number, n_epochs, "patience" if self._exhausted else "epochs", kept))
+        reason = "patience" if self._exhausted else "callback" if self._stopped else "epochs"
+        self._emit(StageEnded(self._name, self._number, n_epochs, reason, kept))
         return StageResult(best if best is not None else self._flight.take(), self._history)
 
     @property
@@ -161,8 +166,8 @@ class Training(Generic[State, Statistics, Prepared]):
         ends = round_ == self._plan.n_rounds - 1
         scores = ends and self._monitoring.due(epoch, self._plan.n_epochs)
         saves, burdened = self._due(number + 1, ends), self._flight.burdened
-        last = ends and epoch == self._plan.n_epochs - 1
-        while len(self._flight) > (0 if last or scores or saves or burdened else self._executor.rounds_ahead):
+        waits = ends and (self._may_stop or epoch == self._plan.n_epochs - 1)
+        while len(self._flight) > (0 if waits or scores or saves or burdened else self._executor.rounds_ahead):
             self._land(scores)
         if self._flight:
             return
@@ -200,7 +205,7 @@ class Training(Generic[State, Statistics, Prepared]):
         metrics = self._scored() if scores else {}
         self._history.append({"epoch": epoch + 1, "seconds": seconds, **metrics})
         rate = self._plan.n_documents / max(seconds, 1e-9)
-        self._emit(EpochEnded(self._name, epoch, seconds, rate, moved, metrics))
+        self._stopped = self._emit(EpochEnded(self._name, epoch, seconds, rate, moved, metrics))
         self._executor.transfer_seconds()  # what evaluation moved belongs to no epoch
         self._seconds, self._clock = 0.0, time.perf_counter()
         if self._monitoring.best(self._history, self._best_epoch):
@@ -228,7 +233,7 @@ class Training(Generic[State, Statistics, Prepared]):
 
 
 @contextmanager
-def _all_told(executor: Executor, emit: Callback) -> Iterator[None]:
+def _all_told(executor: Executor, emit: Callable[[Event], object]) -> Iterator[None]:
     """Emit what has happened to workers and tasks also where a run ends with an error."""
     try:
         yield

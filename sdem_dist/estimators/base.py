@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from sdem_dist.engine.stages import Stage, Stages, trained
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.matching import check_classes, check_words
+from sdem_dist.estimators.sklearn_callbacks import CallbackSupportMixin, tasks_of, with_callbacks
 from sdem_dist.estimators.source import source_of
 from sdem_dist.estimators.spec import Estimator, Source, Trained
 from sdem_dist.estimators.validation import is_dask
@@ -44,7 +45,7 @@ def final_stage(
     return Trained(learner, found.state, found.history)
 
 
-class EngineEstimator(Estimator):
+class EngineEstimator(CallbackSupportMixin, Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and yield the stages of a fit."""
 
     _lazy_parameters: LazyParameters
@@ -59,6 +60,7 @@ class EngineEstimator(Estimator):
         """Raise CorpusError where the columns of a corpus are not those that the model was trained on."""
         check_words(self, source)
 
+    @with_callbacks
     def fit(
         self,
         X: object,
@@ -104,7 +106,7 @@ class EngineEstimator(Estimator):
         callbacks : sequence of callables
             Called with every event of the run, see `sdem_dist.engine.events`; a method `fitted` of it, if there is
             one, with this estimator in the end, or a method `failed` if the fit fails. `sdem_dist.tracking.MLflowLogger`
-            has both.
+            has both. Those of scikit-learn (1.9 or newer), such as its ``ProgressBar``, are given to `set_callbacks`.
 
         Returns
         -------
@@ -138,6 +140,7 @@ class EngineEstimator(Estimator):
                 )
         source = source_of(self, X, y, sample_weight, client=client)
         self.damaged_shards_ = []
+        callbacks = [*callbacks, *tasks_of(self, X, y)]
         with told_of_failure(callbacks):
             with executor_for(client, self.n_jobs, source) as executor:
                 if skip_damaged and isinstance(source.corpus, Corpus):

@@ -16,6 +16,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators.raw_text import are_texts
 from sdem_dist.estimators.validation import some
 from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, word_parts
+from sdem_dist.reports.number_explanation import NumberExplanation, NumberExplanations, number_parts
 from sdem_dist.text.marking import marked, terms
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -38,11 +39,7 @@ def explanations(
     texts : sequence of str, optional
         What the documents of a matrix were.
     """
-    check_is_fitted(estimator)
-    if are_texts(X):
-        texts = [str(text) for text in cast("Iterable[str]", X)]
-        X = estimator.vectorize(texts)
-    documents = _rows(estimator, X)
+    documents, texts = _documents(estimator, X, texts)
     if documents.n_documents == 0:
         return Explanations()
     names = _names(estimator)
@@ -85,6 +82,44 @@ def _of_labels(
             )
         )
     return found
+
+
+def number_explanations(estimator: Any, X: object, target: int = 0) -> NumberExplanations:
+    """Return why each document got its number; see ``explain`` of the regressors.
+
+    Raises
+    ------
+    ValueError
+        There is no such target, or the documents do not fit the model.
+    """
+    documents, texts = _documents(estimator, X, None)
+    n_targets = getattr(estimator.learner_, "n_outputs", 1)
+    if not 0 <= target < n_targets:
+        raise ValueError(f"target {target} is not among the model's {counted(n_targets, 'target')}, counted from 0")
+    if documents.n_documents == 0:
+        return NumberExplanations()
+    names, (predictions, mean, found) = _names(estimator), estimator._number_parts(documents, target)
+    made = NumberExplanations()
+    for i, parts in enumerate(found):
+        words = [str(names[w]) for w in parts.columns.tolist()]
+        marks: list[tuple[int, int, float]] = []
+        if texts is not None and estimator.vectorizer_ is not None:
+            words, marks = _spelled(estimator, texts[i], parts, words)
+        left = float(predictions[i]) - mean - float(parts.parts.sum()) if parts.offset_name else 0.0
+        told = number_parts(words, parts), parts.topics, None if texts is None else texts[i], tuple(marks)
+        made.append(NumberExplanation(float(predictions[i]), mean, left, parts.offset_name, *told))
+    return made
+
+
+def _documents(
+    estimator: Estimator, X: object, texts: Sequence[str] | None
+) -> tuple[Documents | DenseDocuments, Sequence[str] | None]:
+    """Return documents as the model takes them, and their texts where they are known."""
+    check_is_fitted(estimator)
+    if are_texts(X):
+        texts = [str(text) for text in cast("Iterable[str]", X)]
+        X = estimator.vectorize(texts)
+    return _rows(estimator, X), texts
 
 
 def _rows(estimator: Estimator, X: object) -> Documents | DenseDocuments:
@@ -199,5 +234,5 @@ def refused(estimator: Any) -> ModelError:
     """Return what is raised for models whose scores are no sum over words."""
     return ModelError(
         f"{type(estimator).__name__} does not score documents by a sum over their words, and explain has nothing to show; "
-        "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, mixtures of multinomials and naive Bayes of tables do"
+        "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, EM and sdEM mixtures, and naive Bayes of tables do"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,10 +181,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         from sdem_dist.estimators.parts import of_columns
 
         model: FeatureModel = self.learner_.model.variables
-
-        def densities(row: np.ndarray) -> np.ndarray:
-            return model.log_densities(self._parameters, row)
-
+        densities = partial(model.log_densities, self._parameters)
         return of_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs)
 
     def score_samples(self, X: object) -> np.ndarray:

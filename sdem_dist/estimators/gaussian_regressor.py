@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.number_explanation import NumberExplanations
 
 _LEAST_PRIOR = 1e-10
 """Share of the rows that the prior counts for at least."""
@@ -213,6 +215,33 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
         means, deviations = over_corpus(self, X, predicted, client).T
         return (means, deviations) if return_std else means
+
+    def explain(self, X: object) -> NumberExplanations:
+        """Return why each row got its number: what each known feature adds to the mean of training.
+
+        The parts sum to the prediction less the mean, also where features are missing: a feature's part is its distance
+        from its mean, times its coefficient in the regression on the features that the row has.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        NumberExplanations
+            A list of `NumberExplanation`, see `sdem_dist.reports.number_explanation`.
+        """
+        from sdem_dist.estimators.explaining import number_explanations
+
+        return number_explanations(self, X)
+
+    def _number_parts(self, documents: Any, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+        from sdem_dist.estimators.parts import of_regression
+
+        (mean, covariance), (location, scale) = self._moments(), self._units()
+        means = location + scale * mean
+        found = of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents))
+        return np.array([means[-1] + float(parts.parts.sum()) for parts in found]), float(means[-1]), found
 
 
 def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -141,11 +142,14 @@ class JointMixture(OfText, Components, JointClassifier):
         return by_class(scores, self.learner_.model.owners)[0]
 
     def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
-        if self.components != "multinomial":
-            return super()._document_parts(documents, pairs)
-        from sdem_dist.estimators.parts import of_components
+        from sdem_dist.estimators.parts import of_component_columns, of_components
 
-        return of_components(self._parameters, documents_of(self, documents), pairs, self.learner_.model.owners)
+        owners = self.learner_.model.owners
+        if self.components == "multinomial":
+            return of_components(self._parameters, documents_of(self, documents), pairs, owners)
+        model: FeatureModel = self.learner_.model.variables
+        densities = partial(model.log_densities, self._parameters)
+        return of_component_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs, owners)
 
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each row, shape (n_samples,).

@@ -41,10 +41,12 @@ from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.unit import Moves
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
     from sdem_dist.estimators.source import Source
@@ -177,18 +179,19 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
         return (yield from taken_in(choice, learner, plan, initial, share, self.n_epochs == "auto"))
 
-    def beginning(self, source: Source) -> Beginning | None:
-        """Return what a fit without held-out documents begins with, for searches that train many at once.
+    def beginnings(self, sources: Sequence[Source]) -> list[Beginning]:
+        """Return what fits without held-out documents begin with, for searches that train many at once.
 
-        None where documents of hidden classes make it another kind of training.
+        The sources are of the same documents and differ in weights alone: what does not depend on them is found once.
         """
-        if self.unlabelled is not None:
-            return None
         parameters.check(self)
         self._check()
-        source = self._weighed(source)
-        learner, initial = self._begun(source)
-        return Beginning(source.weighting, learner, learner.init() if initial is None else initial, self._plan(source))
+        found, moves = [], dict[object, Moves]()
+        for source in (weighed(self, source) for source in sources):
+            learner, initial = self._begun(source, moves)
+            start = learner.init() if initial is None else initial
+            found.append(Beginning(source.weighting, learner, start, self._plan(source)))
+        return found
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, plans.seed_of(self.random_state)
@@ -215,14 +218,19 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         share = float(self.unlabelled_weight)
         return WordEm(self._model(source), source.weight, weights, seed, rule="maximise", unlabelled_weight=share)
 
-    def _learner(self, source: Source) -> tuple[Sdem[NaiveBayes], SdemState | None]:
-        """Return the learner for a training source, and where it starts, if not at its own beginning."""
+    def _learner(
+        self, source: Source, moves: dict[object, Moves] | None = None
+    ) -> tuple[Sdem[NaiveBayes], SdemState | None]:
+        """Return the learner for a training source, and where it starts, if not at its own beginning.
+
+        By weighting, `moves` keeps how far steps go, for other weights of the same documents.
+        """
         model, weights = self._model(source), weights_of_classes(self.class_weight, source)
         if self.merge == "mean":
             kernel_form(self.loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
-            sizes, initial = steps_of_the_margin(self, source, model)
+            sizes, initial = steps_of_the_margin(self, source, model, moves)
         learner = Sdem(
             model,
             source.weight,
@@ -271,9 +279,11 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         self.n_iter_ += 1
         return self
 
-    def _begun(self, source: Source) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState | None]:
+    def _begun(
+        self, source: Source, moves: dict[object, Moves] | None = None
+    ) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState | None]:
         if self.loss != "nll":
-            return self._learner(source)
+            return self._learner(source, moves)
         return self._counting(source), None
 
     def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:

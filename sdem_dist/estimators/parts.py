@@ -71,6 +71,45 @@ def of_labels(
     return found
 
 
+def of_component_columns(
+    densities: Callable[[np.ndarray], np.ndarray],
+    log_prior: np.ndarray,
+    values: np.ndarray,
+    pairs: np.ndarray,
+    owners: tuple[int, ...],
+) -> list[DocumentParts]:
+    """Return the parts of classes that are mixtures of densities of columns, as `of_components` does of words.
+
+    Parameters
+    ----------
+    densities : callable
+        From a row, NaN where a value is missing, to ln p(column | component), shape (n_features, n_components).
+    log_prior : ndarray of shape (n_components,)
+    values : ndarray of shape (n_documents, n_features), float64
+    """
+    found = []
+    for row, pair in zip(values, pairs, strict=True):
+        known = np.flatnonzero(~np.isnan(row))
+        log_p = densities(row)[known]
+        (p_a, prior_a), (p_b, prior_b) = _by_class(log_p, log_prior, log_p.sum(axis=0) + log_prior, pair, owners)
+        found.append(
+            DocumentParts(known, row[known], p_a, p_b, p_a - p_b, prior_a - prior_b, (), "mixing of the components")
+        )
+    return found
+
+
+def _by_class(
+    log_p: np.ndarray, log_prior: np.ndarray, scores: np.ndarray, pair: np.ndarray, owners: tuple[int, ...]
+) -> list[tuple[np.ndarray, float]]:
+    """Return means of ln p(column | component) and of ln p(component) over p(component | class, document), by class."""
+    posteriors, owner = by_class(scores[None], owners)[1][0], np.asarray(owners)
+    found = []
+    for k in pair:
+        mine = np.where(owner == k, posteriors, 0.0)
+        found.append((np.where(mine > 0, log_p, 0.0) @ mine, float(np.where(mine > 0, log_prior, 0.0) @ mine)))
+    return found
+
+
 def of_components(
     parameters: NaturalParameters, documents: Documents, pairs: np.ndarray, owners: tuple[int, ...]
 ) -> list[DocumentParts]:
@@ -79,13 +118,10 @@ def of_components(
     With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are q's
     means over components, and what the entropies add is left over.
     """
-    posteriors = by_class(joint_scores(parameters, documents), owners)[1]
-    owner, found = np.asarray(owners), []
+    scores, found = joint_scores(parameters, documents), []
     for i, words, x in each(documents):
         log_p = parameters.log_words[words] - parameters.log_totals
-        q = [np.where(owner == k, posteriors[i], 0.0) for k in pairs[i]]
-        p_a, p_b = (np.where(mine > 0, log_p, 0.0) @ mine for mine in q)
-        prior_a, prior_b = (float(np.where(mine > 0, parameters.log_prior, 0.0) @ mine) for mine in q)
+        (p_a, prior_a), (p_b, prior_b) = _by_class(log_p, parameters.log_prior, scores[i], pairs[i], owners)
         found.append(
             DocumentParts(words, x, p_a, p_b, x * (p_a - p_b), prior_a - prior_b, (), "mixing of the components")
         )
@@ -123,20 +159,24 @@ def of_lda(
 def of_supervised_topics(
     parameters: TopicParameters,
     documents: Documents,
-    pairs: np.ndarray,
+    outputs: np.ndarray,
     proportions: np.ndarray,
-    gamma: float,
     titles: Sequence[str],
 ) -> list[DocumentParts]:
-    """Return the parts of a softmax of topic proportions: those of topics are exact, and words share them.
+    """Return the parts of a sum over topic proportions: those of topics are exact, and words share them.
 
     A word has its share of each topic by p(topic | word, document); what the prior of the proportions and steps that have not
     converged leave is no word's.
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (n_documents, n_topics), float64
+        What a topic adds if it is all that the document is about: of two classes the difference.
+    proportions : ndarray of shape (n_documents, n_topics), float64
     """
     found = []
     for i, words, x in each(documents):
-        a, b = pairs[i]
-        says, theta = gamma * (parameters.output[a] - parameters.output[b]), proportions[i]
+        says, theta = outputs[i], proportions[i]
         mixed = parameters.topics[words] * theta
         of_topics = mixed / np.maximum(mixed.sum(axis=1, keepdims=True), 1e-300)
         parts = x / max(x.sum(), 1e-300) * (of_topics @ says)
@@ -166,4 +206,26 @@ def of_columns(
         known = np.flatnonzero(~np.isnan(row))
         p, prior = densities(row)[known], float(log_prior[a] - log_prior[b])
         found.append(DocumentParts(known, row[known], p[:, a], p[:, b], p[:, a] - p[:, b], prior))
+    return found
+
+
+def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> list[DocumentParts]:
+    """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the features that are known.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_features + 1,), float64
+        The target last.
+    covariance : ndarray of shape (n_features + 1, n_features + 1), float64
+    values : ndarray of shape (n_documents, n_features), float64
+        NaN where a value is missing.
+    """
+    found, slopes = [], dict[bytes, np.ndarray]()
+    for row in values:
+        there = ~np.isnan(row)
+        known, key = np.flatnonzero(there), there.tobytes()
+        if key not in slopes:
+            slopes[key] = np.linalg.solve(covariance[np.ix_(known, known)], covariance[known, -1])
+        none = np.full(len(known), np.nan)
+        found.append(DocumentParts(known, row[known], none, none, slopes[key] * (row[known] - mean[known]), 0.0))
     return found

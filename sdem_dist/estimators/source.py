@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus.folds import Part
 from sdem_dist.corpus.label_sets import are_label_sets, membership
 from sdem_dist.corpus.labels import plain_label
 from sdem_dist.corpus.layout import DENSE
@@ -128,8 +129,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         source = _with_labels(described(corpus), members, names)
     else:
         source = described(corpus, labelled=labelled)
-    single = header.classes and header.label_sets is None
-    hidden = round(corpus.weight) - sum(header.class_counts) if single else 0
+    hidden = _hidden(corpus)
     if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
         raise CorpusError(
             f"{corpus.path} has {hidden:,} documents without a label, which {name} with these parameters does not take: "
@@ -138,6 +138,17 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if use != "train":
         estimator._check_compatible(source)
     return _enough(source, use) if target == "labels" else source
+
+
+def _hidden(corpus: Corpus) -> int:
+    """Return how many documents have no label; those that a part leaves out do not count."""
+    header = corpus.header
+    if not header.classes or header.label_sets is not None:
+        return 0
+    if not isinstance(corpus, Part):
+        return header.n_documents - sum(header.class_counts)
+    labels = corpus.folds.labels
+    return 0 if labels is None else int((labels[corpus.mask] < 0).sum())
 
 
 def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bool = False) -> Source:

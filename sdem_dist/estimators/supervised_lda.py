@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from sdem_dist.estimators.source import Source
     from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.number_explanation import NumberExplanations
 
 _LOG_COUNTS = "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
 _RATE = "mu_u of Algorithm 2, for U; it falls linearly to 0."
@@ -121,9 +122,9 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
         from sdem_dist.estimators.parts import of_supervised_topics
         from sdem_dist.inspection.topics import named
 
-        theta, gamma = self._proportions(documents), float(self.learner_.gamma)
-        seen = self._documents(documents)
-        return of_supervised_topics(self._parameters, seen, pairs, theta, gamma, named(self.topics(3)))
+        theta, output = self._proportions(documents), self.learner_.gamma * self._parameters.output
+        says, seen = output[pairs[:, 0]] - output[pairs[:, 1]], self._documents(documents)
+        return of_supervised_topics(self._parameters, seen, says, theta, named(self.topics(3)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -219,6 +220,34 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             return found[:, 0] if self._single else found
 
         return over_blocks(self, X, predicted, None if self._single else self.learner_.n_outputs, client)
+
+    def explain(self, X: object, target: int = 0) -> NumberExplanations:
+        """Return why each document got its number: what its topics, and so its words, add to the mean of training.
+
+        Parameters
+        ----------
+        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts get their words marked.
+        target : int, default=0
+            Which of several targets, from 0.
+
+        Returns
+        -------
+        NumberExplanations
+            A list of `NumberExplanation`, see `sdem_dist.reports.number_explanation`.
+        """
+        from sdem_dist.estimators.explaining import number_explanations
+
+        return number_explanations(self, X, target)
+
+    def _number_parts(self, documents: Any, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+        from sdem_dist.estimators.parts import of_supervised_topics
+        from sdem_dist.inspection.topics import named
+
+        theta, mean = self._proportions(documents), float(self.learner_.location[target])
+        says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
+        found = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
+        return outputs(self.coef_, theta)[:, target], mean, found
 
     def extra(self) -> dict[str, object]:
         """Return the topics' shares, and whether the target was no column of a table."""

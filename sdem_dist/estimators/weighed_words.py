@@ -11,15 +11,15 @@ from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.estimators.common_parameters import OfText, Seeded, pseudo_count
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
-from sdem_dist.estimators.weighting import sample, scaled, weighting_of
+from sdem_dist.estimators.weighting import scaled, shared_unit, weighting_of
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
 from sdem_dist.losses import kin
-from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.spec import Source
     from sdem_dist.models.naive_bayes import NaiveBayes
     from sdem_dist.models.one_against_rest import OneAgainstRest
+    from sdem_dist.models.unit import Moves
     from sdem_dist.models.word_counts import SdemState
 
 PRIOR_POWER = 0.125
@@ -103,8 +103,13 @@ def weighed(e: Any, source: Source) -> Source:
     return source
 
 
-def steps_of_the_margin(e: Any, source: Source, model: NaiveBayes | OneAgainstRest) -> tuple[StepSizes, SdemState]:
-    """Return the sizes of an estimator's steps in units of the margin, and the state that they start at."""
+def steps_of_the_margin(
+    e: Any, source: Source, model: NaiveBayes | OneAgainstRest, moves: dict[object, Moves] | None = None
+) -> tuple[StepSizes, SdemState]:
+    """Return the sizes of an estimator's steps in units of the margin, and the state that they start at.
+
+    By weighting, `moves` keeps how far steps go, for other weights of the same documents.
+    """
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     prior = model.alpha * np.maximum(source.corpus.document_frequency, 1.0) ** PRIOR_POWER
     if source.weighting is not None and source.weighting.chooses:
@@ -113,5 +118,6 @@ def steps_of_the_margin(e: Any, source: Source, model: NaiveBayes | OneAgainstRe
         prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
     normed = e.weighting_ is not None and e.weighting_.norm > 0
     step = e.step or (STEPS[kin(e.loss)] if normed or source.weighted else STEP_OF_COUNTS)
-    sizes = margin_steps(float(step), unit_of(sample(source), prior), model.alpha, model.class_alpha)
+    unit = shared_unit(source, prior, {} if moves is None else moves)
+    sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
     return sizes, model.start_at(prior)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sdem_dist.models.unit import unit_of
+from sdem_dist.models.unit import Moves, Unit, moves_of, unit_of
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -61,6 +61,16 @@ def checked_orders(ngram_range: object) -> tuple[int, int]:
 def sample(source: Source) -> Documents:
     """Return the first documents of a source, as they are weighed: those of a corpus are in random order."""
     return cast("Documents", source.documents.read(0, min(SAMPLE, source.n_documents)))
+
+
+def shared_unit(source: Source, prior: np.ndarray, moves: dict[object, Moves]) -> Unit:
+    """Return the unit of steps over a sample, see `unit_of`; `moves` keeps what other weights of it share, by weighting."""
+    if source.weighting not in moves:
+        documents = sample(source)
+        moves[source.weighting] = moves_of(documents, prior)
+        return moves[source.weighting].mean(documents.weights)
+    documents = cast("Documents", source.corpus.read(0, min(SAMPLE, source.n_documents)))
+    return moves[source.weighting].mean(documents.weights)
 
 
 def scaled(source: Source, weighting: Weighting) -> Weighting:

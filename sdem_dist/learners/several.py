@@ -68,7 +68,9 @@ class Several:
         return self.stacked([learner.init() for learner in self.learners])
 
     def stacked(self, states: Sequence[SdemState]) -> SdemState:
-        """Return states as one."""
+        """Return states as one; of the same state as often as needed, without a copy, to be read only."""
+        if all(state is states[0] for state in states):
+            return state_of(np.broadcast_to(field, (len(states), *np.shape(field))) for field in states[0])
         return state_of(np.stack(fields) for fields in zip(*states, strict=True))
 
     def prepare(self, documents: Documents) -> LocalDocuments:
@@ -106,7 +108,7 @@ class Several:
 
     def update(self, state: SdemState, statistics: tuple[SdemStatistics, ...]) -> SdemState:
         """Update each, into tables that are there once."""
-        new = state_of(np.empty_like(np.asarray(field)) for field in state)
+        new = state_of(np.empty(np.shape(field)) for field in state)
         for i, (learner, own) in enumerate(zip(self.learners, statistics, strict=True)):
             for field, value in zip(new, learner.update(member(state, i), own), strict=True):
                 cast(np.ndarray, field)[i] = value

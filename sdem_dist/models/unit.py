@@ -18,8 +18,27 @@ class Unit(NamedTuple):
     """Squared Euclidean length."""
 
 
-def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
-    """Return the unit of steps over some documents by their weights, those without words left out.
+class Moves(NamedTuple):
+    """Of each document how far its step goes, shape (n_documents,); see `Unit`."""
+
+    margins: np.ndarray
+    squares: np.ndarray
+    least: float
+    """Of a margin, by square."""
+
+    def mean(self, weights: np.ndarray | None) -> Unit:
+        """Return the unit of steps over documents by their weights, those without words left out."""
+        weights = np.where(self.squares > 0, 1.0 if weights is None else weights, 0.0)
+        if not weights.any():
+            return Unit(1.0, 1.0)
+        # Of one word alone, or of the same share of every word, no step moves the score.
+        margin = float(np.average(self.margins, weights=weights))
+        mean_square = float(np.average(self.squares, weights=weights))
+        return Unit(max(margin, self.least * mean_square), mean_square)
+
+
+def moves_of(documents: Documents, prior: np.ndarray) -> Moves:
+    """Return how far each document's step goes.
 
     Parameters
     ----------
@@ -32,9 +51,9 @@ def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
     squares = np.bincount(rows, x * x, n)
     lengths = np.bincount(rows, x, n)
     margins = np.bincount(rows, x * x / prior[documents.indices], n) - lengths**2 / prior.sum()
-    weights = np.where(squares > 0, np.ones(n) if documents.weights is None else documents.weights, 0.0)
-    if not weights.any():
-        return Unit(1.0, 1.0)
-    # Of one word alone, or of the same share of every word, no step moves the score.
-    margin, mean_square = float(np.average(margins, weights=weights)), float(np.average(squares, weights=weights))
-    return Unit(max(margin, 1e-6 * mean_square / float(prior.max())), mean_square)
+    return Moves(margins, squares, 1e-6 / float(prior.max()))
+
+
+def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
+    """Return the unit of steps over some documents by their weights, see `moves_of`."""
+    return moves_of(documents, prior).mean(documents.weights)

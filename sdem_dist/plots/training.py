@@ -20,7 +20,11 @@ FOUR = ("accuracy", "ncll", "hinge", "perplexity")
 
 
 def history(
-    histories: History | Mapping[str, History], metric: str = "accuracy", axes: Axes | None = None, *, prefix: str = ""
+    histories: History | Mapping[str, History],
+    metric: str = "accuracy",
+    axes: Axes | None = None,
+    *,
+    prefix: str | None = None,
 ) -> Axes:
     """Draw a metric by epoch, a line for each training.
 
@@ -31,8 +35,9 @@ def history(
         As the history has it, without its prefix.
     axes : matplotlib Axes, default=None
         None: those of a new figure.
-    prefix : str, default=""
-        ``"validation_"`` draws the values of validation documents, ``"held_out_"`` of those that training held out.
+    prefix : str, default=None
+        ``""`` draws the values of training documents, ``"validation_"`` of validation documents, ``"held_out_"`` of
+        those that training held out. None: the first of these that a history has.
 
     Returns
     -------
@@ -44,6 +49,9 @@ def history(
         No history has the metric.
     """
     named = histories if isinstance(histories, Mapping) else {"": histories}
+    if prefix is None:
+        there = {key for one in named.values() for entry in one for key in entry}
+        prefix = next((prefix for prefix in glossary.PREFIXES if prefix + metric in there), "")
     points = {n: [(h["epoch"], h[prefix + metric]) for h in one if prefix + metric in h] for n, one in named.items()}
     if not any(points.values()):
         known = sorted({key for one in named.values() for h in one for key in h} - {"epoch", "seconds"})

@@ -10,14 +10,13 @@ import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.reports.html import cell, html_table
+from sdem_dist.reports.marked_text import AGAINST, FOR, MarkedText
 from sdem_dist.storage.numbers import null_for_nan
-from sdem_dist.visible import columns, one_line, visible
+from sdem_dist.visible import columns, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FOR, AGAINST = "0,114,178", "213,94,0"
-"""Told apart by colour-blind people too (Okabe and Ito): blue and vermilion."""
 SHOWN, TOPICS = 12, 5
 """Words and topics of a table."""
 NOTHING_KNOWN = "The model knows nothing that is in this document: its answer does not come from the document."
@@ -48,7 +47,7 @@ class TopicPart(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(MarkedText):
     """Log-odds of one class against another for one document, as a sum.
 
     ``log_odds == prior + offset + sum of the words' parts`` but for rounding, all divided by the model's temperature
@@ -116,6 +115,7 @@ class Explanation:
         return (
             f"{self.label} {self.probability:.3f}, {self.against} {self.probability_against:.3f}; "
             f"log-odds {self.log_odds:+.2f}"
+            + ("" if self.temperature == 1.0 else f" (scores divided by the temperature, {self.temperature:.3g})")
         )
 
     def _rows(self, n: int) -> list[tuple[str, str, str, str, str]]:
@@ -158,58 +158,6 @@ class Explanation:
         parts = [(f"{t.part:+.3f}",) if t.part is not None else () for t in shown]
         rows = [(one_line(t.topic, width), f"{t.share:.0%}", *part) for t, part in zip(shown, parts, strict=True)]
         return ("topic", "of the document", *(("log-odds",) if summed else ())), rows
-
-    def stretches(self, least: float = 0.1) -> list[tuple[str, float]]:
-        """Return the text cut into stretches with what each says.
-
-        0 for what lies between marks, or says less than `least` of what the loudest says.
-        """
-        text, found, end = self.text or "", [], 0
-        top = max((abs(value) for _, _, value in self.marks), default=0.0)
-        for start, stop, value in self.marks:
-            if start < end or value == 0 or abs(value) < least * top:
-                continue
-            found += [(text[end:start], 0.0), (text[start:stop], value)]
-            end = stop
-        return [(piece, value) for piece, value in [*found, (text[end:], 0.0)] if piece]
-
-    def marked_text(self, least: float = 0.25) -> str:
-        """Return the text with the loudest words in brackets, with their parts."""
-        return "".join(visible(t) if not v else f"[{visible(t)} {v:+.2f}]" for t, v in self.stretches(least))
-
-    def styled(self) -> list[tuple[str, str]]:
-        """Return the text as (stretch, style) for rich: blue for the class, orange against it, loud words bold."""
-        stretches = self.stretches()
-        top = max((abs(v) for _, v in stretches), default=0.0)
-
-        def style(value: float) -> str:
-            color = "deep_sky_blue1" if value > 0 else "dark_orange"
-            return "" if not value else f"bold {color}" if abs(value) > top / 3 else color
-
-        return [(visible(text), style(value)) for text, value in stretches]
-
-    def html_text(self, letters: int | None = None) -> str:
-        """Return the text as HTML with its words marked: blue for the class, orange against it, stronger where louder.
-
-        `letters` is how much of the text there is room for.
-        """
-        stretches = self.stretches()
-        top = max((abs(v) for _, v in stretches), default=0.0)
-
-        def piece(text: str, value: float) -> str:
-            if not value:
-                return cell(text)
-            background = f"rgba({FOR if value > 0 else AGAINST},{0.15 + 0.45 * abs(value) / top:.2f})"
-            return f'<mark title="{value:+.3f}" style="color:inherit;background:{background}">{cell(text)}</mark>'
-
-        found: list[str] = []
-        left = len(self.text or "") if letters is None else letters
-        for text, value in stretches:
-            if left <= 0:
-                return "".join([*found, "…"])
-            found.append(piece(text[:left], value))
-            left -= len(text)
-        return "".join([*found, "…"] if left < 0 else found)
 
     def _repr_html_(self) -> str:
         topics = html_table(*self._topic_rows())

@@ -67,6 +67,7 @@ def write(path: Path, run: Json, epoch: int, trials: list[Trial], side: SideBySi
             "temperature": trial.temperature,
             "seconds": trial.seconds,
             "dropped": trial.dropped,
+            "bracket": trial.bracket,
             "error": trial.error,
             "found": trial.found is not None,
         }
@@ -86,13 +87,14 @@ def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side:
     _, metadata = read_archive(path, KIND, [])
     check_run(path, run, metadata)
     held: list[dict[str, Any]] = from_json(metadata["trials"])
-    names = [f"found_{i}_{name}" for i, of in enumerate(held) if of["found"] for name in _FIELDS]
-    names += [f"scores_{i}_{_plain(name)}" for i, of in enumerate(held) for name in of["scores"]]
-    places = [Place(i, fold) for i, of in enumerate(held) if of["alive"] for fold in range(documents.n_folds)]
+    numbered = [(trial.number, of) for trial, of in zip(trials, held, strict=True)]
+    names = [f"found_{i}_{name}" for i, of in numbered if of["found"] for name in _FIELDS]
+    names += [f"scores_{i}_{_plain(name)}" for i, of in numbered for name in of["scores"]]
+    places = [Place(i, fold) for i, of in numbered if of["alive"] for fold in range(documents.n_folds)]
     names += [f"state_{p.trial}_{p.fold}_{name}" for p in places for name in SdemState._fields]
     arrays, _ = read_archive(path, KIND, names)
     for trial, of in zip(trials, held, strict=True):
-        for name in ("alive", "n_epochs", "epochs", "temperature", "seconds", "dropped", "error"):
+        for name in ("alive", "n_epochs", "epochs", "temperature", "seconds", "dropped", "bracket", "error"):
             setattr(trial, name, of[name])
         trial.scores = {name: arrays[f"scores_{trial.number}_{_plain(name)}"] for name in of["scores"]}
         if of["found"]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
 
 from sdem_dist import calibration
 from sdem_dist.evaluation import class_sums, macro_f1
@@ -52,20 +51,28 @@ def name_of(metric: Metric) -> str:
     return getattr(metric, "__name__", "score") if callable(metric) else metric
 
 
-def temperature_of(found: Predicted) -> float:
-    """Return the temperature with the least log-loss over all folds."""
+def temperature_of(found: Predicted, near: float = 1.0) -> float:
+    """Return the temperature with the least log-loss over all folds; it is sought from `near` on."""
     used = (found.labels >= 0) & (found.weights > 0)
     if not used.any():
         return 1.0
-    sums = calibration.calibration_sums(
-        found.log_proba[used].astype(np.float64), found.labels[used], found.weights[used]
-    )
-    return calibration.finish(sums, float(found.weights[used].sum()))["temperature"]
+    scores = np.nan_to_num(found.log_proba[used].astype(np.float64), nan=0.0, neginf=-np.inf)
+    return calibration.nearest_temperature(scores, found.labels[used], found.weights[used], near)
+
+
+def log_sums(scores: np.ndarray) -> np.ndarray:
+    """Return ln of the sums of exp over the columns, shape (n_documents, 1); -inf where all are."""
+    top = scores.max(axis=1, keepdims=True, initial=-np.inf)
+    top[~np.isfinite(top)] = 0.0
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.exp(scores - top).sum(axis=1, keepdims=True)) + top)
 
 
 def tempered(log_proba: np.ndarray, temperature: float) -> np.ndarray:
     """Return ln p(y | d) at a temperature, float64."""
-    return np.asarray(log_softmax(log_proba.astype(np.float64) / temperature, axis=1))
+    scores = log_proba.astype(np.float64) / temperature
+    scores -= log_sums(scores)
+    return scores
 
 
 def measured(found: Predicted, temperature: float, metrics: tuple[Metric, ...]) -> dict[str, np.ndarray]:

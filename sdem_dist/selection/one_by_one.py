@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from sdem_dist.corpus import Corpus
@@ -15,7 +16,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
 from sdem_dist.estimators.validation import some
-from sdem_dist.selection.metrics import Metric, Predicted, measured, name_of, temperature_of
+from sdem_dist.selection.metrics import CLASSES, Metric, Predicted, measured, name_of, temperature_of
 from sdem_dist.selection.trials import Trial
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _NAMED = {"R2": "r2", "log-loss": "ncll", "perplexity": "perplexity", "accuracy"
 
 
 def run(
-    made: Callable[[int], EngineEstimator],
+    unfitted: EngineEstimator,
     trial: Trial,
     X: Any,
     y: Any,
@@ -44,8 +45,7 @@ def run(
 
     Parameters
     ----------
-    made : callable
-        From a trial's number to an unfitted estimator.
+    unfitted : estimator
     trial : Trial
     X, y : as `fit` takes them
     numbers : ndarray of shape (n_documents,)
@@ -57,20 +57,20 @@ def run(
     client : distributed.Client or None
     """
     started = time.perf_counter()
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    of_folds: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     scores: dict[str, list[float]] = {name_of(metric): [] for metric in metrics}
     try:
         for fold in [0] if validation is not None else np.unique(numbers).tolist():
-            model = made(trial.number)
-            training, scored = _parts(X, y, numbers, folds, validation, fold)
+            model = clone(unfitted)
+            training, scored = parts(X, y, numbers, folds, validation, fold)
             model.fit(*training, client=client)
             if hasattr(model, "predict_log_proba"):
-                log_proba, labels = _predicted(model, scored, numbers, fold if validation is None else None)
-                parts.append((log_proba, labels, np.full(len(labels), fold)))
+                log_proba, labels = predicted(model, scored, numbers, fold if validation is None else None)
+                of_folds.append((log_proba, labels, np.full(len(labels), fold)))
             else:
-                found = model.evaluate(*scored, client=client)
+                named = model.evaluate(*scored, client=client)
                 for metric in metrics:
-                    scores[name_of(metric)].append(_named(model, found, metric))
+                    scores[name_of(metric)].append(_named(model, named, metric))
         trial.n_epochs = model.n_iter_
     except SdemError:
         raise
@@ -79,18 +79,19 @@ def run(
     trial.alive, trial.seconds = False, time.perf_counter() - started
     if trial.error:
         return
-    if parts:
-        predicted = _together(parts, numbers if validation is None else None)
-        trial.temperature = temperature_of(predicted)
-        trial.scores, trial.found = measured(predicted, 1.0, metrics), predicted
+    if of_folds:
+        found = _together(of_folds, numbers if validation is None else None)
+        trial.temperature = temperature_of(found)
+        trial.scores, trial.found = measured(found, 1.0, metrics), found
     else:
         trial.scores = {name: np.array(values) for name, values in scores.items()}
     trial.epochs = [{"epoch": trial.n_epochs, **{name: float(v.mean()) for name, v in trial.scores.items()}}]
 
 
-def _parts(
+def parts(
     X: Any, y: Any, numbers: np.ndarray, folds: Folds | None, validation: Any, fold: int
 ) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return what is trained on and what is scored, as `fit` and `evaluate` take them; see `run`."""
     if validation is not None:
         return (X, y), validation if isinstance(validation, tuple) else (validation,)
     if folds is not None and isinstance(X, Corpus):
@@ -101,7 +102,7 @@ def _parts(
     )  # type: ignore[return-value]
 
 
-def _predicted(
+def predicted(
     model: EngineEstimator, scored: Sequence[Any], numbers: np.ndarray, fold: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return ln p(y | d) of the documents of a fold, and their labels."""
@@ -121,6 +122,22 @@ def _predicted(
         found.append(predict(table[rows]))
         of_rows.append(documents.labels[rows])
     return np.concatenate(found), np.concatenate(of_rows)
+
+
+def score_of(
+    model: EngineEstimator,
+    scored: Sequence[Any],
+    numbers: np.ndarray,
+    fold: int,
+    metric: Metric,
+    client: Client | None,
+) -> float:
+    """Return how good a fitted model is on a fold."""
+    if not callable(metric) and metric not in CLASSES[:3]:
+        return _named(model, model.evaluate(*scored, client=client), metric)
+    log_proba, labels = predicted(model, scored, numbers, fold)
+    found = Predicted(log_proba, labels, np.ones(len(labels)), np.zeros(len(labels)))
+    return float(measured(found, 1.0, (metric,))[name_of(metric)][0])
 
 
 def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], numbers: np.ndarray | None) -> Predicted:

@@ -2,56 +2,39 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
-from sdem_dist.corpus.folds import Folds, dealt, labels_of
-from sdem_dist.counted import counted
-from sdem_dist.engine.identity import Json, identity
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.estimators.plans import seed_of
-from sdem_dist.estimators.running import executor_for, validation_source
 from sdem_dist.estimators.source import source_of
 from sdem_dist.estimators.spec import Source
 from sdem_dist.estimators.training_time import MOST_EPOCHS
-from sdem_dist.selection import checkpoints, one_by_one
+from sdem_dist.selection import checkpoints
 from sdem_dist.selection.metrics import CLASSES, Metric, check_metric, greater_is_better, name_of, tempered
+from sdem_dist.selection.nested import nested_scores
 from sdem_dist.selection.results import results_of
-from sdem_dist.selection.side_by_side import Documents, SideBySide, at_once
-from sdem_dist.selection.spaces import Space, default_space, settings
-from sdem_dist.selection.trials import MONITOR, Trial, best_of, epochs_of, halve, kept_after
+from sdem_dist.selection.run import EpochOfSettings, Run, made
+from sdem_dist.selection.samplers import SAMPLERS, sampler_of
+from sdem_dist.selection.schedule import BRACKETS, Schedule
+from sdem_dist.selection.spaces import Space, default_space
+from sdem_dist.selection.trials import best_of
 
 if TYPE_CHECKING:
     from typing import Self
 
     from distributed import Client
 
-    from sdem_dist.engine.executor import Executor
     from sdem_dist.estimators.base import EngineEstimator
-
-_log = logging.getLogger(__name__)
-
-
-class EpochOfSettings(NamedTuple):
-    """All settings under way have run one more epoch, or one setting has been fitted."""
-
-    epoch: int
-    """From 1; of settings that are fitted one by one, how many have been."""
-    trials: list[Trial]
-    seconds: float
-    """Since the search began."""
-    what: str = "epoch"
-    """What has ended: an epoch, or the training of a "setting"."""
 
 
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -77,12 +60,20 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         A callable takes labels, as positions in ``classes_``, and probabilities; more is better.
     n_trials : int or None, default=17
         Settings to try at most, drawn from a space that has more; None: all of a grid.
+    sampler : {"random", "optuna"}, default="random"
+        What draws them. Optuna proposes eight at a time by the scores so far: ``pip install "sdem_dist[optuna]"``.
     max_epochs : int, default=20
         Epochs of a setting at most. A setting with `n_epochs` has as many as that, unless it is let go.
+    total_epochs : int or None, default=None
+        Epochs of all settings together at most. When they run out, only the best settings go on.
     seconds : float or None, default=None
         Go on with no setting for longer. What comes of it may then depend on the machine.
-    halving : bool, default=True
-        Let the worse half of the settings go after epochs 1, 2, 4 and 8.
+    halving : bool or "brackets", default=True
+        Let the worse half of the settings go after epochs 1, 2, 4 and 8. By Hyperband's brackets, some are first halved
+        after epoch 2, 4, 8 or 16, so that those that begin slowly have a chance.
+    nested : bool, default=False
+        Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for an honest
+        score of the whole search.
     refit : bool, default=True
         Train the best settings on all documents.
     random_state : int, default=0
@@ -103,6 +94,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Trained on all documents, with `refit`. Its temperature is that of the predictions out of fold.
     cv_results_ : dict of str to array
         A row a setting: a pandas DataFrame can be made of it.
+    nested_scores_, nested_score_ : ndarray of shape (n_splits_,), float
+        With `nested`, the score on each fold of a search without it, and their mean: not optimistic, unlike `best_score_`.
     oof_proba_ : ndarray of shape (n_documents, n_classes)
         What the best settings say of each document that their model has not seen, in the order of `X`, of a corpus as stored.
     oof_folds_ : ndarray of shape (n_documents,)
@@ -117,6 +110,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     References
     ----------
     Jamieson, K. and Talwalkar, A. (2016). Non-stochastic best arm identification. AISTATS.
+    Li, L. et al. (2018). Hyperband: a novel bandit-based approach to hyperparameter optimization. JMLR 18.
     """
 
     def __init__(
@@ -127,17 +121,21 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         cv: object = 5,
         metric: Metric = "log-loss",
         n_trials: int | None = 17,
+        sampler: str = "random",
         max_epochs: int = MOST_EPOCHS,
+        total_epochs: int | None = None,
         seconds: float | None = None,
-        halving: bool = True,
+        halving: bool | str = True,
+        nested: bool = False,
         refit: bool = True,
         random_state: int = 0,
         n_jobs: int | None = None,
         callbacks: Sequence[Callable[[EpochOfSettings], None]] = (),
     ) -> None:
         self.estimator, self.space, self.cv, self.metric = estimator, space, cv, metric
-        self.n_trials, self.max_epochs, self.seconds = n_trials, max_epochs, seconds
-        self.halving, self.refit, self.random_state = halving, refit, random_state
+        self.n_trials, self.sampler, self.halving = n_trials, sampler, halving
+        self.max_epochs, self.total_epochs, self.seconds = max_epochs, total_epochs, seconds
+        self.nested, self.refit, self.random_state = nested, refit, random_state
         self.n_jobs, self.callbacks = n_jobs, callbacks
 
     def fit(
@@ -145,6 +143,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         X: object,
         y: object = None,
         *,
+        groups: ArrayLike | None = None,
         client: Client | None = None,
         checkpoint: str | Path | None = None,
         resume: bool = False,
@@ -157,6 +156,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             As the estimator's `fit` takes them.
         y : array-like, default=None
             None with a corpus.
+        groups : array-like of shape (n_documents,), default=None
+            Documents of one group, such as those of one author, are in one fold. In the order of `X`, of a corpus as stored.
+            None: a corpus is grouped as `write_corpus` or ``sdem ingest --group`` was told.
         client : distributed.Client, default=None
             Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None
@@ -176,164 +178,54 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             A damaged corpus, an unreachable cluster, a search that does not fit.
         """
         self._check()
-        started, seed = time.perf_counter(), seed_of(self.random_state)
+        seed = seed_of(self.random_state)
+        schedule = Schedule(self.metric, self.halving, self.max_epochs, seed, self.total_epochs, self.seconds)
         estimator = clone(self.estimator)
         source = source_of(estimator, X, y, client=client)
         estimator._describe(source)
-        space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
-        found = settings(estimator, space if self.space is None else self.space, self.n_trials, seed)
-        self.trials_ = [
-            Trial(i, params, *epochs_of({**estimator.get_params(), **params}, self.max_epochs))
-            for i, params in enumerate(found)
-        ]
+        space = self.space
+        if space is None:
+            space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
+        run = Run(self, schedule, source, sampler_of(self.sampler, estimator, space, self.n_trials, seed))
         beside = type(estimator) is MultinomialNB and estimator.unlabelled is None
         if checkpoint is not None and not beside:
             raise ValueError("only settings of MultinomialNB, which learn side by side, are kept in checkpoints")
-        (self._side_by_side if beside else self._one_by_one)(X, y, source, client, checkpoint, resume, started)
+        if beside:
+            path = None if checkpoint is None else checkpoints.path_of(checkpoint, resume=resume)
+            self._numbers = run.side_by_side(groups, client, path)
+        else:
+            self._numbers = run.one_by_one(X, y, groups, client)
+        self.trials_ = run.trials
         self._conclude(source)
+        if self.nested:
+            numbers = getattr(self, "oof_folds_", self._numbers)  # in the order of X
+            self.nested_scores_ = nested_scores(self, X, y, numbers, groups, client)
+            self.nested_score_ = float(self.nested_scores_.mean())
         if self.refit:
             self._refit(X, y, client, beside)
         return self
 
     def _check(self) -> None:
         check_metric(self.metric)
-        for name in ("max_epochs", "n_trials"):
+        for name in ("max_epochs", "n_trials", "total_epochs"):
             value = getattr(self, name)
-            if not (value is None and name == "n_trials") and (not isinstance(value, int | np.integer) or value < 1):
+            if not (value is None and name != "max_epochs") and (not isinstance(value, int | np.integer) or value < 1):
                 raise ValueError(f"{name} must be a positive integer, got {value!r}")
         if self.seconds is not None and not self.seconds > 0:
             raise ValueError(f"seconds must be positive or None, got {self.seconds!r}")
+        if self.halving not in (True, False, BRACKETS):
+            raise ValueError(f'halving must be True, False or "{BRACKETS}", got {self.halving!r}')
+        if self.sampler not in SAMPLERS:
+            raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}")
+        if self.sampler == "optuna" and self.n_trials is None:
+            raise ValueError("Optuna goes on for ever: say how many settings it may try (n_trials)")
+        if self.nested and isinstance(self.cv, Corpus | tuple):
+            raise ValueError("a nested score is of folds: leave cv at a number")
         labels, classes = self.estimator.spec.target == "labels", self.metric in CLASSES[:3]
         if callable(self.metric) and not labels:
             raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
         if isinstance(self.metric, str) and (labels == (self.metric == "R2") or (classes and not labels)):
             raise ValueError(f"{type(self.estimator).__name__} has no {self.metric}: choose another metric")
-
-    @property
-    def _metrics(self) -> tuple[Metric, ...]:
-        names: list[Metric] = [MONITOR, "accuracy"] if self.estimator.spec.target == "labels" else []
-        return tuple(names) if self.metric in names else (*names, self.metric)
-
-    def _made(self, number: int) -> EngineEstimator:
-        """Return the unfitted estimator of a setting."""
-        return cast("EngineEstimator", clone(self.estimator).set_params(**self.trials_[number].params))
-
-    def _documents(self, source: Source, estimator: EngineEstimator, client: Client | None) -> Documents:
-        folds, validation, scored = None, None, source.corpus
-        if isinstance(self.cv, Corpus | tuple):
-            held_out = validation_source(estimator, self.cv, client)
-            validation, scored = held_out.corpus, held_out.corpus
-        else:
-            folds = Folds(source.corpus, cast(int, self.cv), seed_of(self.random_state))
-        labels = labels_of(scored)
-        assert labels is not None
-        weights = None if isinstance(scored, Corpus) else scored.read(0, scored.n_documents).weights
-        numbers = np.zeros(len(labels), np.int16) if folds is None else folds.numbers
-        return Documents(
-            source, folds, validation, labels, np.ones(len(labels)) if weights is None else weights, numbers
-        )
-
-    def _side_by_side(
-        self,
-        X: object,
-        y: object,
-        source: Source,
-        client: Client | None,
-        checkpoint: str | Path | None,
-        resume: bool,
-        started: float,
-    ) -> None:
-        estimator = clone(self.estimator)
-        estimator._describe(source)
-        documents = self._documents(source, estimator, client)
-        path = None if checkpoint is None else checkpoints.path_of(checkpoint, resume=resume)
-        self._numbers = documents.numbers
-        with executor_for(client, self.n_jobs, source) as executor:
-            n = at_once(source, documents.n_folds, len(self.trials_), executor.memory_bytes)
-            if path is not None and n < len(self.trials_):
-                raise ValueError("memory does not hold all settings side by side, as a search with checkpoints needs")
-            for first in range(0, len(self.trials_), n):
-                trials = self.trials_[first : first + n]
-                with self._under_way(documents, trials, executor) as side:
-                    done = 0
-                    if path is not None and path.exists():
-                        done = checkpoints.read(path, self._identity(source), trials, documents, side)
-                    for epoch in range(done, max(trial.most_epochs for trial in trials)):
-                        if not self._epoch(epoch, trials, side, started):
-                            break
-                        if path is not None:
-                            checkpoints.write(path, self._identity(source), epoch + 1, trials, side)
-
-    @contextmanager
-    def _under_way(self, documents: Documents, trials: list[Trial], executor: Executor) -> Iterator[SideBySide]:
-        def made(number: int) -> MultinomialNB:
-            chosen = cast(MultinomialNB, self._made(number))
-            return chosen.set_params(n_epochs=1, validation_fraction=0.0) if chosen.loss != "nll" else chosen
-
-        side = SideBySide(made, documents, trials, executor)
-        try:
-            yield side
-        finally:
-            side.close()
-
-    def _epoch(self, epoch: int, trials: list[Trial], side: SideBySide, started: float) -> bool:
-        """Run one epoch of the settings under way, if there are any and time is left; say whether one was run."""
-        if not any(trial.alive for trial in trials):
-            return False
-        if self.seconds is not None and epoch and time.perf_counter() - started > self.seconds:
-            _log.warning("the search ends after %s: its time is over", counted(epoch, "epoch"))
-            return False
-        for number, predicted in side.epoch(epoch).items():
-            calibrated = bool({**self.estimator.get_params(), **self.trials_[number].params}["calibrate"])
-            self.trials_[number].ended_epoch(predicted, self._metrics, calibrated)
-        if self.halving and (keep := kept_after(epoch + 1, len(trials))) is not None:
-            halve(trials, self.metric, epoch + 1, keep)
-        side.keep({trial.number for trial in trials if trial.alive})
-        self._tell(epoch + 1, started)
-        return True
-
-    def _one_by_one(
-        self,
-        X: object,
-        y: object,
-        source: Source,
-        client: Client | None,
-        checkpoint: object,
-        resume: bool,
-        started: float,
-    ) -> None:
-        on_disk, validation = isinstance(X, Corpus), self.cv if isinstance(self.cv, Corpus | tuple) else None
-        folds, seed = None, seed_of(self.random_state)
-        if validation is not None:
-            self._numbers = np.zeros(0, np.int16)
-        elif on_disk:
-            folds = Folds(cast(Corpus, X), cast(int, self.cv), seed)
-            self._numbers = folds.numbers
-        else:
-            Folds(source.corpus, cast(int, self.cv), seed)  # says what is wrong with the number
-            labels = None if not len(source.classes) else np.searchsorted(source.classes, np.asarray(y))
-            self._numbers = dealt(labels, source.n_documents, cast(int, self.cv), seed)
-        for trial in self.trials_:
-            one_by_one.run(self._made, trial, X, y, self._numbers, folds, validation, self._metrics, client)
-            self._tell(trial.number + 1, started, "setting")
-            if self.seconds is not None and time.perf_counter() - started > self.seconds:
-                _log.warning("the search ends after %s: its time is over", counted(trial.number + 1, "setting"))
-                self.trials_ = self.trials_[: trial.number + 1]
-                break
-
-    def _tell(self, epoch: int, started: float, what: str = "epoch") -> None:
-        for callback in self.callbacks:
-            callback(EpochOfSettings(epoch, self.trials_, time.perf_counter() - started, what))
-
-    def _identity(self, source: Source) -> Json:
-        return identity(
-            search=[{**self.estimator.get_params(), **trial.params} for trial in self.trials_],
-            corpus=source.identity,
-            cv=self.cv if isinstance(self.cv, int) else "documents",
-            metric=name_of(self.metric),
-            halving=self.halving,
-            random_state=self.random_state,
-        )
 
     def _conclude(self, source: Source) -> None:
         best = best_of(self.trials_, self.metric)
@@ -354,7 +246,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _refit(self, X: object, y: object, client: Client | None, beside: bool) -> None:
         started = time.perf_counter()
-        best, model = self.trials_[self.best_index_], self._made(self.best_index_)
+        best = self.trials_[self.best_index_]
+        model = made(self, best)
         if beside:
             calibrate = cast(MultinomialNB, model).calibrate
             if cast(MultinomialNB, model).loss != "nll":

@@ -24,6 +24,7 @@ from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.estimators.naive_bayes import Beginning, MultinomialNB
 from sdem_dist.estimators.spec import Source
 from sdem_dist.estimators.weighted import WeightedCorpus
+from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.several import NO_FOLD, Several, Words, chosen, members
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
@@ -104,6 +105,15 @@ class Chunk:
         self.blocks = [executor.submit(_kept, self.blocks[0], which)]
 
 
+def _once(state: SdemState, known: list[SdemState]) -> SdemState:
+    """Return the known state that is equal, or this one, which is known from now on."""
+    for other in known:
+        if all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(state, other, strict=True)):
+            return other
+    known.append(state)
+    return state
+
+
 def _kept(block: tasks.Timed[SdemState], which: Sequence[int]) -> tasks.Timed[SdemState]:
     return tasks.Timed(chosen(block.value, which))
 
@@ -143,22 +153,25 @@ class SideBySide:
         if self._documents.folds is not None:
             self._documents.folds.reads = self._whole
         sources = [self._documents.training(fold) for fold in range(self._documents.n_folds)]
+        starts: list[SdemState] = []
         for trial in self._trials:
             try:
-                found = [made(trial.number).beginning(source) for source in sources]
+                found = made(trial.number).beginnings(sources)
             except ValueError as error:
                 trial.alive, trial.error = False, str(error)
                 continue
             for fold, start in enumerate(found):
-                assert start is not None
                 plan = replace(start.plan, n_epochs=1, n_blocks=1)
                 key = (start.weighting, start.learner.cache_key, plan)
-                groups.setdefault(key, []).append((Place(trial.number, fold), start))
+                same = start._replace(initial=_once(start.initial, starts))
+                groups.setdefault(key, []).append((Place(trial.number, fold), same))
         n = max(1, sum(map(len, groups.values())) // (2 * self._executor.n_workers))
         return [
             self._chunk(group[i : i + size])
             for group in groups.values()
-            for size in [max(1, min(n, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
+            # What only counts finds the same counts for all settings of a fold.
+            for most in [len(group) if isinstance(group[0][1].learner, WordEm) else n]
+            for size in [max(1, min(most, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
             for i in range(0, len(group), size)
         ]
 

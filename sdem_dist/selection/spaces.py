@@ -77,10 +77,25 @@ def settings(
 ) -> list[dict[str, object]]:
     """Return what is tried: first the estimator as it is, then the whole grid, or so many drawn from the space.
 
+    Raises as `checked_spaces`.
+    """
+    spaces = checked_spaces(estimator, space)
+    drawn = any(hasattr(values, "rvs") for part in spaces for values in part.values())
+    size = sum(len(ParameterGrid({k: list(v) for k, v in part.items()})) for part in spaces) if not drawn else 0
+    if drawn or (n_trials is not None and size > n_trials - 1):
+        found = _drawn(spaces, (n_trials or 17) - 1, random_state)
+    else:
+        found = [dict(chosen) for part in spaces for chosen in ParameterGrid({k: list(v) for k, v in part.items()})]
+    return _different(estimator, [{}, *found])
+
+
+def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
+    """Return the spaces to draw from.
+
     Raises
     ------
     ValueError
-        The space names parameters that the estimator does not have, or holds no values.
+        One names parameters that the estimator does not have, or holds no values.
     """
     spaces = [dict(space)] if isinstance(space, Mapping) else [dict(part) for part in space]
     known = estimator.get_params(deep=False)
@@ -94,13 +109,7 @@ def settings(
                 raise ValueError(f"{name} must have a list of values or a distribution with rvs, got {values!r}")
             if not hasattr(values, "rvs") and not len(values):
                 raise ValueError(f"{name} has no value to try")
-    drawn = any(hasattr(values, "rvs") for part in spaces for values in part.values())
-    size = sum(len(ParameterGrid({k: list(v) for k, v in part.items()})) for part in spaces) if not drawn else 0
-    if drawn or (n_trials is not None and size > n_trials - 1):
-        found = _drawn(spaces, (n_trials or 17) - 1, random_state)
-    else:
-        found = [dict(chosen) for part in spaces for chosen in ParameterGrid({k: list(v) for k, v in part.items()})]
-    return _different(estimator, [{}, *found])
+    return spaces
 
 
 def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict[str, object]]:

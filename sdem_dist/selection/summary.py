@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sdem_dist.counted import counted
 from sdem_dist.selection.metrics import greater_is_better, name_of, tempered
+from sdem_dist.selection.schedule import ranked
 from sdem_dist.selection.trials import Trial
 
 if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
 
+WIDTH = 80
+"""Columns of a terminal that a report fits into."""
 NORMAL = 1.96
 """Standard errors on either side of a mean within which 95 % lie."""
 OPTIMISTIC = (
     "The best score of many settings is optimistic, since it was chosen by the same folds. An honest one comes from "
-    "documents that took no part: sdem evaluate."
+    "documents that took no part (sdem evaluate), or from a nested search (nested=True, --nested)."
 )
 
 
@@ -115,43 +120,59 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
         Settings that are shown; the default is shown in any case.
     """
     metric, best = name_of(search.metric), search.trials_[search.best_index_]
-    ranked = sorted(search.trials_, key=lambda trial: (-trial.score(search.metric), trial.number))
-    shown = [trial for i, trial in enumerate(ranked) if i < most or trial.number == 0]
-    dropped = sum(trial.dropped is not None for trial in ranked)
-    said = [f"Tried {len(ranked)} settings, each on {search.n_splits_} {'fold' if search.n_splits_ == 1 else 'folds'}"]
-    said[0] += f"; {dropped} were let go early:" if dropped else ":"
-    said += [f"  {_scores(trial, metric)}  {_ending(trial)}  {described(trial.params)}" for trial in shown]
-    if len(shown) < len(ranked):
-        said.append(f"  and {len(ranked) - len(shown)} more (cv_results_ in Python, --table here)")
+    in_order = ranked(search.trials_, search.metric)
+    shown = [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
+    said = [f"Tried {counted(len(in_order), 'setting')}, each on {counted(search.n_splits_, 'fold')}"]
+    dropped = sum(trial.dropped is not None for trial in in_order)
+    said[0] += f"; {dropped} were let go early (*):" if dropped else ":"
+    said += _table(shown, metric)
+    if len(shown) < len(in_order):
+        said.append(f"  and {len(in_order) - len(shown)} more (cv_results_ in Python, --table here)")
     if found := effects(search):
-        said += ["", f"What mattered: mean {metric} by value, the best first"]
+        said += ["", f"What mattered: how much it changes {metric}, and the mean by value"]
         for effect in found:
             values = ", ".join(f"{_short(value)} {mean:.4f}" for value, mean, _ in effect.means)
-            said.append(f"  {effect.name:<14} {effect.difference:.4f}  ({values})")
-    said += ["", f"Best: {described(search.best_params_ if search.best_params_ else best.params)}"]
+            said += _wrapped(f"  {effect.name:<14} {effect.difference:.4f}  ", values)
+    said += ["", *_wrapped("Best: ", described(search.best_params_ if search.best_params_ else best.params))]
     for of in differences(search):
         clear = "" if of.low > 0 or of.high < 0 else ", which may be chance"
         gain = 0.5 * (of.low + of.high)
         word = ("lower" if gain >= 0 else "higher") if of.metric == "log-loss" else ("higher" if gain >= 0 else "lower")
         low, high = sorted((of.low, of.high)) if gain >= 0 else sorted((-of.low, -of.high))
-        said.append(
-            f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {abs(gain):.4f} {word} "
-            f"(95 % interval {low:.4f} to {high:.4f}{clear})"
-        )
+        said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {abs(gain):.4f} {word}")
+        said.append(f"    (95 % interval {low:.4f} to {high:.4f}{clear})")
     if best.number == 0:
         said.append("  No setting was better than the default.")
-    return [*said, OPTIMISTIC]
+    if search.nested:
+        sign = 1.0 if greater_is_better(search.metric) else -1.0
+        mean, spread = sign * search.nested_score_, float(search.nested_scores_.std())
+        said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f} +- {spread:.4f}")
+        return said
+    return [*said, *_wrapped("", OPTIMISTIC)]
 
 
-def _scores(trial: Trial, metric: str) -> str:
-    if trial.error:
-        return "not trained"
-    names = dict.fromkeys([metric, *[name for name in ("log-loss", "accuracy") if name in trial.scores]])
-    return "  ".join(f"{name} {trial.scores[name].mean():.4f}" for name in names)
+def _table(trials: list[Trial], metric: str) -> list[str]:
+    """Return scores and settings under each other."""
+    scored = [name for trial in trials for name in trial.scores]
+    names = list(dict.fromkeys([metric, *[name for name in ("log-loss", "accuracy") if name in scored]]))
+    widths = [max(8, len(name)) for name in names]
+    head = "".join(f"  {name:>{width}}" for name, width in zip(names, widths, strict=True))
+    said = [f"{head}  epochs  setting"]
+    for trial in trials:
+        scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
+        row = "".join(f"  {score:>{width}}" for score, width in zip(scores, widths, strict=True))
+        epochs = f"{trial.n_epochs}{'*' if trial.dropped is not None else ' '}"
+        setting = described(trial.params) + (f": not trained, {trial.error}" if trial.error else "")
+        said += _wrapped(f"{row}  {epochs:>6}  ", setting)
+    return said
 
 
-def _ending(trial: Trial) -> str:
-    if trial.error:
-        return trial.error
-    epochs = f"{trial.n_epochs} epoch{'s' * (trial.n_epochs != 1)}"
-    return f"{epochs}, let go" if trial.dropped is not None else epochs
+def _wrapped(before: str, text: str) -> list[str]:
+    """Return a text in lines of at most 80 columns, under each other after what stands before it."""
+    return textwrap.wrap(
+        before + text,
+        WIDTH,
+        subsequent_indent=" " * len(before),
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
@@ -18,6 +17,7 @@ from sdem_dist.learners.several import Several
 from sdem_dist.learners.word_statistics import SdemStatistics
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
+from sdem_dist.selection.metrics import log_sums
 
 Feed = tasks.Feed[SdemState, tuple[SdemStatistics, ...], LocalDocuments]
 
@@ -55,12 +55,11 @@ def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[Sde
     learner, found = feed.learner, []
     assert isinstance(learner, Several)
     for documents in feed.prepared(ranges, tasks._Watch()):
-        scored = learner.out_of_fold(block.value, documents)
-        marginal = [logsumexp(joint, axis=1) if len(joint) else np.zeros(0) for _, joint in scored]
-        log_proba = [
-            (scores - logsumexp(scores, axis=1, keepdims=True) if len(scores) else scores).astype(np.float32)
-            for scores, _ in scored
-        ]
+        log_proba, marginal = [], []
+        for scores, joint in learner.out_of_fold(block.value, documents):
+            sums = log_sums(scores)
+            log_proba.append((scores - sums).astype(np.float32))
+            marginal.append((sums if joint is scores else log_sums(joint))[:, 0])
         found.append(Unseen(log_proba, marginal, lengths(documents.documents)))
     return found
 

@@ -1,4 +1,4 @@
-"""Settings that a search tries: where each stands, and which go on."""
+"""Settings that a search tries, and where each stands."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ class Trial:
     seconds : float
     dropped : int or None
         The epoch after which others were better; None: it ended by itself.
+    bracket : int
+        See `Schedule`.
     error : str
         Why it cannot be trained; empty: it can.
     """
@@ -58,6 +60,7 @@ class Trial:
     found: Predicted | None = None
     seconds: float = 0.0
     dropped: int | None = None
+    bracket: int = 0
     error: str = ""
 
     def score(self, metric: Metric) -> float:
@@ -69,7 +72,7 @@ class Trial:
 
     def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...], calibrate: bool) -> None:
         """Take note of what folds say after one more epoch; without a gain the epochs end here."""
-        temperature = temperature_of(found) if calibrate else 1.0
+        temperature = temperature_of(found, self.temperature) if calibrate else 1.0
         scores = measured(found, temperature, metrics)
         means = {name: float(np.mean(values)) for name, values in scores.items()}
         self.epochs.append({"epoch": len(self.epochs) + 1, **means, "temperature": temperature})
@@ -93,24 +96,6 @@ def best_of(trials: list[Trial], metric: Metric) -> Trial:
     if best.score(metric) == -np.inf:
         raise ValueError(f"no setting could be trained; the first says: {trials[0].error or 'its score is not finite'}")
     return best
-
-
-def halve(trials: list[Trial], metric: Metric, epoch: int, keep: int) -> None:
-    """Let only the best `keep` of all settings go on, those that ended by themselves counted.
-
-    The first, which the winner is compared with, goes on in any case.
-    """
-    ranked = sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
-    for trial in ranked[keep:]:
-        if trial.alive and trial.number:
-            trial.alive, trial.dropped = False, epoch
-
-
-def kept_after(epoch: int, n_trials: int) -> int | None:
-    """Return how many settings go on after an epoch, from 1: half after epochs 1, 2, 4, 8...; None: all that went on."""
-    if epoch & (epoch - 1):
-        return None
-    return max(1, n_trials >> epoch.bit_length())
 
 
 def epochs_of(params: Mapping[str, object], most: int) -> tuple[int, bool]:

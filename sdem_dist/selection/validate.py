@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sdem_dist.selection.metrics import Metric, name_of
 from sdem_dist.selection.search import CorpusSearchCV
@@ -38,6 +39,7 @@ def cross_validate(
     *,
     cv: object = 5,
     metric: Metric | None = None,
+    groups: ArrayLike | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     client: Client | None = None,
@@ -55,6 +57,8 @@ def cross_validate(
     cv : int, Corpus or tuple (X, y), default=5
     metric : str or callable, default=None
         Beside log-loss and accuracy, see `CorpusSearchCV`. None: these two of classifiers, R2 of numbers, else perplexity.
+    groups : array-like of shape (n_documents,), default=None
+        Documents of one group are in one fold, see `CorpusSearchCV.fit`.
     random_state : int, default=0
         Decides the folds.
     n_jobs : int, default=None
@@ -74,7 +78,7 @@ def cross_validate(
         halving=False,
         random_state=random_state,
         n_jobs=n_jobs,
-    ).fit(X, y, client=client)
+    ).fit(X, y, groups=groups, client=client)
     trial = search.trials_[0]
     if trial.error:
         raise ValueError(f"{name_of(chosen)}: {trial.error}")

@@ -62,7 +62,7 @@ class Folded:
     def cache_key(self) -> str:
         """Name the content."""
         folds = self.folds
-        return f"{self.corpus.cache_key} folds {(folds.k, folds.seed) if isinstance(folds, Folds) else folds}"
+        return f"{self.corpus.cache_key} folds {folds.name if isinstance(folds, Folds) else folds}"
 
     @property
     def n_documents(self) -> int:

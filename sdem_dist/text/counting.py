@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.corpus.dealing import group_hashes
 from sdem_dist.text.analysis import in_threads
 from sdem_dist.text.counters import FixedCounter, HashingCounter, Vocabulary, pieces
 from sdem_dist.text.gram_tree import NodeCounts
@@ -91,6 +92,7 @@ def count_text(
     progress: Callable[[str, int, int | None], None],
     kept: KeptTexts | None = None,
     kept_ids: KeptTexts | None = None,
+    groups: list[np.ndarray] | None = None,
 ) -> Tally:
     """Count the terms of text into files in `folder`.
 
@@ -98,6 +100,8 @@ def count_text(
     ----------
     kept, kept_ids : KeptTexts, optional
         Where texts, and ids, are kept.
+    groups : list of ndarray, optional
+        Where the hashes of groups are kept.
     terms : Runs, Vocabulary or None
         What learns the terms, or those that are given; None for hashing.
     """
@@ -114,6 +118,8 @@ def count_text(
                 kept.add(block.texts.part(first, stop))
             if kept_ids is not None:
                 kept_ids.add(texts_of_strings((block.ids or [])[first:stop]))
+            if groups is not None:
+                groups.append(group_hashes((block.groups or [])[first:stop]))
             yield TextJob(block_path(folder, number), block.texts.part(first, stop), codes, mask)
 
     def worker() -> Callable[[TextJob], int]:

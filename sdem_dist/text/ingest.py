@@ -40,7 +40,7 @@ from sdem_dist.text.vocabulary import choose
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.corpus.shards import TextsAt
+    from sdem_dist.corpus.shards import GroupsAt, TextsAt
     from sdem_dist.text.counting import Tally
 
 Progress = Callable[[str, int, int | None], None]
@@ -153,8 +153,11 @@ def ingest(
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     _check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
-    if (keep_text or reading.id is not None) and form is not None:
-        raise ValueError(f"{'keep_text' if keep_text else 'id'} is for sources of text, and these are {form}")
+    for_text = {"keep_text": keep_text, "id": reading.id is not None, "group": reading.group is not None}
+    if any(for_text.values()) and form is not None:
+        raise ValueError(
+            f"{next(name for name in for_text if for_text[name])} is for sources of text, and these are {form}"
+        )
     if vocabulary_from is None:
         plan = new_plan(settings or VectorizerSettings(), form, reading)
     else:
@@ -167,8 +170,10 @@ def ingest(
     gate = LineGate(on_error, plan.known_classes, targets, separator=reading.label_separator)
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     if client is not None:
-        if keep_text or n_jobs is not None:
-            raise ValueError(f"{'keep_text' if keep_text else 'n_jobs'} is for an ingest without a client's workers")
+        local = {"keep_text": keep_text, "group": reading.group is not None, "n_jobs": n_jobs is not None}
+        if any(local.values()):
+            name = next(name for name in local if local[name])
+            raise ValueError(f"{name} is for an ingest without a client's workers")
         by_tasks = ByTasks(
             client, plan, gate, reading, form is not None, targets, held_out, random_state, block_documents, progress
         )
@@ -190,6 +195,7 @@ def ingest(
     with _temporary_folder(path) as folder:
         runs, kept = None, KeptTexts(folder / "texts") if keep_text else None
         kept_ids = None if reading.id is None else KeptTexts(folder / "ids")
+        groups: list[np.ndarray] | None = None if reading.group is None else []
         if form is not None:
             matrices = matrix_blocks(files, reading, gate, min(block_documents, MATRIX_DOCUMENTS))
             tally = count_matrices(matrices, folder, held_out, random_state, progress)
@@ -201,7 +207,7 @@ def ingest(
             elif plan.settings.kind == "count":
                 terms = runs = Runs(folder, plan.settings, n_jobs or n_cores())
             tally = count_text(
-                texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress, kept, kept_ids
+                texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress, kept, kept_ids, groups
             )
         _check_tally(tally, held_out, gate)
         chosen = None if runs is None else choose(runs, plan.settings, tally.n_training)
@@ -225,6 +231,7 @@ def ingest(
             "shard_documents": shard_documents,
             "overwrite": overwrite,
             "texts": None if kept is None else _texts_at(kept, kept_ids),
+            "groups": None if groups is None else _groups_at(np.concatenate(groups), kept_ids),
         }
         _write_all(destinations, second, report, made_by, common, plan.shuffle, tally, progress)
     report.take(tally, corpus_plan, targets)
@@ -267,6 +274,14 @@ def _texts_at(kept: KeptTexts, kept_ids: KeptTexts | None) -> TextsAt:
         return lambda ids: kept.at(np.asarray(ids))
     places = kept_ids.places()
     return lambda ids: kept.at(np.array([places[str(name)] for name in ids], np.int64))
+
+
+def _groups_at(hashes: np.ndarray, kept_ids: KeptTexts | None) -> GroupsAt:
+    """Return what finds the groups of documents by their ids."""
+    if kept_ids is None:
+        return lambda ids: hashes[np.asarray(ids)]
+    places = kept_ids.places()
+    return lambda ids: hashes[[places[str(name)] for name in ids]]
 
 
 def _write_all(

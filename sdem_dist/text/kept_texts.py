@@ -58,7 +58,7 @@ class KeptTexts:
         found: dict[str, int] = {}
         for place, text in enumerate(self.strings(np.arange(sum(map(len, self._sizes))))):
             if found.setdefault(text, place) != place:
-                raise IngestError(f"two documents have the id {text!r}: with texts, ids have to differ")
+                raise IngestError(f"two documents have the id {text!r}: with texts or groups, ids have to differ")
         return found
 
     def at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

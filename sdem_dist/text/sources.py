@@ -60,6 +60,8 @@ class Reading:
         of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
     id : str, int or None
         The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
+    group : str, int or None
+        The column of what documents have in common that folds keep together, such as an author; likewise.
     zero_based : bool or "auto"
         Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
     """
@@ -72,6 +74,7 @@ class Reading:
     zero_based: bool | Literal["auto"] = "auto"
     id: str | int | None = None
     label_separator: str | None = None
+    group: str | int | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
@@ -189,9 +192,27 @@ def blocks_of_source(
     source: Path, reading: Reading, gate: LineGate, block_documents: int, part: tuple[int, int] | None = None
 ) -> Iterator[Records]:
     """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`; ids are texts."""
-    form, columns = source_format(source, reading), Columns(reading.text, reading.label, reading.id)
+    form, group = source_format(source, reading), reading.group
+    columns = Columns(reading.text, reading.label, reading.id, keep=group is not None)
     for block in read_columns(source, form, columns, reading.encoding, gate, block_documents, part):
-        yield block if block.ids is None else replace(block, ids=list(map(str, block.ids)))
+        ids: list[object] | None = None if block.ids is None else list(map(str, block.ids))
+        groups = (
+            None if group is None else groups_of_records(source, block, f"column_{group}" if form == "tsv" else group)
+        )
+        yield replace(block, ids=ids, groups=groups, columns={})
+
+
+def groups_of_records(source: Path, block: Records, name: str | int) -> list[str]:
+    """Return the groups of documents from the column of this name; IngestError where there is none, or one has none."""
+    column = block.columns.get(str(name))
+    if column is None:
+        raise IngestError(
+            f"{source}: there is no column {str(name)!r}; the columns are {', '.join(map(repr, block.columns))}"
+        )
+    groups = column if isinstance(column, list) else column.to_pylist()
+    if any(group is None for group in groups):
+        raise IngestError(f"{source}: a document has no group: column {str(name)!r} is empty there")
+    return list(map(str, groups))
 
 
 def read_columns(

@@ -112,12 +112,15 @@ class Records:
         The ids of the documents, where a column of them was named.
     columns : dict of str to list or pyarrow.Array
         What stands beside the texts, where it is kept; a value for each text. Sources that have types give arrays.
+    groups : list of str, or None
+        What each document has in common with others, where a column of it was named.
     """
 
     texts: Texts
     labels: list[str] = field(default_factory=list)
     ids: list[object] | None = None
     columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)
+    groups: list[str] | None = None
 
 
 Row = tuple[str, str | None, object, Mapping[str, object] | None]

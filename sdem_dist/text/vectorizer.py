@@ -107,6 +107,10 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
 }
 
 
+LONGEST_GRAM = 1_000
+"""Analyzers set memory aside for as many starts; settings may come from a file."""
+
+
 def _check_types(settings: VectorizerSettings) -> None:
     """Raise ValueError for values of a wrong kind, which files of settings may hold."""
     stop_words, lengths = settings.stop_words, settings.ngram_range
@@ -125,8 +129,9 @@ def _check_types(settings: VectorizerSettings) -> None:
 
 
 def _check_numbers(settings: VectorizerSettings) -> None:
-    if len(settings.ngram_range) != 2 or not 1 <= settings.ngram_range[0] <= settings.ngram_range[1]:
-        raise ValueError(f"ngram_range is two lengths, 1 or more, the shorter first, not {settings.ngram_range}")
+    lengths = settings.ngram_range
+    if len(lengths) != 2 or not 1 <= lengths[0] <= lengths[1] <= LONGEST_GRAM:
+        raise ValueError(f"ngram_range is two lengths from 1 to {LONGEST_GRAM:,}, the shorter first, not {lengths}")
     for name in ("min_df", "max_df"):
         value = getattr(settings, name)
         whole = isinstance(value, int) and not isinstance(value, bool)

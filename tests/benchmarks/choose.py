@@ -2,8 +2,9 @@
 
     SDEM_CORPORA=FOLDER python tests/benchmarks/choose.py [cost] [gain] [suspects] [NAME...]
 
-cost: 16 settings x 5 folds against one training of the defaults with its evaluation, cold from disk, in one process each;
-gain: the default search against GridSearchCV over C of LinearSVC and LogisticRegression, test documents, one core;
+cost: 16 settings x 5 folds against one training of the defaults with its evaluation, cold from disk: CPU seconds of one
+process, and bytes that are read;
+gain: the default search against GridSearchCV over C of LinearSVC and LogisticRegression, test documents, CPU seconds;
 suspects: 20 % of 20 Newsgroups' labels flipped, average precision against out-of-fold LogisticRegression (and cleanlab).
 """
 
@@ -13,13 +14,16 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from corpora import Split, load
 
 from sdem_dist import CorpusSearchCV, MultinomialNB, label_suspects, open_corpus, write_corpus
 from sdem_dist.byte_cache import prepared_cache, shard_cache
+from sdem_dist.storage import arrays
 
 NAMES = ("r8", "webkb", "20ng")
 SETTINGS = {"loss": ["hinge", "ncll"], "step": [0.1, 0.2, 0.5, 1.0], "weighting": ["tfidf", "log"]}
@@ -31,28 +35,48 @@ def cold() -> None:
         cache.clear()
 
 
+def bytes_read(run: Callable[[], object]) -> int:
+    """Return the bytes of all arrays of a corpus that are read meanwhile."""
+    read, sizes = arrays.read_array, []
+
+    def counting(*args, **more):
+        array = read(*args, **more)
+        sizes.append(array.nbytes)
+        return array
+
+    cold()
+    with mock.patch.object(arrays, "read_array", counting):
+        run()
+    return sum(sizes)
+
+
 def cost(split: Split, space: dict = SETTINGS, cv: int = 5) -> dict[str, float]:
-    """Return seconds of one training with its evaluation, and of searches with and without halving."""
+    """Return CPU seconds of one training with its evaluation, of searches with and without halving, and bytes of each."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "corpus.zarr")
         write_corpus(path, split.X, split.y)
         corpus = open_corpus(path)
         search = {"cv": cv, "n_trials": None, "n_jobs": 1}
         CorpusSearchCV(MultinomialNB(), space, **search).fit(corpus)  # compiles
-        found = {}
-        times = []
-        for _ in range(5):
-            cold()
-            started = time.perf_counter()
+
+        def train() -> None:
             model = MultinomialNB(n_jobs=1).fit(corpus)
             model.evaluate(corpus)
-            times.append(time.perf_counter() - started)
+
+        found, times = {}, []
+        for _ in range(5):
+            cold()
+            started = time.process_time()
+            train()
+            times.append(time.process_time() - started)
         found["training"] = float(np.median(times))
         for name, halving in {"halving": True, "all": False}.items():
             cold()
-            started = time.perf_counter()
+            started = time.process_time()
             fitted = CorpusSearchCV(MultinomialNB(), space, halving=halving, **search).fit(corpus)
-            found[name] = time.perf_counter() - started
+            found[name] = time.process_time() - started
+        found["training bytes"] = bytes_read(train)
+        found["search bytes"] = bytes_read(lambda: CorpusSearchCV(MultinomialNB(), space, **search).fit(corpus))
         found["settings"] = len(fitted.trials_)
         return found
 
@@ -71,20 +95,20 @@ def gain(split: Split, c: list[float] = C, cv: int = 5) -> dict[str, dict[str, f
         "defaults": MultinomialNB(n_jobs=1),
         "search": CorpusSearchCV(MultinomialNB(), n_jobs=1, cv=cv),
     }.items():
-        started = time.perf_counter()
+        started = time.process_time()
         ours.fit(split.X, split.y)
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         model = getattr(ours, "best_estimator_", ours)
         found[name] = {"seconds": seconds, "accuracy": model.score(split.X_test, split.y_test)}
         found[name]["log-loss"] = log_loss(split.y_test, model.predict_proba(split.X_test), labels=model.classes_)
     for name, peer in {"LinearSVC": LinearSVC(), "LogisticRegression": LogisticRegression(max_iter=1000)}.items():
         grid = {f"{type(peer).__name__.lower()}__C": c}
         searched = GridSearchCV(make_pipeline(TfidfTransformer(sublinear_tf=True), peer), grid, cv=cv)
-        started = time.perf_counter()
+        started = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             searched.fit(split.X, split.y)
-        found[name] = {"seconds": time.perf_counter() - started, "accuracy": searched.score(split.X_test, split.y_test)}
+        found[name] = {"seconds": time.process_time() - started, "accuracy": searched.score(split.X_test, split.y_test)}
         if hasattr(searched, "predict_proba"):
             p = searched.predict_proba(split.X_test)
             found[name]["log-loss"] = log_loss(split.y_test, p, labels=searched.classes_)
@@ -136,10 +160,11 @@ def main(words: list[str]) -> None:
             split = load(name)
             if what == "cost":
                 found = cost(split)
+                bytes_ = found["search bytes"] / found["training bytes"]
                 ratios = (
                     f"halving {found['halving'] / found['training']:.1f}, all {found['all'] / found['training']:.1f}"
                 )
-                print(f"{name}: {found}; times one training: {ratios}", flush=True)
+                print(f"{name}: {found}; times one training: {ratios}, bytes {bytes_:.2f}", flush=True)
             elif what == "gain":
                 for method, of in gain(split).items():
                     print(f"{name}: {method:<20}", "  ".join(f"{k} {v:.4f}" for k, v in of.items()), flush=True)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from cli.commands import ok, refused
 
-from sdem_dist import EMMixtureClassifier, load_model, open_corpus, write_corpus
+from sdem_dist import MultiplicativeMixtureClassifier, load_model, open_corpus, write_corpus
 from sdem_dist.estimators import examined
 
 RNG = np.random.default_rng(0)
@@ -109,8 +109,8 @@ def test_errors_of_a_corpus_have_its_ids(made, tmp_path):
 
 def test_models_that_explain_nothing_still_list_their_errors(tmp_path):
     y = np.arange(60) % 2
-    corpus = write_corpus(tmp_path / "c", RNG.normal(size=(60, 2)) + y[:, None], y, dense=True)
-    EMMixtureClassifier(2).fit(corpus).save(tmp_path / "m")
+    corpus = write_corpus(tmp_path / "c", RNG.random(size=(60, 2)) + y[:, None], y, dense=True)
+    MultiplicativeMixtureClassifier(2).fit(corpus).save(tmp_path / "m")
     shown = ok("evaluate", str(tmp_path / "m"), corpus.path, "--errors", str(tmp_path / "e.jsonl"))
     assert "macro-F1" in shown and "ROC" not in shown
     first = json.loads((tmp_path / "e.jsonl").read_text().splitlines()[0])

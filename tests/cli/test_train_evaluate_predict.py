@@ -129,7 +129,7 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(made, tmp
     assert kept["epoch"] < len(history)
     assert f"epoch {kept['epoch']} is kept" in result.stderr
     assert f"{len(history)} epochs, epoch {kept['epoch']} kept; training accuracy" in result.stdout
-    assert f"hinge {kept['hinge']:.4f}" in result.stdout
+    assert f"hinge loss {kept['hinge']:.4f}" in result.stdout
     assert json.loads(ok("evaluate", path, held_out, "--json"))["hinge"] == pytest.approx(kept["validation_hinge"])
     shown = ok("inspect", path)
     assert f"kept: epoch {kept['epoch']}" in shown and "last epoch" not in shown
@@ -385,6 +385,8 @@ def test_clusters_are_predicted_and_topic_models_predict_nothing(made, tmp_path)
     assert all(line.split("\t")[0] in "012" and line.count("=") == 3 for line in lines)
     ok("train", corpus, topics, "--estimator", "LatentDirichletAllocation", "--set", "n_components=3", "--quiet")
     assert "predicts nothing" in refused("predict", topics, str(texts))
-    assert "plug_in_nll" in ok("evaluate", topics, corpus) and "plug_in_nll" in ok("evaluate", "--help")
+    assert "minus log-likelihood of the words" in ok("evaluate", topics, corpus) and "plug_in_nll" in ok(
+        "evaluate", "--help"
+    )
     inspected = ok("inspect", topics)
     assert "topic 0" in inspected and "topic 2" in inspected and "topic 3" not in inspected

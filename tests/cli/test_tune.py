@@ -31,11 +31,12 @@ def folder(tmp_path_factory):
 def test_a_model_and_a_report(folder):
     result = run(
         ["tune", folder / "c.zarr", folder / "m.model", "--folds", 3, "--space", "loss=hinge,ncll", "--space", "step=0.1,0.5",
-         "--curve", folder / "curve.png", "--table", folder / "t.csv"]
+         "--curve", folder / "curve.png", "--table", folder / "t.csv", "--halving", "brackets", "--epochs", 40]
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     for words in ("Tried 5 settings, each on 3 folds", "What mattered", "Best: ", "the default", "is optimistic"):
         assert words in result.output
+    assert max(len(line) for line in result.stdout.splitlines() if str(folder) not in line) <= 80
     assert "epoch 1:" in result.stderr and "of 5 settings go on" in result.stderr
     assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader((folder / "t.csv").open()))

@@ -360,3 +360,6 @@ def test_documents_one_after_another_read_each_shard_once(tmp_path, monkeypatch)
         with pytest.raises(TypeError, match="integer for its position"):
             corpus[odd]
     assert corpus[np.int64(3)] == expected[3]
+    for part in (slice(0, 2), slice(8, 22, 5), slice(None, None, -7), slice(-3, None), slice(4, 4)):
+        assert corpus[part] == expected[part]
+    assert corpus.ids_of() == [document.id for document in expected]

@@ -56,8 +56,17 @@ def test_a_training_moves_one_bar_and_ends_full(cells, capsys):
 
 
 def test_a_monitored_stage_keeps_its_line(cells):
-    MultinomialNB(n_epochs=2, verbose=True).fit(X[np.arange(600) % 60], Y[np.arange(600) % 60])
+    MultinomialNB(n_epochs=2, verbose=True).fit(X[np.arange(2400) % 60], Y[np.arange(2400) % 60])
     assert [cell.pictures[-1].split("</progress> ")[1].split()[0] for cell in cells] == ["choose", "train"]
+
+
+def test_a_stage_that_stops_early_ends_full_and_says_what_it_keeps(cells):
+    held_out = X[:20], 1 - Y[:20]
+    model = MultinomialNB(n_epochs=60, patience=1, verbose=True, validation_fraction=0)
+    model.fit(X, Y, validation=held_out)
+    last = cells[-1].pictures[-1]
+    assert model.n_iter_ < 60 and f"stopped, epoch {model.history_.index(model.kept_) + 1} is kept" in last
+    assert last.split('value="')[1].split('"')[0] == last.split('max="')[1].split('"')[0] == str(model.n_iter_)
 
 
 def test_what_is_said_is_escaped(cells):

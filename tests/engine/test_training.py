@@ -159,7 +159,7 @@ def test_lines_where_nobody_watches(capsys, tmp_path):
     assert all(line.startswith(("train", "checkpoint")) for line in lines)
     assert all(len(line) <= 100 for line in lines if "checkpoint" not in line and "did not improve" not in line)
     assert "60 epochs, 1 round an epoch, 1 lane a round, 1 worker" in lines[0]
-    assert "epoch 1" in lines[1] and "validation  " in lines[1] and "ncll" in lines[1]
+    assert "epoch 1" in lines[1] and "validation  " in lines[1] and "log-loss " in lines[1]
     assert "checkpoint" in lines[2] and str(tmp_path) in lines[2]
     assert "the validation loss did not improve" in lines[-1]
 
@@ -220,6 +220,6 @@ def test_the_bar_of_a_stage_that_is_not_monitored_goes(monkeypatch):
 def test_the_metrics_that_a_stage_declares_are_shown_of_validation_documents_where_there_are_any():
     metrics = {"ncll": 0.5, "mse": 0.25}
     event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics)
-    assert callbacks.brief(event, ("mse",)) == "epoch 1  mse 0.2500"
+    assert callbacks.brief(event, ("mse",)) == "epoch 1  mean squared error 0.2500"
     event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics | {"validation_mse": 0.75})
-    assert callbacks.brief(event, ("mse", "r2")) == "epoch 1  validation  mse 0.7500"
+    assert callbacks.brief(event, ("mse", "r2")) == "epoch 1  validation  mean squared error 0.7500"

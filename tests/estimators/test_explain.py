@@ -16,10 +16,14 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sdem_dist import (
     EMMixtureClassifier,
     GaussianNB,
+    GaussianRegressor,
     LDAClassifier,
     ModelError,
     MultinomialNB,
+    MultiplicativeMixtureClassifier,
+    SdemMixtureClassifier,
     SupervisedLDAClassifier,
+    SupervisedLDARegressor,
 )
 from sdem_dist.text import VectorizerSettings
 from sdem_dist.text.marking import marked, terms
@@ -131,6 +135,51 @@ def test_columns_of_tables():
     assert [w.word for w in model.explain(table[:1])[0].words] == ["a"]
 
 
+@pytest.mark.parametrize("kind", [EMMixtureClassifier, SdemMixtureClassifier])
+@pytest.mark.parametrize("components", ["gaussian", "exponential"])
+def test_columns_of_mixtures(kind, components):
+    y = np.arange(90) % 3
+    table = RNG.exponential(size=(90, 4)) + (y[:, None] == np.arange(4)) * 2.0
+    model = kind(2, components=components, offset=0.1 if components == "exponential" else 0.0).fit(table, y)
+    alone = kind(1, components=components, offset=0.1 if components == "exponential" else 0.0).fit(table, y)
+    table[::4, 1] = np.nan
+    for found, row in zip(model.explain(table), model.predict_log_proba(table), strict=True):
+        total = found.prior + found.offset + sum(w.part for w in found.words)
+        assert total == pytest.approx(row[found.label] - row[found.against])
+    assert all(abs(found.offset) < 1e-9 for found in alone.explain(table))  # nothing is mixed
+
+
+@pytest.mark.parametrize("n_missing", [0, 2])
+def test_numbers_of_tables_are_sums_over_columns(n_missing):
+    table = pd.DataFrame(RNG.normal(size=(80, 4)) @ RNG.normal(size=(4, 4)), columns=list("abcd"))
+    model = GaussianRegressor().fit(table, table @ [1.0, -2.0, 0.5, 0.0] + RNG.normal(size=80))
+    table = table.mask(RNG.random(table.shape) < 0.1 * n_missing)
+    found = model.explain(table)
+    for one, prediction in zip(found, model.predict(table), strict=True):
+        assert one.mean + sum(w.part for w in one.words) == pytest.approx(prediction) and one.offset == 0.0
+        assert one.prediction == pytest.approx(prediction)
+    if not n_missing:
+        parts = {w.word: w.part for w in found[0].words}
+        centred = table.iloc[0] - table.mean()
+        np.testing.assert_allclose([parts[c] for c in "abcd"], model.coef_ * centred, rtol=1e-6)
+    assert json.loads(json.dumps(found[0].to_dict(), allow_nan=False))["mean"] == found[0].mean
+    assert "from the mean of training" in str(found) and "</td>" in found._repr_html_()
+
+
+def test_numbers_of_texts_are_sums_over_topics_and_words():
+    stars = np.array([{"sport": 5.0, "money": 1.0, "food": 3.0}[label] for label in LABELS])
+    model = SupervisedLDARegressor(n_components=3, n_epochs=4).fit(TEXTS, np.stack([stars, -stars], axis=1))
+    for target in (0, 1):
+        for one, prediction in zip(model.explain(NEW, target), model.predict(NEW)[:, target], strict=True):
+            assert one.mean + one.offset + sum(w.part for w in one.words) == pytest.approx(prediction)
+            assert one.mean + sum(t.part for t in one.topics) == pytest.approx(prediction)
+            assert all(one.text[a:b].lower() in {w.word for w in one.words} for a, b, _ in one.marks)
+    shown = model.explain(NEW)[-1]
+    assert "<script>" not in shown._repr_html_() and "\x1b" not in str(shown)
+    with pytest.raises(ValueError, match="target 2 is not among the model's 2 targets"):
+        model.explain(NEW, target=2)
+
+
 def test_harmless_and_marked():
     model = MultinomialNB().fit(TEXTS, LABELS)
     found = model.explain(NEW)[-1]
@@ -143,7 +192,7 @@ def test_refusals():
     model = MultinomialNB().fit(TEXTS, LABELS)
     with pytest.raises(ValueError, match="'weather' is not among"):
         model.explain(["goal"], against="weather")
-    dense = EMMixtureClassifier(2).fit(RNG.normal(size=(40, 2)), np.arange(40) % 2)
+    dense = MultiplicativeMixtureClassifier(2).fit(RNG.random(size=(40, 2)), np.arange(40) % 2)
     with pytest.raises(ModelError, match="sum over their words"):
         dense.explain(np.zeros((1, 2)))
     same = model.explain(["goal"], against="sport")[0]

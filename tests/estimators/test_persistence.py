@@ -215,6 +215,7 @@ EDITS = {
     "a stem that is no language": lambda a, m: m.update(vectorizer={"kind": "count", "stem": 3}),
     "texts hashed to other columns": lambda a, m: m.update(vectorizer={"kind": "hashing", "n_features": 2**40}),
     "a pattern that can take for ever": lambda a, m: m.update(vectorizer={"token_pattern": "(a+)+$"}),
+    "n-grams longer than memory": lambda a, m: m.update(vectorizer={"ngram_range": [1, 10**9]}),
     "no type of classes": lambda a, m: m.pop("classes_dtype"),
 }
 

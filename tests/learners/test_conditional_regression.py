@@ -10,6 +10,7 @@ from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import GaussianFull
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.feature_sdem import FeatureSdem
+from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.regression import JointGaussian
 
@@ -30,7 +31,7 @@ def rows(found, gaps=0.0):
 
 def joint_fit(alpha=5.0):
     found = FeatureEm(learner(alpha).model, N)
-    return found.update(found.init(), found.map(found.init(), rows(found), None)).mu
+    return found.update(found.init(), found.map(found.init(), rows(found), Lane(0, 0, 0, 0, N, N))).mu
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0, 100.0])

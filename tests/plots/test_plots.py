@@ -41,6 +41,13 @@ def test_history(axes):
         plots.history(MODEL.history_, "r2")
 
 
+def test_a_history_is_of_the_documents_that_were_scored(axes):
+    held_out = MultinomialNB().fit(X, np.array(CLASSES)[Y])
+    assert drawn(plots.history(held_out.history_, axes=axes)).get_title() == "accuracy, held-out documents"
+    with pytest.raises(ValueError, match="they have .*held_out_accuracy"):
+        plots.history(held_out.history_, prefix="")
+
+
 def test_held_out_histories():
     figure = plots.histories({"a": MODEL.history_}, prefix="held_out_", metrics=("accuracy", "log_loss", "hinge"))
     assert [axes.get_title() for axes in figure.axes if axes.axison] == [

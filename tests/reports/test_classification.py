@@ -124,7 +124,7 @@ def test_a_small_confusion_matrix_is_shown_on_80_columns():
 
 def test_a_table_has_a_report():
     y = RNG.integers(0, 2, 80)
-    X = RNG.normal(size=(80, 3)) + y[:, None]
+    X = RNG.normal(size=(80, 3)) + 2.0 * y[:, None]
     report = GaussianNB().fit(X, y).report(X, y)
     assert report.accuracy > 0.8 and report.roc_auc > 0.8
 

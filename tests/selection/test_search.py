@@ -23,7 +23,6 @@ from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.estimators import parameters
 from sdem_dist.selection.metrics import GREATER, Predicted, measured
 from sdem_dist.selection.spaces import default_space, settings
-from sdem_dist.selection.trials import Trial, halve, kept_after
 
 SPACE = {"loss": ["hinge", "ncll"], "step": [0.1, 0.5], "norm": [5.0, 10.0]}
 
@@ -121,15 +120,6 @@ def test_halving_lets_go_and_without_it_all_run_to_their_end(corpus, found):
     assert whole.best_score_ >= found.best_score_
     for a, b in zip(found.trials_, whole.trials_, strict=True):
         assert a.epochs == b.epochs[: len(a.epochs)]
-
-
-def test_the_better_half_goes_on():
-    trials = [
-        Trial(i, {}, 20, scores={"accuracy": np.array([score])}) for i, score in enumerate([0.5, 0.9, 0.7, 0.9, 0.1])
-    ]
-    halve(trials, "accuracy", 1, kept_after(1, 5))
-    assert [trial.alive for trial in trials] == [True, True, False, True, False]
-    assert [kept_after(epoch, 16) for epoch in range(1, 10)] == [8, 4, None, 2, None, None, None, 1, None]
 
 
 def test_a_grid_in_memory_chooses_as_scikit_learn(documents):

@@ -1,0 +1,74 @@
+"""Callbacks of scikit-learn, such as its ``ProgressBar``: what they are told of a fit. Since scikit-learn 1.9."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sdem_dist.engine.events import EpochEnded, Event, LanesEnded, RoundEnded, StageEnded, StageStarted
+
+if TYPE_CHECKING:
+    Method = TypeVar("Method", bound=Callable[..., Any])
+
+    class CallbackSupportMixin:
+        """Gives estimators `set_callbacks`."""
+
+        def set_callbacks(self, *callbacks: object) -> Any:
+            """Take the callbacks of the next fits."""
+
+        def _init_callback_context(self, *, max_subtasks: int | None) -> Any: ...
+
+    def with_callbacks(method: Method) -> Method:
+        """Return a fit after which callbacks tidy up, whatever happens."""
+
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+    except ImportError:  # scikit-learn before 1.9 has none
+
+        class CallbackSupportMixin:
+            """Nothing."""
+
+        def with_callbacks(method):
+            """Return the method itself."""
+            return method
+
+
+class Tasks:
+    """Tells scikit-learn's callbacks of a fit: its tasks are the stages, and theirs the epochs.
+
+    A callback that returns True when an epoch ends, ends its stage.
+    """
+
+    may_stop = True
+
+    def __init__(self, estimator: CallbackSupportMixin, X: object, y: object) -> None:
+        self._estimator, self._data = estimator, {"X": X, "y": y}
+        self._fit = estimator._init_callback_context(max_subtasks=None)
+        self._stage: Any = None
+        self._epoch: Any = None
+        self._fit.call_on_fit_task_begin(estimator=estimator, **self._data)
+
+    def __call__(self, event: Event) -> bool:
+        """Tell of a stage or an epoch, and return whether a callback asks to stop after it."""
+        stops, told = False, {"estimator": self._estimator}
+        if isinstance(event, StageStarted):
+            left = event.n_epochs - event.epoch
+            self._stage = self._fit.subcontext(task_name=event.stage, max_subtasks=left).call_on_fit_task_begin(**told)
+        if isinstance(event, EpochEnded):
+            stops, self._epoch = bool(self._epoch.call_on_fit_task_end(**told)), None
+        elif isinstance(event, StageEnded):
+            self._stage.call_on_fit_task_end(**told)
+        elif isinstance(event, LanesEnded | RoundEnded) and self._epoch is None:
+            self._epoch = self._stage.subcontext(task_name="epoch").call_on_fit_task_begin(**told)
+        return stops
+
+    def fitted(self, estimator: CallbackSupportMixin) -> None:
+        """Tell that the fit is over; callbacks that score get a copy of the model."""
+        self._fit.call_on_fit_task_end(estimator=estimator, **self._data, reconstruction_attributes=dict)
+
+
+def tasks_of(estimator: CallbackSupportMixin, X: object, y: object) -> list[Tasks]:
+    """Return what tells the callbacks that were set for an estimator, or for one that it is a part of; else nothing."""
+    there = hasattr(estimator, "_skl_callbacks") or hasattr(estimator, "_parent_callback_ctx")
+    return [Tasks(estimator, X, y)] if there else []

@@ -1,0 +1,50 @@
+"""How good a whole search is: it is repeated without each fold, and its winner scored on that fold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.folds import Folds
+from sdem_dist.estimators.plans import seed_of
+from sdem_dist.selection.metrics import greater_is_better
+from sdem_dist.selection.one_by_one import parts, score_of
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.selection.search import CorpusSearchCV
+
+
+def nested_scores(
+    search: CorpusSearchCV, X: Any, y: Any, numbers: np.ndarray, groups: ArrayLike | None, client: Client | None
+) -> np.ndarray:
+    """Return the score on each fold of a search that has not seen it; more is better, as in `best_score_`.
+
+    Parameters
+    ----------
+    search : CorpusSearchCV
+    X, y : as its `fit` takes them
+    numbers : ndarray of shape (n_documents,)
+        The fold of each document.
+    groups : array-like or None
+    client : distributed.Client or None
+    """
+    sign = 1.0 if greater_is_better(search.metric) else -1.0
+    folds = None
+    if isinstance(X, Corpus):
+        folds = Folds(X, cast(int, search.cv), seed_of(search.random_state), groups=groups)
+    found = []
+    for fold in np.unique(numbers).tolist():
+        training, scored = parts(X, y, numbers, folds, None, fold)
+        of_groups = groups
+        if groups is not None and folds is None:
+            of_groups = np.asarray(groups)[np.flatnonzero(numbers != fold)]
+        inner = clone(search).set_params(nested=False, refit=True, callbacks=())
+        inner.fit(*training, groups=of_groups, client=client)
+        found.append(sign * score_of(inner.best_estimator_, scored, numbers, fold, search.metric, client))
+    return np.array(found)

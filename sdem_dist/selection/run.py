@@ -1,0 +1,193 @@
+"""A search under way: settings in turns, side by side as far as memory holds them, or one by one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.folds import Folds, dealt, labels_of, weights_of
+from sdem_dist.engine.identity import Json, identity
+from sdem_dist.estimators.naive_bayes import MultinomialNB
+from sdem_dist.estimators.plans import seed_of
+from sdem_dist.estimators.running import executor_for, validation_source
+from sdem_dist.estimators.spec import Source
+from sdem_dist.selection import checkpoints, one_by_one
+from sdem_dist.selection.metrics import Metric, name_of
+from sdem_dist.selection.samplers import Sampler
+from sdem_dist.selection.schedule import Schedule
+from sdem_dist.selection.side_by_side import Documents, SideBySide, at_once
+from sdem_dist.selection.trials import MONITOR, Trial, epochs_of
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.engine.executor import Executor
+    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.selection.search import CorpusSearchCV
+
+_log = logging.getLogger(__name__)
+
+
+class EpochOfSettings(NamedTuple):
+    """All settings under way have run one more epoch, or one setting has been fitted."""
+
+    epoch: int
+    """From 1; of settings that are fitted one by one, how many have been."""
+    trials: list[Trial]
+    seconds: float
+    """Since the search began."""
+    what: str = "epoch"
+    """What has ended: an epoch, or the training of a "setting"."""
+
+
+def made(search: CorpusSearchCV, trial: Trial) -> EngineEstimator:
+    """Return the unfitted estimator of a setting."""
+    return cast("EngineEstimator", clone(search.estimator).set_params(**trial.params))
+
+
+@dataclass
+class Run:
+    """What a search is doing.
+
+    Attributes
+    ----------
+    search : CorpusSearchCV
+    schedule : Schedule
+    source : Source
+        All training documents.
+    sampler : Sampler
+    trials : list of Trial
+        Of all turns so far.
+    """
+
+    search: CorpusSearchCV
+    schedule: Schedule
+    source: Source
+    sampler: Sampler
+    trials: list[Trial] = field(default_factory=list)
+
+    def turns(self, most: int) -> Iterator[list[Trial]]:
+        """Yield the settings that are tried together, `most` at most, until there are no more or a budget ends."""
+        given = self.search.estimator.get_params()
+        while asked := self.sampler.ask(self.schedule.room(most)):
+            if self.trials and self.schedule.over(len(self.trials), "setting"):
+                return
+            trials = [
+                Trial(len(self.trials) + i, chosen, *epochs_of({**given, **chosen}, self.search.max_epochs))
+                for i, chosen in enumerate(asked)
+            ]
+            self.schedule.begin(trials)
+            self.trials += trials
+            yield trials
+            self.schedule.ended_turn(trials)
+            self.sampler.tell(trials, self.search.metric)
+
+    @property
+    def _metrics(self) -> tuple[Metric, ...]:
+        metric = self.search.metric
+        names: list[Metric] = [MONITOR, "accuracy"] if self.search.estimator.spec.target == "labels" else []
+        return tuple(names) if metric in names else (*names, metric)
+
+    def _tell(self, epoch: int, what: str = "epoch") -> None:
+        for callback in self.search.callbacks:
+            callback(EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what))
+
+    def _documents(self, groups: ArrayLike | None, client: Client | None) -> Documents:
+        search, corpus = self.search, self.source.corpus
+        estimator = clone(search.estimator)
+        estimator._describe(self.source)
+        folds, validation, scored = None, None, corpus
+        if isinstance(search.cv, Corpus | tuple):
+            held_out = validation_source(estimator, search.cv, client)
+            validation, scored = held_out.corpus, held_out.corpus
+        else:
+            if groups is not None and not isinstance(corpus, Corpus):
+                groups = np.asarray(groups)[corpus.order]
+            folds = Folds(corpus, cast(int, search.cv), seed_of(search.random_state), groups=groups)
+        labels = labels_of(scored)
+        assert labels is not None
+        weights = weights_of(scored)
+        numbers = np.zeros(len(labels), np.int16) if folds is None else folds.numbers
+        return Documents(
+            self.source, folds, validation, labels, np.ones(len(labels)) if weights is None else weights, numbers
+        )
+
+    def side_by_side(self, groups: ArrayLike | None, client: Client | None, path: Path | None) -> np.ndarray:
+        """Try settings of naive Bayes; return the fold of each document."""
+        documents = self._documents(groups, client)
+        with executor_for(client, self.search.n_jobs, self.source) as executor:
+            n = at_once(self.source, documents.n_folds, self.sampler.most, executor.memory_bytes)
+            for turn, trials in enumerate(self.turns(min(n, self.sampler.at_once))):
+                file = None if path is None else path.with_stem(f"{path.stem}-{turn}") if turn else path
+                with self._under_way(documents, trials, executor) as side:
+                    self._turn(trials, side, documents, file)
+        return documents.numbers
+
+    def _turn(self, trials: list[Trial], side: SideBySide, documents: Documents, path: Path | None) -> None:
+        done, run = 0, self._identity(trials, documents)
+        if path is not None and path.exists():
+            done = checkpoints.read(path, run, trials, documents, side)
+        for epoch in range(done, max(trial.most_epochs for trial in trials)):
+            if not any(trial.alive for trial in trials) or self.schedule.over(epoch, "epoch"):
+                break
+            for number, predicted in side.epoch(epoch).items():
+                trial = self.trials[number]
+                calibrated = bool(trial.params.get("calibrate", self.search.estimator.calibrate))  # type: ignore[attr-defined]
+                trial.ended_epoch(predicted, self._metrics, calibrated)
+            self.schedule.ended_epoch(trials, epoch + 1)
+            side.keep({trial.number for trial in trials if trial.alive})
+            self._tell(epoch + 1)
+            if path is not None:
+                checkpoints.write(path, run, epoch + 1, trials, side)
+
+    @contextmanager
+    def _under_way(self, documents: Documents, trials: list[Trial], executor: Executor) -> Iterator[SideBySide]:
+        def begun(number: int) -> MultinomialNB:
+            chosen = cast(MultinomialNB, made(self.search, self.trials[number]))
+            return chosen.set_params(n_epochs=1, validation_fraction=0.0) if chosen.loss != "nll" else chosen
+
+        side = SideBySide(begun, documents, trials, executor)
+        try:
+            yield side
+        finally:
+            side.close()
+
+    def one_by_one(self, X: Any, y: Any, groups: ArrayLike | None, client: Client | None) -> np.ndarray:
+        """Fit settings of any estimator; return the fold of each document."""
+        search, seed = self.search, seed_of(self.search.random_state)
+        validation = search.cv if isinstance(search.cv, Corpus | tuple) else None
+        folds, numbers = None, np.zeros(0, np.int16)
+        if validation is None:
+            folds = Folds(self.source.corpus, cast(int, search.cv), seed)  # says what is wrong with the number
+            if isinstance(X, Corpus):
+                folds = Folds(X, cast(int, search.cv), seed, groups=groups)
+                numbers = folds.numbers
+            else:
+                labels = None if not len(self.source.classes) else np.searchsorted(self.source.classes, np.asarray(y))
+                numbers = dealt(labels, self.source.n_documents, folds.k, seed, groups)
+                folds = None
+        for (trial,) in self.turns(1):
+            one_by_one.run(made(search, trial), trial, X, y, numbers, folds, validation, self._metrics, client)
+            self._tell(len(self.trials), "setting")
+        return numbers
+
+    def _identity(self, trials: list[Trial], documents: Documents) -> Json:
+        search = self.search
+        return identity(
+            search=[{**search.estimator.get_params(), **trial.params} for trial in trials],
+            corpus=self.source.identity,
+            cv="documents" if documents.folds is None else documents.folds.name,
+            metric=name_of(search.metric),
+            halving=search.halving,
+            total_epochs=search.total_epochs,
+            random_state=search.random_state,
+        )

@@ -1,0 +1,131 @@
+"""Where a search takes the next settings from: a list that is known at once, or Optuna, which learns from scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sdem_dist.selection.metrics import Metric
+from sdem_dist.selection.spaces import Space, checked_spaces, settings
+from sdem_dist.selection.trials import Trial
+
+if TYPE_CHECKING:
+    import optuna
+
+    from sdem_dist.estimators.base import EngineEstimator
+
+SAMPLERS = ("random", "optuna")
+TURN = 8
+"""Settings that Optuna proposes at a time, which learn side by side; it learns from their scores before the next."""
+
+
+class Sampler(Protocol):
+    """Where settings come from."""
+
+    most: int
+    """Settings that it gives at most."""
+    at_once: int
+    """Of them so many at a time."""
+
+    def ask(self, n: int) -> list[dict[str, object]]:
+        """Return the next settings, `n` at most; none: there are no more."""
+
+    def tell(self, trials: list[Trial], metric: Metric) -> None:
+        """Take note of how good they were."""
+
+
+class Listed:
+    """Settings that are known at once.
+
+    Parameters
+    ----------
+    found : list of dict
+    """
+
+    def __init__(self, found: list[dict[str, object]]) -> None:
+        self._left, self.most, self.at_once = found, len(found), len(found)
+
+    def ask(self, n: int) -> list[dict[str, object]]:
+        """Return the next settings."""
+        asked, self._left = self._left[:n], self._left[n:]
+        return asked
+
+    def tell(self, trials: list[Trial], metric: Metric) -> None:
+        """Take no note: all are known."""
+
+
+class Proposed:
+    """Settings that Optuna's tree of Parzen estimators proposes (Bergstra et al. 2011), after the estimator as it is.
+
+    Values that are listed are categories; of a distribution a quantile is proposed. The same seed and scores lead to the
+    same proposals.
+
+    Parameters
+    ----------
+    spaces : sequence of dict
+    n_trials : int
+    seed : int
+    """
+
+    def __init__(self, spaces: Sequence[Mapping[str, Any]], n_trials: int, seed: int) -> None:
+        try:
+            import optuna
+        except ImportError as error:
+            raise ImportError('sampler="optuna" needs Optuna: pip install "sdem_dist[optuna]"') from error
+        self._spaces, self._optuna = spaces, optuna
+        self.most, self.at_once, self._given = n_trials, min(TURN, n_trials), 0
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        startup = max(1, min(TURN - 1, n_trials // 3))
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
+        self._study = optuna.create_study(direction="maximize", sampler=sampler)
+        self._asked: dict[int, optuna.Trial] = {}
+
+    def ask(self, n: int) -> list[dict[str, object]]:
+        """Return the next settings; the first of all is the estimator as it is."""
+        n = min(n, self.at_once, self.most - self._given)
+        asked: list[dict[str, object]] = []
+        for number in range(self._given, self._given + n):
+            if not number:
+                asked.append({})
+                continue
+            trial = self._asked[number] = self._study.ask()
+            asked.append(self._chosen(trial))
+        self._given += n
+        return asked
+
+    def _chosen(self, trial: optuna.Trial) -> dict[str, object]:
+        which = trial.suggest_categorical("space", list(range(len(self._spaces)))) if len(self._spaces) > 1 else 0
+        found: dict[str, object] = {}
+        for name, values in self._spaces[which].items():
+            if hasattr(values, "rvs"):
+                if not hasattr(values, "ppf"):
+                    raise ValueError(f"{name}: Optuna needs a distribution with quantiles (ppf), such as scipy's")
+                value = float(values.ppf(trial.suggest_float(f"{which} {name}", 1e-6, 1.0 - 1e-6)))
+                found[name] = int(value) if hasattr(values, "pmf") else value
+            else:
+                found[name] = values[trial.suggest_categorical(f"{which} {name}", list(range(len(values))))]
+        return found
+
+    def tell(self, trials: list[Trial], metric: Metric) -> None:
+        """Tell Optuna the scores; of settings that could not be trained that they failed."""
+        for trial in trials:
+            if (asked := self._asked.pop(trial.number, None)) is None:
+                continue
+            score = trial.score(metric)
+            failed = self._optuna.trial.TrialState.FAIL
+            self._study.tell(asked, **({"state": failed} if score == -float("inf") else {"values": score}))
+
+
+def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: int | None, seed: int) -> Sampler:
+    """Return what settings come from.
+
+    Raises
+    ------
+    ValueError
+        The space names parameters that the estimator does not have, or holds no values.
+    ImportError
+        Optuna is asked for and not installed.
+    """
+    if name == "random":
+        return Listed(settings(estimator, space, n_trials, seed))
+    return Proposed(checked_spaces(estimator, space), n_trials or 1, seed)

@@ -1,0 +1,103 @@
+"""Groups of documents: folds keep them together and spread classes evenly, in memory, on disk and from the command."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from cli.commands import run
+from selection.conftest import made
+
+from sdem_dist import CorpusError, CorpusSearchCV, MultinomialNB, open_corpus, write_corpus
+from sdem_dist.corpus.dealing import dealt, group_hashes
+from sdem_dist.corpus.folds import Folds
+
+K = 4
+
+
+@pytest.fixture(scope="module")
+def documents():
+    X, y, _ = made(400)
+    return X, y, np.random.default_rng(0).integers(0, 60, 400)
+
+
+def together(numbers, groups):
+    return all(len(set(numbers[groups == group])) == 1 for group in np.unique(groups))
+
+
+def test_groups_are_whole_and_classes_even(documents):
+    _, y, groups = documents
+    labels = np.searchsorted(["a", "b", "c"], y)
+    numbers = dealt(labels, 400, K, 0, groups)
+    assert together(numbers, groups)
+    counts = np.array([np.bincount(labels[numbers == fold], minlength=3) for fold in range(K)])
+    assert (np.ptp(counts, axis=0) <= 6).all() and np.ptp(counts.sum(axis=1)) <= 6
+    assert not np.array_equal(numbers, dealt(labels, 400, K, 1, groups))
+    renamed = np.array([f"author {group}" for group in 59 - groups])
+    assert together(dealt(None, 400, K, 0, renamed), groups)
+
+
+def test_one_large_group_takes_a_fold_for_itself():
+    groups = np.r_[np.zeros(60, int), np.arange(1, 61)]
+    numbers = dealt(np.arange(120) % 2, 120, 2, 0, groups)
+    assert sorted(np.bincount(numbers)) == [60, 60] and len(set(numbers[:60])) == 1
+
+
+def test_a_corpus_keeps_groups_and_folds_follow_them(documents, tmp_path):
+    X, y, groups = documents
+    corpus = write_corpus(tmp_path / "c.zarr", X, y, groups=groups, shard_documents=150)
+    of_stored = groups[np.array(corpus.ids_of(0, 400))]
+    assert np.array_equal(np.concatenate([corpus.groups(i) for i in range(3)]), group_hashes(of_stored))
+    assert together(corpus.folds(K).numbers, of_stored)
+    plain = write_corpus(tmp_path / "plain.zarr", X, y, shard_documents=150)
+    assert plain.header.uid != corpus.header.uid and not plain.has_groups
+    given = plain.folds(K, groups=of_stored)
+    assert together(given.numbers, of_stored) and not together(plain.folds(K).numbers, of_stored)
+    again = type(given)(*given.__reduce__()[1])
+    assert np.array_equal(again.numbers, given.numbers) and again.train(0).cache_key == given.train(0).cache_key
+    assert given.train(0).cache_key != plain.folds(K).train(0).cache_key
+    with pytest.raises(CorpusError, match="--group"):
+        plain.groups(0)
+    named = [f"d{i}" for i in range(400)]
+    by_name = write_corpus(tmp_path / "named.zarr", X, y, ids=named, groups=groups)
+    assert together(by_name.folds(K).numbers, groups[[int(name[1:]) for name in by_name.ids_of(0, 400)]])
+
+
+def test_a_search_and_its_rows_in_memory(documents):
+    X, y, groups = documents
+    found = CorpusSearchCV(MultinomialNB(), {"step": [0.1]}, cv=K, n_jobs=1, refit=False).fit(X, y, groups=groups)
+    assert together(found.oof_folds_, groups)
+    torn = CorpusSearchCV(MultinomialNB(), {"step": [0.1]}, cv=K, n_jobs=1, refit=False).fit(X, y)
+    assert not together(torn.oof_folds_, groups)
+
+
+def test_the_command_keeps_a_column(documents, tmp_path):
+    X, y, groups = documents
+    with (tmp_path / "posts.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["label", "author", "text"])
+        rows.writerows(
+            [label, f"a{g}", " ".join(f"w{w}" for w in row.indices)] for label, g, row in zip(y, groups, X, strict=True)
+        )
+    ended = run("ingest", str(tmp_path / "posts.csv"), str(tmp_path / "c.zarr"), "--group", "author")
+    assert ended.exit_code == 0, ended.output
+    corpus = open_corpus(tmp_path / "c.zarr")
+    of_stored = groups[np.array(corpus.ids_of(0, 400))]
+    assert np.array_equal(corpus.groups(0), group_hashes([f"a{g}" for g in of_stored[: len(corpus.groups(0))]]))
+    assert together(corpus.folds(K).numbers, of_stored)
+    ended = run("ingest", str(tmp_path / "posts.csv"), str(tmp_path / "x.zarr"), "--group", "nobody")
+    assert ended.exit_code == 1 and "nobody" in ended.output and "author" in ended.output
+
+
+def test_mistakes(documents, tmp_path):
+    X, y, groups = documents
+    with pytest.raises(CorpusError, match="groups"):
+        write_corpus(tmp_path / "c.zarr", X, y, groups=groups[:5])
+    with pytest.raises(CorpusError, match="ids have to differ"):
+        write_corpus(tmp_path / "c.zarr", X, y, ids=["same"] * 400, groups=groups)
+    corpus = write_corpus(tmp_path / "plain.zarr", X, y)
+    with pytest.raises(ValueError, match="400 documents"):
+        Folds(corpus, K, groups=groups[:5])
+    with pytest.raises(ValueError, match="3 groups cannot be cut into 4 folds"):
+        Folds(corpus, K, groups=groups % 3).numbers  # noqa: B018

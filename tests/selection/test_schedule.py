@@ -1,0 +1,180 @@
+"""Which settings go on: halving, brackets, budgets; what Optuna proposes; own losses and metrics; nested scores; reads."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import loguniform, randint
+from selection.test_search import SPACE, same, search
+from sklearn.metrics import f1_score
+
+from sdem_dist import CorpusSearchCV, MultinomialNB
+from sdem_dist.byte_cache import prepared_cache
+from sdem_dist.corpus import Corpus
+from sdem_dist.losses import Hinge
+from sdem_dist.selection import run
+from sdem_dist.selection.samplers import sampler_of
+from sdem_dist.selection.schedule import Schedule, bracket_sizes, kept_after, let_go, ranked
+from sdem_dist.selection.summary import WIDTH, lines
+from sdem_dist.selection.trials import Trial
+
+
+def trials_of(*scores):
+    return [Trial(i, {}, 20, scores={"accuracy": np.array([score])}) for i, score in enumerate(scores)]
+
+
+def test_the_better_half_goes_on():
+    trials = trials_of(0.5, 0.9, 0.7, 0.9, 0.1)
+    let_go(ranked(trials, "accuracy")[kept_after(1, 5) :], 1)
+    assert [trial.alive for trial in trials] == [True, True, False, True, False]
+    assert [kept_after(epoch, 16) for epoch in range(1, 10)] == [8, 4, None, 2, None, None, None, 1, None]
+
+
+def test_brackets_are_halved_later_and_cost_about_the_same():
+    assert bracket_sizes(16) == [16, 10, 7, 5, 5]  # Li et al. 2018, with eta = 2 and R = 16
+    assert [kept_after(epoch, 8, first=4) for epoch in (1, 2, 4, 8, 16)] == [None, None, 4, 2, 1]
+    trials, schedule = trials_of(*np.linspace(0.0, 1.0, 43)), Schedule("accuracy", "brackets", 16, 0)
+    schedule.begin(trials)
+    assert np.bincount([trial.bracket for trial in trials]).tolist() == [16, 10, 7, 5, 5]
+    schedule.ended_epoch(trials, 1)
+    assert {trial.bracket for trial in trials if not trial.alive} == {0}
+    assert sum(trial.dropped == 1 for trial in trials) in (7, 8)  # the first of all goes on
+
+
+def test_a_budget_of_epochs_lets_the_best_go_on(corpus):
+    trials, schedule = trials_of(0.5, 0.9, 0.7, 0.9), Schedule("accuracy", False, 20, 0, total_epochs=6)
+    for trial in trials:
+        trial.epochs = [{}]
+    schedule.ended_epoch(trials, 1)
+    assert [trial.alive for trial in trials] == [True, True, False, False]
+    assert schedule.room(10) == 6
+    schedule.ended_turn(trials)
+    assert schedule.room(10) == 2
+    found = search(corpus, total_epochs=12, halving=False)
+    assert len(found.trials_) == 9 and sum(len(trial.epochs) for trial in found.trials_) <= 12
+    few = search(corpus, total_epochs=4)
+    assert len(few.trials_) == 4 and {len(trial.epochs) for trial in few.trials_} == {1}
+
+
+def test_memory_decides_how_many_go_side_by_side_and_a_stop_in_a_later_turn(corpus, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(run, "at_once", lambda *_: 3)
+    found = search(corpus)
+    assert len(found.trials_) == 9
+
+    class Stop(Exception):
+        pass
+
+    def stop(event):
+        if len(event.trials) == 6 and event.epoch == 1:
+            raise Stop
+
+    more = {"checkpoint": tmp_path / "run"}
+    with pytest.raises(Stop):
+        CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=1, callbacks=[stop]).fit(corpus, **more)
+    same(CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=1).fit(corpus, resume=True, **more), found)
+    monkeypatch.undo()
+    from sdem_dist.estimators.source import source_of
+    from sdem_dist.selection.side_by_side import at_once
+
+    with caplog.at_level(logging.WARNING):
+        assert at_once(source_of(MultinomialNB(), corpus), 3, 9, 60_000) < 9
+    assert "of 9 settings side by side" in caplog.text
+
+
+def test_optuna_proposes_the_same_for_a_seed(corpus):
+    pytest.importorskip("optuna")
+    space = [{"loss": ["hinge"], "step": loguniform(0.05, 2.0)}, {"loss": ["ncll"], "min_df": randint(1, 4)}]
+    more = {"space": space, "cv": 3, "n_trials": 10, "sampler": "optuna", "refit": False}
+    found = CorpusSearchCV(MultinomialNB(), n_jobs=1, **more).fit(corpus)
+    same(CorpusSearchCV(MultinomialNB(), n_jobs=2, **more).fit(corpus), found)
+    tried = found.cv_results_["params"]
+    assert len(tried) == 10 and tried[0] == {}
+    assert all(0.05 <= params["step"] <= 2.0 for params in tried if "step" in params)
+    other = CorpusSearchCV(MultinomialNB(), n_jobs=1, random_state=1, **more).fit(corpus)
+    assert other.cv_results_["params"] != tried
+    with pytest.raises(ValueError, match="n_trials"):
+        CorpusSearchCV(MultinomialNB(), sampler="optuna", n_trials=None).fit(corpus)
+
+
+def test_optuna_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ImportError, match=r"sdem_dist\[optuna\]"):
+        sampler_of("optuna", MultinomialNB(), {"alpha": [1.0]}, 3, 0)
+
+
+def test_a_nested_score_is_of_searches_without_the_fold(corpus):
+    space = {"loss": ["hinge", "ncll"]}
+    found = CorpusSearchCV(MultinomialNB(), space, cv=3, nested=True, n_jobs=1).fit(corpus)
+    folds, whole = corpus.folds(3), corpus.read(0, corpus.n_documents)
+    for fold in range(3):
+        inner = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1).fit(folds.train(fold))
+        rows = folds.numbers == fold
+        proba = inner.best_estimator_.predict_proba(whole.to_csr()[rows])
+        loss = -np.log(proba[np.arange(rows.sum()), whole.labels[rows]]).mean()
+        assert found.nested_scores_[fold] == pytest.approx(-loss)
+    assert found.nested_score_ == found.nested_scores_.mean() != found.best_score_
+    said = "\n".join(lines(found))
+    assert "nested" in said and "optimistic" not in said
+    assert max(map(len, said.splitlines())) <= WIDTH
+
+
+def test_parts_are_cut_evenly_and_know_nothing_of_the_rest(corpus):
+    from sdem_dist.corpus.folds import Folds
+
+    outer = corpus.folds(3)
+    inner = Folds(outer.train(1), 3)
+    inside = outer.numbers != 1
+    assert np.ptp(np.bincount(inner.numbers[inside])) <= 1
+    assert not inner.test(0).mask[~inside].any() or inner.test(0)._weights[~inside].sum() == 0.0
+    assert inner.train(0).weight + inner.test(0).weight == outer.train(1).weight
+
+
+def test_losses_and_metrics_of_ones_own(corpus, tmp_path):
+    def f1(labels, proba):
+        return f1_score(labels, proba.argmax(axis=1), average="macro")
+
+    found = CorpusSearchCV(MultinomialNB(), {"loss": [Hinge(0.5), Hinge(2.0), "hinge"]}, cv=3, metric=f1, n_jobs=1).fit(
+        corpus, checkpoint=tmp_path / "run"
+    )
+    whole = corpus.read(0, corpus.n_documents)
+    scores = [
+        f1_score(whole.labels[inside], found.oof_proba_[inside].argmax(axis=1), average="macro")
+        for inside in (found.oof_folds_ == fold for fold in range(3))
+    ]
+    assert found.best_score_ == pytest.approx(np.mean(scores)) == found.cv_results_["mean_test_score"].max()
+    assert len({float(score) for score in found.cv_results_["mean_test_score"]}) > 1
+
+
+def test_counts_are_taken_once_a_fold_for_all_alphas_and_priors(corpus, monkeypatch):
+    """Two reads, one to count and one to score, even where nothing stays in memory."""
+    read, seen = Corpus.read, []
+    monkeypatch.setattr(Corpus, "read", lambda self, a, b, **more: seen.append(b - a) or read(self, a, b, **more))
+    monkeypatch.setattr(prepared_cache, "get", lambda key, make: make())
+    space = {"alpha": [0.01, 0.1, 0.5, 1.0, 3.0], "fit_prior": [True, False]}
+    found = CorpusSearchCV(MultinomialNB(loss="nll"), space, cv=3, n_jobs=1, refit=False).fit(corpus)
+    assert len(found.trials_) == 11
+    assert sum(seen) == 2 * corpus.n_documents
+    monkeypatch.undo()
+    folds = corpus.folds(3)
+    for trial in found.trials_[::3]:
+        alone = [
+            MultinomialNB(loss="nll", **trial.params).fit(folds.train(f)).evaluate(folds.test(f)) for f in range(3)
+        ]
+        assert trial.scores["accuracy"] == pytest.approx([metrics["accuracy"] for metrics in alone])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"halving": "often"}, "halving must be"),
+        ({"sampler": "tpe"}, "sampler must be"),
+        ({"total_epochs": 0}, "total_epochs"),
+        ({"nested": True, "cv": (np.ones((3, 60)), [0, 1, 0])}, "nested"),
+    ],
+)
+def test_mistakes(corpus, settings, message):
+    with pytest.raises(ValueError, match=message):
+        CorpusSearchCV(MultinomialNB(), SPACE, **settings).fit(corpus)
