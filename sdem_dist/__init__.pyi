@@ -3,6 +3,7 @@
 from sdem_dist.corpus import concat as concat
 from sdem_dist.corpus import open_corpus as open_corpus
 from sdem_dist.corpus import write_corpus as write_corpus
+from sdem_dist.errors import BucketError as BucketError
 from sdem_dist.errors import ClusterError as ClusterError
 from sdem_dist.errors import CorpusError as CorpusError
 from sdem_dist.errors import IngestError as IngestError

@@ -15,6 +15,10 @@ class UnreadableError(CorpusError):
     """The storage of a corpus cannot be read at the moment; reading it again may succeed."""
 
 
+class BucketError(SdemError):
+    """A bucket refuses, and will go on to: it is not there, access is denied, or credentials are missing or expired."""
+
+
 class DocumentError(SdemError, ValueError):
     """A learner cannot take a document; the message names it and its shard."""
 

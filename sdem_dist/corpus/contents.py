@@ -26,9 +26,10 @@ from sdem_dist.corpus.layout import (
     vocabulary_hash,
 )
 from sdem_dist.corpus.reader import Corpus, open_corpus
-from sdem_dist.errors import CorpusError
+from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
+from sdem_dist.storage.places import place as to_place
 
 if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
@@ -66,7 +67,6 @@ def write_contents(
     vectorizer: JsonObject | None,
     made_by: JsonObject | None,
     shard_documents: int | None,
-    overwrite: bool = False,
 ) -> Header:
     """Write vocabulary, shards and, last, the manifest to a place; return the manifest."""
     from sdem_dist.storage import arrays
@@ -74,12 +74,11 @@ def write_contents(
 
     n_features = facts.n_features
     words = _encoded_vocabulary(vocabulary, n_features)
-    group = arrays.create_group(place, overwrite=overwrite)
+    group = arrays.create_group(place)
     identity = vocabulary_hash(n_features, words)
     if words is not None:
         parent = arrays.add_group(group, VOCABULARY)
-        arrays.write_array(parent, "bytes", words[0])
-        arrays.write_array(parent, "offsets", words[1])
+        arrays.write_arrays(parent, {"bytes": words[0], "offsets": words[1]})
         del words  # of many n-grams, as much as the documents
     sizes = shard_sizes(facts.n_documents, facts.n_nonzeros, shard_documents)
     shards, frequency = write_shards(arrays.add_group(group, SHARDS), sizes)
@@ -123,12 +122,21 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 @contextmanager
 def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path, Path]]:
     """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds."""
+    from sdem_dist.storage.contents import publish_contents
     from sdem_dist.storage.publish import publish_directory
 
     refuse_taken([path], overwrite)
     if is_url(path):
-        with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
-            yield path, Path(folder)
+        with (
+            tempfile.TemporaryDirectory(prefix="sdem-") as folder,
+            publish_contents(str(to_place(path)), CorpusError) as contents,
+        ):
+            try:
+                yield contents, Path(folder)
+            except OSError as error:
+                if is_url(str(error.filename)):
+                    raise CorpusError(f"cannot write {path}: {error.strerror}") from error
+                raise
         return
     # The folder lies in the corpus to be, so that a disk with room for the one has room for the other, and goes with it.
     with (
@@ -153,15 +161,24 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
 def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
     """Say whether there is a corpus; raise CorpusError for other things, but for empty folders to be replaced."""
     from sdem_dist.storage import arrays
+    from sdem_dist.storage.contents import WRITER, contents_of
 
-    local = None if is_url(path) else Path(path)
-    if local is not None and not local.exists():
-        return False
+    there = to_place(path)
     try:
-        present = MANIFEST in arrays.get_attributes(arrays.open_group(path))
+        if not (there / "zarr.json" if is_url(path) else there).exists():
+            return False
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        attributes = arrays.get_attributes(arrays.open_group(path))
+        present = MANIFEST in attributes or contents_of(attributes) is not None
+        if is_url(path) and not present and WRITER in attributes:
+            return False  # of a process that died, or one that writes there now
+    except UnreadableError:
+        raise
     except CorpusError:
         present = False
-    if local is not None and not present and not (overwrite and local.is_dir() and not any(local.iterdir())):
+    if not present and (is_url(path) or not (overwrite and there.is_dir() and not any(there.iterdir()))):
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
     return present
 

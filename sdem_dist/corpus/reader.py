@@ -22,7 +22,7 @@ from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_text
 from sdem_dist.corpus.subsets import Which, chosen
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.places import identity_of, is_url
+from sdem_dist.storage.places import identity_of, is_url, place
 from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def open_corpus(path: str | Path) -> Corpus:
     Parameters
     ----------
     path : str or Path
-        A directory, or any URL that zarr can read, such as ``s3://bucket/corpus``.
+        A directory, or a URL such as ``s3://bucket/corpus``.
 
     Returns
     -------
@@ -53,6 +53,8 @@ def open_corpus(path: str | Path) -> Corpus:
     ------
     CorpusError
         There is no complete corpus, its manifest is damaged, or it was made by a newer format.
+    BucketError
+        The bucket is not there, or refuses.
     """
     corpus = Corpus(path)
     corpus.header  # noqa: B018  a wrong path is noticed here, not in the middle of training
@@ -65,7 +67,7 @@ class Corpus:
     Parameters
     ----------
     path : str or Path
-        A directory, or any URL that zarr can read.
+        A directory, or a URL.
 
     Attributes
     ----------
@@ -74,7 +76,7 @@ class Corpus:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path: str = str(path) if is_url(path) else os.path.abspath(path)
+        self.path: str = str(place(path)) if is_url(path) else os.path.abspath(path)
 
     def __reduce__(self) -> tuple[Callable[..., Corpus], tuple[object, ...]]:
         return _received, (self.path,)
@@ -105,12 +107,11 @@ class Corpus:
         return known[1:]
 
     def _open(self) -> tuple[Group, Header]:
-        from sdem_dist.storage.arrays import get_attributes, open_group
+        from sdem_dist.storage.contents import open_contents
 
         if not is_url(self.path):
             self._check_folder()
-        group = open_group(self.path)
-        attributes = get_attributes(group)
+        group, attributes = open_contents(self.path)
         if MANIFEST not in attributes:
             raise CorpusError(f"{self.path}: not a corpus, or one whose writing was cut short: it has no manifest")
         return group, Header.from_json(attributes[MANIFEST], self.path)

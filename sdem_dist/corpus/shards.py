@@ -58,8 +58,7 @@ def write_shard(
     from sdem_dist.storage.checksum import crc32c
 
     group = arrays.add_group(parent, shard_name(shard), attributes, overwrite=overwrite)
-    for name, array in contents.items():
-        arrays.write_array(group, name, array)
+    arrays.write_arrays(group, contents)
     checksums = {name: crc32c(array) for name, array in contents.items()}
     return ShardInfo(rows.n_documents, data.size, str(data.dtype), checksums)
 
@@ -136,9 +135,8 @@ def read_arrays(
     from sdem_dist.storage import arrays
 
     try:
-        found = {
-            name: arrays.read_array(root, shard_path(shard, name), shape=shape) for name, (shape, _) in expected.items()
-        }
+        shapes = {shard_path(shard, name): shape for name, (shape, _) in expected.items()}
+        found = dict(zip(expected, arrays.read_arrays(root, shapes), strict=True))
     except CorpusError as error:
         raise type(error)(f"{where}: shard {shard}: {error}") from error
     for name, array in found.items():

@@ -18,7 +18,6 @@ from sdem_dist.corpus.tables import corpus_of_table, is_table
 from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -56,8 +55,7 @@ def write_corpus(
     Parameters
     ----------
     path : str or Path
-        Directory to create, or a URL that zarr can write, such as ``s3://bucket/corpus``. A directory appears under
-        its name only when complete.
+        Directory to create, or a URL such as ``s3://bucket/corpus``. The corpus appears under its name only when complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
         Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)``, a triple ``(X, y, ids)`` or
         ``(X, y, ids, targets)``, of any length; the corpus does not depend on how the documents are cut into batches.
@@ -166,7 +164,6 @@ def write_corpus(
             vectorizer=vectorizer,
             made_by=made_by,
             shard_documents=shard_documents,
-            overwrite=overwrite and is_url(path),
         )
         if before_publishing is not None:
             before_publishing()

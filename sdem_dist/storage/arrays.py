@@ -1,18 +1,26 @@
-"""Groups and whole arrays in zarr format 3, anywhere zarr can reach: a folder, ``memory://``, ``s3://``, ..."""
+"""Groups and whole arrays in zarr format 3, in a folder or at a URL such as ``s3://bucket/name``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
 from zarr.codecs import BloscCodec
+from zarr.storage import LocalStore, StorePath
 
-from sdem_dist.errors import CorpusError, UnreadableError
+from sdem_dist.errors import BucketError, CorpusError, UnreadableError
+from sdem_dist.storage import buckets
+from sdem_dist.storage.bucket_failures import named
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.places import is_url
+from sdem_dist.storage.places import is_url, place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Group = zarr.Group
 
@@ -23,14 +31,40 @@ WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23
 """An array of more bytes is cut into such chunks, since zarr holds a few copies of those at work."""
 
 
-def create_group(location: str | Path, *, overwrite: bool = False) -> zarr.Group:
+REQUESTS = 16
+"""Arrays of a group in a bucket that are read or written at once: each waits for answers."""
+
+
+def _store(location: str | Path) -> Path | StorePath:
+    """Return where zarr finds what is at `location`."""
+    if not is_url(location):
+        return Path(location)
+    from sdem_dist.storage.bucket_store import BucketStore
+
+    bucket, key = buckets.split(str(place(location)))
+    return StorePath(BucketStore(buckets.store(bucket)), key)
+
+
+def create_group(location: str | Path) -> zarr.Group:
     """Create the root group of a new hierarchy at `location`, a path or a URL."""
     try:
-        return zarr.create_group(location, zarr_format=3, overwrite=overwrite)
-    except OSError:
+        with _written(location):
+            return zarr.create_group(_store(location), zarr_format=3)
+    except (OSError, BucketError):
         raise
     except Exception as error:
         raise CorpusError(f"cannot create a zarr group at {location}: {_reason(error)}") from error
+
+
+@contextmanager
+def _written(location: object) -> Iterator[None]:
+    """Turn what a bucket refuses while it is written into an error of ours."""
+    try:
+        yield
+    except Exception as error:
+        if (told := named(error, str(location))) is error or isinstance(error, zarr.errors.BaseZarrError):
+            raise
+        raise told from None
 
 
 def open_group(location: str | Path) -> zarr.Group:
@@ -40,23 +74,37 @@ def open_group(location: str | Path) -> zarr.Group:
     ------
     CorpusError
         There is none, or its metadata cannot be read.
+    BucketError
+        The bucket refuses.
     """
     try:
-        return zarr.open_group(location, mode="r", zarr_format=3, use_consolidated=False)
-    except Exception as error:
-        raise CorpusError(f"{location} cannot be opened as a zarr group: {_reason(error)}") from error
+        return zarr.open_group(_store(location), mode="r", zarr_format=3, use_consolidated=False)
+    except BucketError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever zarr and the store raise
+        kind, reason = CorpusError, _reason(error)
+        if is_url(location):
+            try:
+                buckets.get(f"{place(location)}/zarr.json")  # says why
+            except FileNotFoundError:
+                reason = "there is none"
+            except OSError as cause:
+                kind, reason = UnreadableError, str(cause.strerror)
+        raise kind(f"{location} cannot be opened as a zarr group: {reason}") from _quotable(error)
 
 
 def group_to_fill(location: str | Path) -> zarr.Group:
     """Open a group that another process created, to add to it."""
-    return zarr.open_group(location, mode="r+", zarr_format=3, use_consolidated=False)
+    with _written(location):
+        return zarr.open_group(_store(location), mode="r+", zarr_format=3, use_consolidated=False)
 
 
 def add_group(
     parent: zarr.Group, name: str, attributes: Mapping[str, object] | None = None, *, overwrite: bool = False
 ) -> zarr.Group:
     """Create the group `name` in `parent`."""
-    return parent.create_group(name, attributes=dict(attributes) if attributes else None, overwrite=overwrite)
+    with _written(parent.store_path):
+        return parent.create_group(name, attributes=dict(attributes) if attributes else None, overwrite=overwrite)
 
 
 def get_attributes(group: zarr.Group) -> JsonObject:
@@ -66,7 +114,28 @@ def get_attributes(group: zarr.Group) -> JsonObject:
 
 def set_attributes(group: zarr.Group, attributes: Mapping[str, object]) -> None:
     """Add `attributes`, JSON values, to those of a group, replacing those of the same names."""
-    group.update_attributes(dict(attributes))
+    with _written(group.store_path):
+        group.update_attributes(dict(attributes))
+
+
+def write_arrays(group: zarr.Group, contents: Mapping[str, np.ndarray]) -> None:
+    """Write arrays as `write_array` does, in a bucket several at once."""
+    if isinstance(group.store, LocalStore):
+        for name, array in contents.items():
+            write_array(group, name, array)
+        return
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        for done in [pool.submit(write_array, group, *pair) for pair in contents.items()]:
+            done.result()
+
+
+def read_arrays(group: zarr.Group, shapes: Mapping[str, Sequence[int]]) -> list[np.ndarray]:
+    """Read arrays as `read_array` does, in a bucket several at once."""
+    if isinstance(group.store, LocalStore):
+        return [read_array(group, name, shape=shape) for name, shape in shapes.items()]
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        jobs = [pool.submit(read_array, group, name, shape=shape) for name, shape in shapes.items()]
+        return [job.result() for job in jobs]
 
 
 def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
@@ -74,13 +143,14 @@ def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
     rows = len(array)
     if array.nbytes > WHOLE_BYTES:
         rows = max(1, CHUNK_BYTES * rows // array.nbytes)
-    group.create_array(
-        name,
-        data=np.ascontiguousarray(array),
-        chunks=(max(1, rows), *(max(1, n) for n in array.shape[1:])),
-        compressors=_COMPRESSOR,
-        filters=None,
-    )
+    with _written(group.store_path):
+        group.create_array(
+            name,
+            data=np.ascontiguousarray(array),
+            chunks=(max(1, rows), *(max(1, n) for n in array.shape[1:])),
+            compressors=_COMPRESSOR,
+            filters=None,
+        )
 
 
 def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = None) -> np.ndarray:
@@ -100,6 +170,8 @@ def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = No
         zeros, so that callers verify a checksum.
     UnreadableError
         The storage fails, which may pass.
+    BucketError
+        The bucket refuses.
     """
     array = _child(group, name)
     if not isinstance(array, zarr.Array):
@@ -108,8 +180,8 @@ def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = No
         raise CorpusError(f"array {name!r} of {group.store_path} has shape {array.shape}, where {tuple(shape)} belongs")
     try:
         return np.asarray(array[...])
-    except Exception as error:
-        raise _kind(error)(f"array {name!r} of {group.store_path} cannot be read: {_reason(error)}") from error
+    except Exception as error:  # noqa: BLE001  whatever zarr and the store raise
+        raise _failure(error, group, f"array {name!r}") from _quotable(error)
 
 
 def _child(group: zarr.Group, name: str) -> zarr.Array[Any] | zarr.Group:
@@ -117,15 +189,23 @@ def _child(group: zarr.Group, name: str) -> zarr.Array[Any] | zarr.Group:
         return group[name]
     except KeyError as error:
         raise CorpusError(f"{name!r} is missing from {group.store_path}") from error
-    except Exception as error:
-        raise _kind(error)(
-            f"the metadata of {name!r} of {group.store_path} cannot be read: {_reason(error)}"
-        ) from error
+    except Exception as error:  # noqa: BLE001  whatever zarr and the store raise
+        raise _failure(error, group, f"the metadata of {name!r}") from _quotable(error)
 
 
-def _kind(error: Exception) -> type[CorpusError]:
+def _failure(error: Exception, group: zarr.Group, what: str) -> CorpusError | BucketError:
+    """Return the error to raise where `what` cannot be read."""
+    told = named(error, str(group.store_path))
+    if isinstance(told, BucketError):
+        return told
     lasting = FileNotFoundError, NotADirectoryError, IsADirectoryError
-    return UnreadableError if isinstance(error, OSError) and not isinstance(error, lasting) else CorpusError
+    kind = UnreadableError if isinstance(told, OSError) and not isinstance(told, lasting) else CorpusError
+    return kind(f"{what} of {group.store_path} cannot be read: {_reason(told)}")
+
+
+def _quotable(error: Exception) -> Exception | None:
+    """Return the cause to show: none of obstore's, which may quote what a server said of the credentials."""
+    return error if named(error, "") is error else None
 
 
 def _reason(error: Exception) -> str:
@@ -134,8 +214,7 @@ def _reason(error: Exception) -> str:
 
 
 def stored_bytes(location: str | Path) -> int:
-    """Return the bytes at `location`: of all files below a path, of all arrays' chunks below a URL."""
+    """Return the bytes of all files or objects at `location`."""
     if is_url(location):
-        members = open_group(location).members(max_depth=None)
-        return sum(int(member.nbytes_stored()) for _, member in members if isinstance(member, zarr.Array))
+        return sum(found.size for found in buckets.below(str(place(location))))
     return sum(file.stat().st_size for file in Path(location).rglob("*") if file.is_file())

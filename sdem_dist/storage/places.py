@@ -1,4 +1,4 @@
-"""Where things are: paths of this machine, and URLs, which corpora alone may have."""
+"""Where things are: paths of this machine, and URLs of objects in buckets."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one slash is what a Path leav
 
 def is_url(location: str | Path) -> bool:
     """Whether `location` is a URL such as ``s3://bucket/name``, rather than a path of this machine."""
-    return isinstance(location, str) and "://" in location
+    return "://" in str(location) if isinstance(location, str) else bool(_URL.match(str(location)))
+
+
+def place(location: str | Path) -> Path:
+    """Return a location as a path, or as a `Url` where it is a URL, also one that was made a Path."""
+    if not is_url(location):
+        return Path(location)
+    from sdem_dist.storage.urls import Url
+
+    return location if isinstance(location, Url) else Url(str(location))
 
 
 def refuse_url(path: str | Path, what: str, error: type[SdemError] = SdemError) -> None:
     """Raise `error` if `path` is a URL, also one that was made a Path: as a path it would name a local folder."""
     if _URL.match(str(path)):
         shown = re.sub(":/+", "://", str(path), count=1)
-        raise error(
-            f"{shown} is a URL, and {what} of this machine or a mounted file system: only a corpus may be at a URL"
-        )
+        raise error(f"{shown} is a URL, and {what}: give a path of this machine or of a mounted file system")
 
 
 def identity_of(path: str) -> tuple[int, ...] | None:

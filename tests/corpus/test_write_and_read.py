@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
+from buckets.needs import needs_obstore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -125,6 +126,7 @@ def test_dask_arrays(tmp_path):
     assert write_corpus(tmp_path / "sparse", sparse, Y).header.uid == expected
 
 
+@needs_obstore
 def test_a_url(tmp_path):
     url = f"memory://{tmp_path.name}/c"
     corpus = write_corpus(url, X, Y)
@@ -245,7 +247,7 @@ def test_vocabulary_and_notes(tmp_path):
     assert hashed.header.vocabulary_hash != corpus.header.vocabulary_hash
 
 
-@pytest.mark.parametrize("url", ["{}", "memory://{}"])
+@pytest.mark.parametrize("url", ["{}", pytest.param("memory://{}", marks=needs_obstore)])
 def test_document_frequencies_are_of_all_documents_however_they_came(tmp_path, url):
     expected = (X.toarray() > 0).sum(axis=0)
     batches = ((X[i : i + 7], Y[i : i + 7]) for i in range(0, N, 7))
@@ -287,7 +289,7 @@ def test_corpus_pickles_as_its_path(tmp_path, monkeypatch):
     assert again.header is corpus.header  # parsed once in a process
 
 
-@pytest.mark.parametrize("where", ["{}/c", "memory://{}/c"])
+@pytest.mark.parametrize("where", ["{}/c", pytest.param("memory://{}/c", marks=needs_obstore)])
 def test_tasks_of_a_process_share_what_is_open(tmp_path, where):
     raw = pickle.dumps(write_corpus(where.format(tmp_path), X, Y))
     first, second = pickle.loads(raw), pickle.loads(raw)  # noqa: S301
@@ -295,6 +297,7 @@ def test_tasks_of_a_process_share_what_is_open(tmp_path, where):
     assert first.header is second.header
 
 
+@needs_obstore
 def test_a_url_is_opened_anew_when_nobody_reads_it_any_more(tmp_path):
     url = f"memory://{tmp_path.name}/c"
     raw = pickle.dumps(write_corpus(url, X, Y))

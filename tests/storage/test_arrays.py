@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from buckets.needs import needs_obstore
 
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
 from sdem_dist.storage.checksum import crc32c
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", pytest.param("memory", marks=needs_obstore)])
 def location(request, tmp_path):
     return tmp_path / "group" if request.param == "local" else f"memory://{tmp_path.name}"
 

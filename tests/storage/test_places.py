@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 
 from sdem_dist.errors import ModelError
-from sdem_dist.storage.places import is_url, refuse_url
+from sdem_dist.storage.places import is_url, place, refuse_url
 
 
 @pytest.mark.parametrize("where", ["s3://bucket/m", "memory://m", "gs://b", "file:///m", Path("s3://bucket/m")])
 def test_urls_are_refused_also_as_paths(where):
-    with pytest.raises(ModelError, match="is a URL, and a model is a file of this machine"):
-        refuse_url(where, "a model is a file", ModelError)
-    assert is_url(where) == isinstance(where, str)
+    with pytest.raises(ModelError, match="is a URL, and a table is a file: give a path of this machine"):
+        refuse_url(where, "a table is a file", ModelError)
+    assert is_url(where)
+    assert str(place(where)).startswith(str(where).split(":")[0] + "://")
 
 
 @pytest.mark.parametrize("where", ["m", "a/b", "/tmp/m", "C:/m", "s3:x", "", "-", Path("a:b/c").name])
 def test_paths_pass(where):
     refuse_url(where, "a model is a file")
     assert not is_url(where)
+    assert str(place(where)) == str(Path(where))

@@ -1,0 +1,234 @@
+"""Objects in buckets, by URL: the only place that imports obstore.
+
+Requests are tried again with growing pauses for what may pass, see `SETTINGS`; what does not pass is a `BucketError`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from sdem_dist.errors import BucketError
+from sdem_dist.storage.bucket_failures import ChangedError, missing_credentials, named
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+SCHEMES = ("s3", "gs", "abfs", "abfss", "az", "memory")
+"""``memory`` is of one process, for tests and examples."""
+SETTINGS: dict[str, Any] = {
+    "client_options": {"connect_timeout": "10s", "timeout": "300s"},
+    "retry_config": {
+        "max_retries": 8,
+        "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+        "retry_timeout": timedelta(seconds=90),
+    },
+}
+TRIES = 5
+Found = TypeVar("Found")
+_stores: dict[tuple[str, int], ObjectStore] = {}
+_lock = threading.Lock()
+os.register_at_fork(after_in_child=_stores.clear)
+
+
+class Object(NamedTuple):
+    """What is known of an object."""
+
+    url: str
+    size: int
+    modified_ns: int
+    tag: str
+    """Changes with its content."""
+
+
+def split(url: str) -> tuple[str, str]:
+    """Return a URL's bucket, with the scheme before it, and the object's name in it."""
+    scheme, _, rest = url.partition("://")
+    if scheme == "memory":
+        return "memory://", rest.strip("/")
+    bucket, _, key = rest.partition("/")
+    if scheme not in SCHEMES or not bucket:
+        raise BucketError(f"{url}: URLs begin with s3://, gs:// or abfs:// and the name of a bucket, or with memory://")
+    return f"{scheme}://{bucket}", key.strip("/")
+
+
+def store(bucket: str) -> ObjectStore:
+    """Return the connection of this process to a bucket, with the environment's credentials as they are now."""
+    relevant = sorted((k, v) for k, v in os.environ.items() if k.startswith(("AWS_", "GOOGLE_", "AZURE_")))
+    key = bucket, 0 if bucket == "memory://" else hash(tuple(relevant))
+    with _lock:
+        if key not in _stores:
+            _stores[key] = _connected(bucket)
+        return _stores[key]
+
+
+def _connected(bucket: str) -> ObjectStore:
+    try:
+        from obstore.store import MemoryStore, from_url
+    except ImportError as error:
+        raise BucketError(
+            f'{bucket}: corpora and files in buckets need the package obstore: pip install "sdem_dist[s3]"'
+        ) from error
+    if bucket == "memory://":
+        return MemoryStore()
+    options: dict[str, Any] = {**SETTINGS}
+    if bucket.startswith("s3:"):
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        if endpoint:
+            options["endpoint"] = endpoint
+            options["client_options"] = {**SETTINGS["client_options"], "allow_http": endpoint.startswith("http://")}
+        if not {"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ):
+            options["region"] = "us-east-1"
+        _check_for_credentials(bucket)
+    try:
+        return from_url(bucket, **options)
+    except Exception as error:
+        if (told := named(error, bucket)) is error:
+            raise
+        raise told from None
+
+
+def _check_for_credentials(bucket: str) -> None:
+    """Raise BucketError where there are none: asking a machine for its role would otherwise take minutes to fail."""
+    given = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
+    if any(name in given or name.startswith("AWS_CONTAINER_") for name in os.environ):
+        return
+    try:
+        socket.create_connection(("169.254.169.254", 80), timeout=1).close()
+    except OSError:
+        raise missing_credentials(bucket) from None
+
+
+def _asked(url: str, ask: Callable[[ModuleType, ObjectStore, str], Found]) -> Found:
+    """Return what ``ask(obstore, connection, name of the object)`` returns, its errors named."""
+    bucket, key = split(url)
+    connection = store(bucket)
+    import obstore
+
+    try:
+        return ask(obstore, connection, key)
+    except Exception as error:
+        if (told := named(error, url)) is error:
+            raise
+        raise told from None  # the cause may quote what the server said of the credentials
+
+
+def get(url: str, start: int = 0, stop: int | None = None) -> bytes:
+    """Return an object's bytes, or those of a range."""
+    options: dict[str, Any] = {} if stop is None else {"range": (start, stop)}
+    return _asked(url, lambda o, s, key: bytes(o.get(s, key, options=options).bytes()))
+
+
+def head(url: str) -> Object:
+    """Return what is known of the object at `url`; FileNotFoundError without one."""
+    if not split(url)[1]:
+        raise FileNotFoundError(errno.ENOENT, "a bucket is a folder, not an object", url)
+    try:
+        return _described(url, _asked(url, lambda o, s, key: o.head(s, key)))
+    except FileNotFoundError:
+        raise
+    except (BucketError, OSError):
+        get(url, 0, 1)  # which says why: answers to HEAD have no body
+        raise
+
+
+def _described(url: str, meta: Mapping[str, Any]) -> Object:
+    return Object(url, meta["size"], int(meta["last_modified"].timestamp() * 1e9), meta.get("e_tag") or "")
+
+
+def get_with_tag(url: str) -> tuple[bytes, str]:
+    """Return an object's bytes and its tag, of the same moment."""
+
+    def ask(o: ModuleType, s: ObjectStore, key: str) -> tuple[bytes, str]:
+        found = o.get(s, key)
+        return bytes(found.bytes()), found.meta.get("e_tag") or ""
+
+    return _asked(url, ask)
+
+
+def put(url: str, content: bytes) -> None:
+    """Write an object whole, replacing what is there."""
+    _asked(url, lambda o, s, key: o.put(s, key, content))
+
+
+def put_if(url: str, content: bytes, tag: str | None) -> str:
+    """Write an object if nothing is there (`tag` None), or what has the tag; return the new tag.
+
+    The content must not occur twice: after a lost answer it tells whether the object is ours.
+
+    Raises
+    ------
+    ChangedError
+        Something else is there.
+    """
+    mode = "create" if tag is None else {"e_tag": tag}
+    for attempt in range(TRIES):
+        try:
+            done = _asked(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False))
+            return done["e_tag"] or ""
+        except (ChangedError, OSError) as error:
+            try:
+                there, found = get_with_tag(url)
+            except OSError:
+                there = b""
+            if there == content:
+                return found
+            if isinstance(error, ChangedError) or attempt + 1 == TRIES:
+                raise
+            time.sleep(0.2 * 2**attempt)
+    raise AssertionError("unreachable")
+
+
+def delete(url: str) -> None:
+    """Remove an object; of one that is not there nothing is said."""
+    with suppress(FileNotFoundError):
+        _asked(url, lambda o, s, key: o.delete(s, key))
+
+
+def below(url: str) -> list[Object]:
+    """Return the objects in the folder `url` and its folders, in order."""
+    base, key = _folder(url)
+    found = _asked(url, lambda o, s, _: [meta for part in o.list(s, prefix=key) for meta in part])
+    return [_described(base + meta["path"], meta) for meta in sorted(found, key=lambda meta: meta["path"])]
+
+
+def children(url: str) -> tuple[list[str], list[str]]:
+    """Return the names of the folders and of the objects in the folder `url`, in order."""
+    _, key = _folder(url)
+    found = _asked(url, lambda o, s, _: o.list_with_delimiter(s, prefix=key))
+    folders = [name.rstrip("/").rsplit("/", 1)[-1] for name in found["common_prefixes"]]
+    return sorted(folders), sorted(meta["path"].rsplit("/", 1)[-1] for meta in found["objects"])
+
+
+def _folder(url: str) -> tuple[str, str | None]:
+    """Return what the URLs of a bucket's objects begin with, and the prefix of those in a folder."""
+    bucket, key = split(url)
+    return bucket if bucket.endswith("/") else f"{bucket}/", key or None
+
+
+def remove(url: str) -> None:
+    """Remove all objects below a folder."""
+    names = [split(found.url)[1] for found in below(url)]
+    for first in range(0, len(names), 1000):
+        _removed(url, names[first : first + 1000])
+
+
+def _removed(url: str, names: list[str]) -> None:
+    for attempt in range(TRIES):  # obstore does not ask twice
+        try:
+            _asked(url, lambda o, s, _: o.delete(s, names))
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            if attempt + 1 == TRIES:
+                raise
+            time.sleep(0.2 * 2**attempt)

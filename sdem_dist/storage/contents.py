@@ -1,0 +1,144 @@
+"""A zarr group in a bucket: its root is one small object, which names the contents.
+
+The root is replaced by a conditional PUT when the contents are complete, so that readers see the old or the new. Who
+begins to write puts its mark into the root first: a writer that began before can no longer publish, and what it left
+is removed. So no clock and no lock is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from sdem_dist.errors import BucketError, CorpusError, SdemError
+from sdem_dist.storage import buckets
+from sdem_dist.storage.arrays import Group, get_attributes, open_group
+from sdem_dist.storage.bucket_failures import ChangedError
+from sdem_dist.storage.numbers import JsonObject
+
+CONTENTS, WRITER = "sdem_contents", "sdem_writer"
+_NAME = re.compile(r"contents-[0-9a-f]{16}")
+
+
+def contents_of(attributes: JsonObject) -> str | None:
+    """Return the name of the contents that the attributes of a root point to, or None: the root holds them itself."""
+    name = attributes.get(CONTENTS)
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else None
+
+
+def open_contents(location: str) -> tuple[Group, JsonObject]:
+    """Open for reading what the root at `location` points to, or the root itself; return it and its attributes."""
+    while True:
+        group = open_group(location)
+        attributes = get_attributes(group)
+        name = contents_of(attributes)
+        if name is None:
+            return group, attributes
+        try:
+            group = open_group(f"{location}/{name}")
+            return group, get_attributes(group)
+        except CorpusError:
+            if contents_of(get_attributes(open_group(location))) == name:  # they were not replaced in this moment
+                raise
+
+
+@contextmanager
+def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
+    """Yield the URL of a new folder below `url`; when the block succeeds, make the root at `url` point to it.
+
+    What the root pointed to is removed then, and not before.
+
+    Raises
+    ------
+    SdemError
+        As `error`: another process began to write to `url`, or the bucket fails. Whatever the block raises passes
+        through. In every case what was at `url` is still there, and the new folder is not.
+    """
+    name = f"contents-{secrets.token_hex(8)}"
+    try:
+        before, tag, others = _claimed(url, name)
+    except OSError as cause:
+        raise error(f"cannot write {url}: {cause.strerror or cause}") from None
+    try:
+        yield f"{url}/{name}"
+        try:
+            buckets.put_if(_root(url), _document({CONTENTS: name}), tag)
+        except ChangedError:
+            raise error(
+                f"{url}: another process began to write there in the meantime, and what this one wrote is removed"
+            ) from None
+        except OSError as cause:
+            raise error(f"cannot write {url}: {cause.strerror or cause}") from None
+    except BaseException:
+        with suppress(Exception):  # the failure itself is what counts
+            if not _is_published(url, name):
+                buckets.remove(f"{url}/{name}")
+                _unclaim(url, before, tag)
+        raise
+    if before is not None and contents_of(_attributes(before)) is None:  # a corpus that was copied there as files
+        others += ["shards", "vocabulary", "document_frequency"]
+    with suppress(OSError, BucketError):  # the new one is in place; the next writer tries again
+        _clear(url, others)
+
+
+def _claimed(url: str, name: str) -> tuple[bytes | None, str, list[str]]:
+    """Put a mark into the root; return the root as it was, the tag it has now, and which contents it pointed to.
+
+    Contents that are listed before the root is read are of writers that began earlier, and so can never be published
+    when the mark is there. Those of a writer that begins later are not in the list.
+    """
+    while True:
+        listed = [child for child in buckets.children(url)[0] if _NAME.fullmatch(child)]
+        before: bytes | None
+        seen: str | None
+        try:
+            before, seen = buckets.get_with_tag(_root(url))
+            attributes = _attributes(before)
+        except FileNotFoundError:
+            before, seen, attributes = None, None, {}
+        try:
+            tag = buckets.put_if(_root(url), _document({**attributes, WRITER: name}), seen)
+        except ChangedError:
+            continue  # another writer was quicker, and is next
+        if before is not None and set(attributes) <= {WRITER}:
+            before = None  # all that was there is the mark of a writer that died
+        kept = contents_of(attributes)
+        _clear(url, [child for child in listed if child != kept])
+        return before, tag, [] if kept is None else [kept]
+
+
+def _unclaim(url: str, before: bytes | None, tag: str) -> None:
+    """Put the root back, unless another writer has put its mark there."""
+    if before is not None:
+        attributes = {k: v for k, v in _attributes(before).items() if k != WRITER}
+        buckets.put_if(_root(url), _document(attributes), tag)
+    elif buckets.head(_root(url)).tag == tag:
+        buckets.delete(_root(url))
+
+
+def _is_published(url: str, name: str) -> bool:
+    return contents_of(_attributes(buckets.get(_root(url)))) == name
+
+
+def _clear(url: str, names: list[str]) -> None:
+    for name in names:
+        buckets.remove(f"{url}/{name}")
+
+
+def _root(url: str) -> str:
+    return f"{url}/zarr.json"
+
+
+def _document(attributes: JsonObject) -> bytes:
+    return json.dumps({"attributes": attributes, "zarr_format": 3, "node_type": "group"}, indent=1).encode()
+
+
+def _attributes(root: bytes) -> JsonObject:
+    try:
+        found = json.loads(root)["attributes"]
+        return found if isinstance(found, dict) else {}
+    except (ValueError, KeyError, TypeError):
+        return {}

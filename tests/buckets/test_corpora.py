@@ -1,0 +1,108 @@
+"""A corpus in a bucket is the corpus on disk, appears whole, and is replaced whole."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sdem_dist import CorpusError, MultinomialNB, open_corpus, write_corpus
+from sdem_dist.storage import buckets
+
+RNG = np.random.default_rng(0)
+X = sp.random(300, 40, density=0.2, random_state=0, format="csr", data_rvs=lambda n: RNG.integers(1, 9, n))
+Y = RNG.integers(0, 3, 300)
+WORDS = [f"w{i}" for i in range(40)]
+
+
+@pytest.fixture(params=["s3", "memory"])
+def url(request, tmp_path):
+    pytest.importorskip("obstore")
+    return f"{request.getfixturevalue('bucket')}/c" if request.param == "s3" else f"memory://{tmp_path.name}/c"
+
+
+def state(corpus):
+    return MultinomialNB(n_epochs=2, random_state=0).fit(corpus).state_
+
+
+def names(url):
+    return [found.url.removeprefix(f"{url}/") for found in buckets.below(url)]
+
+
+def test_same_corpus_same_bits(url, tmp_path):
+    there = write_corpus(url, X, Y, vocabulary=WORDS, shard_documents=90)
+    here = write_corpus(tmp_path / "c", X, Y, vocabulary=WORDS, shard_documents=90)
+    assert there.header.uid == here.header.uid
+    assert there.vocabulary() == WORDS
+    assert list(there.ids(1)) == list(here.ids(1))
+    np.testing.assert_array_equal(there.document_frequency, here.document_frequency)
+    for ours, theirs in zip(state(open_corpus(url)), state(here), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_replaced_whole(url):
+    old = write_corpus(url, X, Y)
+    with pytest.raises(CorpusError, match="exists already"):
+        write_corpus(url, X[:9], Y[:9])
+
+    def look():
+        assert open_corpus(url).read(0, 300).n_documents == 300
+        assert old.read(0, 300).n_documents == 300
+
+    write_corpus(url, X[:9], Y[:9], overwrite=True, before_publishing=look)
+    assert open_corpus(url).n_documents == 9
+    (first, *_), root = names(url), names(url)[-1]
+    assert root == "zarr.json"
+    assert {name.partition("/")[0] for name in names(url)} == {first.partition("/")[0], root}  # the old one is gone
+
+
+def test_a_writer_that_fails_leaves_what_was_there(url):
+    def fail():
+        raise RuntimeError("here")
+
+    for there in (False, True):
+        with pytest.raises(RuntimeError, match="here"):
+            write_corpus(url, X, Y, overwrite=True, before_publishing=fail)
+        if there:
+            assert open_corpus(url).read(0, 9).n_documents == 9
+        else:
+            assert names(url) == []
+        write_corpus(url, X[:9], Y[:9], overwrite=True)
+
+
+def test_of_two_writers_the_one_that_began_last_publishes(url):
+    write_corpus(url, X, Y)
+
+    def another():
+        write_corpus(url, X[:20], Y[:20], overwrite=True)
+
+    with pytest.raises(CorpusError, match="another process began to write there"):
+        write_corpus(url, X[:9], Y[:9], overwrite=True, before_publishing=another)
+    assert open_corpus(url).read(0, 20).n_documents == 20
+    assert len({name.partition("/")[0] for name in names(url)}) == 2
+
+
+def test_many_writers_at_once_leave_one_whole_corpus(url):
+    ready, outcomes = threading.Barrier(4), []
+
+    def write(n):
+        ready.wait()
+        try:
+            write_corpus(url, X[:n], Y[:n], overwrite=True)
+            outcomes.append(n)
+        except CorpusError as error:
+            outcomes.append(str(error))
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in (10, 20, 30, 40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    corpus = open_corpus(url)
+    assert corpus.n_documents in outcomes
+    assert corpus.read(0, corpus.n_documents).n_documents == corpus.n_documents
+    assert all(isinstance(what, int) or "another process" in what for what in outcomes)
+    write_corpus(url, X, Y, overwrite=True)
+    assert len({name.partition("/")[0] for name in names(url)}) == 2  # nobody's parts are left
