@@ -17,11 +17,11 @@ from sdem_dist.selection.one_by_one import parts, score_of
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.selection.search import CorpusSearchCV
+    from sdem_dist.selection.settings import Search
 
 
 def nested_scores(
-    search: CorpusSearchCV, X: Any, y: Any, numbers: np.ndarray, groups: ArrayLike | None, client: Client | None
+    search: Search, X: Any, y: Any, numbers: np.ndarray, groups: ArrayLike | None, client: Client | None
 ) -> np.ndarray:
     """Return the score on each fold of a search that has not seen it; more is better, as in `best_score_`.
 
@@ -44,7 +44,7 @@ def nested_scores(
         of_groups = groups
         if groups is not None and folds is None:
             of_groups = np.asarray(groups)[np.flatnonzero(numbers != fold)]
-        inner = clone(search).set_params(nested=False, refit=True, callbacks=())
+        inner: Any = clone(search).set_params(nested=False, refit=True, callbacks=())
         inner.fit(*training, groups=of_groups, client=client)
         found.append(sign * score_of(inner.best_estimator_, scored, numbers, fold, search.metric, client))
     return np.array(found)

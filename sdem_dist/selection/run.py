@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sdem_dist.engine.executor import Executor
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.selection.search import CorpusSearchCV
+    from sdem_dist.selection.settings import Search
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class EpochOfSettings(NamedTuple):
     """What has ended: an epoch, or the training of a "setting"."""
 
 
-def made(search: CorpusSearchCV, trial: Trial) -> EngineEstimator:
+def made(search: Search, trial: Trial) -> EngineEstimator:
     """Return the unfitted estimator of a setting."""
     return cast("EngineEstimator", clone(search.estimator).set_params(**trial.params))
 
@@ -69,7 +69,7 @@ class Run:
         Of all turns so far.
     """
 
-    search: CorpusSearchCV
+    search: Search
     schedule: Schedule
     source: Source
     sampler: Sampler

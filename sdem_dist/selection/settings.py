@@ -1,0 +1,24 @@
+"""What the parts of a search read of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.selection.metrics import Metric
+
+
+class Search(Protocol):
+    """Parameters of a `CorpusSearchCV`."""
+
+    estimator: EngineEstimator
+    cv: object
+    metric: Metric
+    max_epochs: int
+    total_epochs: int | None
+    halving: bool | str
+    random_state: int
+    n_jobs: int | None
+    callbacks: Sequence[Callable[[Any], None]]
