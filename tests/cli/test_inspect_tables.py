@@ -79,7 +79,8 @@ def test_models_of_tables(model, said, corpus, tmp_path):
     arguments = ["train", trained.path, str(tmp_path / "m"), "--estimator", type(model).__name__]
     done = runner.invoke(main, arguments)
     assert done.exit_code == 0, done.output
-    assert f"  {model.loss} " in done.output  # among what its progress says
+    name = {"ncll": "log-loss", "nll": "NLL", "hinge": "hinge loss"}[model.loss]
+    assert f"  {name} " in done.output  # among what its progress says
     shown = inspected(tmp_path / "m")
     assert said.items() <= shown.items()
     assert not {"raw", "The", "clusters"} & set(shown)
