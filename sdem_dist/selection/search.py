@@ -94,7 +94,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Trained on all documents, with `refit`. Its temperature is that of the predictions out of fold.
     cv_results_ : dict of str to array
         A row a setting: a pandas DataFrame can be made of it.
-    nested_scores_, nested_score_ : ndarray of shape (n_splits_,), float
+    nested_scores_, nested_score_ : ndarray of shape (n_splits,), float
         With `nested`, the score on each fold of a search without it, and their mean: not optimistic, unlike `best_score_`.
     oof_proba_ : ndarray of shape (n_documents, n_classes)
         What the best settings say of each document that their model has not seen, in the order of `X`, of a corpus as stored.

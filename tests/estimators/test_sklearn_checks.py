@@ -71,6 +71,8 @@ def expected_failures(estimator) -> dict[str, str]:
         failures = {}
     if name == "MultinomialNB" and estimator.merge == "sum":
         failures = dict.fromkeys((WEIGHTS, SPARSE_WEIGHTS), COPIES)
+    if name == "ExponentialMixture":
+        failures |= {"check_clustering": NEGATIVE, "check_positive_only_tag_during_fit": NEGATIVE}
     if name == "MultinomialMixture":
         failures |= dict.fromkeys(("check_estimator_sparse_array", "check_estimator_sparse_matrix"), NO_CLASSIFIER)
         failures["check_clustering"] = NEGATIVE
