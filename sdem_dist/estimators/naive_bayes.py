@@ -27,6 +27,7 @@ from sdem_dist.estimators.parameters import (
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.training_time import (
+    FEW,
     FEW_EPOCHS,
     MOST_EPOCHS,
     chosen,
@@ -168,7 +169,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         learner, initial = self._learner(source)
         share = 0.0
         if self.n_epochs == "auto" or self.calibrate:
-            share = share_held_out(self.validation_fraction, source.n_documents)
+            share = share_held_out(self.validation_fraction, source.n_documents, FEW)
         if not share:
             if self.calibrate and self.validation_fraction and source.n_documents >= FEWEST:
                 return (yield from calibrated_by_folds(source, learner, plan, initial))
@@ -198,7 +199,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
             epochs = 1 if self.unlabelled is None else EM_EPOCHS if self.n_epochs == "auto" else int(self.n_epochs)
             return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
-        choosing = share_held_out(self.validation_fraction, n) > 0
+        choosing = share_held_out(self.validation_fraction, n, FEW) > 0
         epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
         return plans.plan_of(self, n, epochs, seed)
 

@@ -23,8 +23,10 @@ MOST_EPOCHS = 20
 """Epochs at most where held-out documents choose."""
 IMPROVEMENT = 0.01
 """Share by which the log-loss has to fall for another epoch to be worth its time."""
-FEW, FEW_EPOCHS = 200, 6
-"""Held-out documents under which they choose nothing, and the epochs then: folds give the temperature."""
+FEWEST, FEW_EPOCHS = 20, 6
+"""Held-out documents under which they choose nothing, and the epochs then."""
+FEW = 200
+"""The same where folds can give the temperature instead."""
 MOST_HELD_OUT = 20_000
 """Documents held out at most."""
 NO_REFIT = 0.02
@@ -48,10 +50,10 @@ class Chosen(NamedTuple):
         return self.entry[VALIDATION + metric]
 
 
-def share_held_out(asked: float, n_documents: int) -> float:
+def share_held_out(asked: float, n_documents: int, fewest: int = FEWEST) -> float:
     """Return the share of documents to hold out; 0 where they would be too few to say anything."""
     share = min(asked, MOST_HELD_OUT / n_documents)
-    return share if share * n_documents >= FEW else 0.0
+    return share if share * n_documents >= fewest else 0.0
 
 
 def chosen(

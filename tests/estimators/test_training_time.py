@@ -11,7 +11,7 @@ from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import EpochEnded, StageEnded, StageStarted
 from sdem_dist.estimators import training_time
-from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, share_held_out
+from sdem_dist.estimators.training_time import FEW, FEW_EPOCHS, MOST_EPOCHS, share_held_out
 from sdem_dist.models.class_weight import trained_part
 
 ALL, LABELS = random_counts(2_600, 60, 3, seed=4, length=20.0)
@@ -51,7 +51,8 @@ def test_epochs_that_are_given_are_of_all_documents():
 
 
 def test_nothing_is_held_out_where_it_would_say_nothing():
-    assert share_held_out(0.1, 1_999) == 0.0 < share_held_out(0.1, 2_000)
+    assert share_held_out(0.1, 1_999, FEW) == 0.0 < share_held_out(0.1, 2_000, FEW)
+    assert share_held_out(0.1, 199) == 0.0 < share_held_out(0.1, 200)
     assert share_held_out(0.1, 10_000_000) == 0.002
     model = MultinomialNB(validation_fraction=0.0)
     assert stages(model) == {"train": (FEW_EPOCHS, FEW_EPOCHS)}
