@@ -106,4 +106,4 @@ def test_a_scheduler_in_the_driver_keeps_few_measurements():
 
     with connected(n_workers=1) as client:
         DaskExecutor(client)
-        assert client.run_on_scheduler(measurements_kept) == 10_000
+        assert client.run_on_scheduler(measurements_kept) == 4_000
