@@ -63,7 +63,7 @@ def test_a_job_of_several_processes_is_replaced(corpus, undisturbed, cluster_fil
 
 
 def test_workers_retire_and_others_take_over(corpus, undisturbed, cluster_file):
-    with batch_jobs(cluster_file(), lifetime="4s") as client:
+    with batch_jobs(cluster_file(), lifetime="8s") as client:
         client.wait_for_workers(1, timeout=60)
         before = workers(client)
 
