@@ -67,9 +67,10 @@ class Sdem(WordLearner[Model]):
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return what one lane adds to a round: how far it moved, or statistics at the broadcast theta."""
         local = self.trained_on(documents)
+        part = local.labels >= 0  # those of a hidden class have no rivals
         if self.held_out:
-            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
-            local = local._replace(weights=np.where(part, local.weights, 0.0))
+            part &= trained_part(self.seed, lane.start, lane.stop, self.held_out)
+        local = local._replace(weights=np.where(part, local.weights, 0.0))
         keys = document_keys(self.seed, lane.epoch, lane.start, lane.stop)
         if self.merge == "sum":
             return self._at_one_theta(state, local, keys)

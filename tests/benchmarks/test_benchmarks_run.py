@@ -23,6 +23,7 @@ import corpora
 import defaults
 import large
 import lda
+import loss_cost
 import missing_values
 import mixtures
 import regression
@@ -62,6 +63,12 @@ def test_speed_reports_what_it_reached(split):
 
     assert "reached after" in speed.against("LinearSVC", LinearSVC(), split, repeats=1)
     assert "ratio" in speed.sequential_epoch(split, repeats=1)
+
+
+def test_losses_have_a_cost():
+    X, y = loss_cost.drawn(200, 50, 2, length=10)
+    found = loss_cost.ratios(X, y, 2, n_epochs=2, runs=1)
+    assert found["hinge"] == 1.0 and min(found.values()) > 0
 
 
 def test_defaults_are_chosen_on_held_out_fourths(split):
