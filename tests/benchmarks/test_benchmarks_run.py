@@ -29,15 +29,17 @@ import mixtures
 import regression
 import reviews
 import safe_steps
+import several_labels
 import speed
 import supervised_lda
 import text_speed
 import topic_likelihood
 import topic_speed
+import uncertainty
 import unlabelled
 import whole_way
 
-from sdem_dist import LatentDirichletAllocation
+from sdem_dist import LatentDirichletAllocation, MultinomialNB
 
 pytestmark = pytest.mark.benchmark
 
@@ -137,6 +139,24 @@ def test_missing_values(monkeypatch):
 def test_labels_are_hidden_evenly():
     hidden = unlabelled.hide(np.repeat([0, 1, 2], 30), 5, seed=0)
     assert [(hidden == k).sum() for k in (-1, 0, 1, 2)] == [75, 5, 5, 5]
+
+
+def test_documents_without_labels(split, capsys):
+    unlabelled.compare(split, [10], seeds=1)
+    assert capsys.readouterr().out.count("| 10 |") == len(unlabelled.discriminative())
+
+
+def test_several_labels(split):
+    y = np.eye(3, dtype=int)[split.y], np.eye(3, dtype=int)[split.y_test]
+    several = corpora.Split(split.X, y[0], split.X_test, y[1])
+    for make in several_labels.MODELS.values():
+        assert 0.5 < several_labels.measured(make, several)[0] <= 1.0
+
+
+def test_posteriors_of_words(split):
+    counts, prior = uncertainty.posterior(MultinomialNB(loss="nll"), split.X, split.y)
+    for scores in (uncertainty.compound(counts, prior, split.X_test), uncertainty.averaged(counts, prior, split.X_test)):
+        assert (scores.argmax(axis=1) == split.y_test).mean() > 0.6
 
 
 def test_regression():
