@@ -14,7 +14,7 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Steps, Unlabelled, pseudo_count
+from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, pseudo_count
 from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
 from sdem_dist.estimators.parameters import (
     a_loss,
@@ -70,7 +70,7 @@ class Beginning(NamedTuple):
 
 
 @estimator
-class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
+class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
@@ -145,7 +145,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         "auto",
         either(one_of("auto"), real()),
         'Of documents without a label. With "nll" each counts so much through ``-ln p(x)``; "auto": 1. With another loss\n'
-        "training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight; \"auto\": held-out\n"
+        'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight; "auto": held-out\n'
         "labelled documents choose it. Training then takes 6 epochs, if `n_epochs` is not given.",
     )
 
