@@ -19,7 +19,6 @@ from sdem_dist.storage.places import is_url, refuse_url
 from sdem_dist.text.analysis import n_cores
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
-from sdem_dist.text.by_tasks import ByTasks
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
 from sdem_dist.text.ingest_report import IngestReport
@@ -174,6 +173,8 @@ def ingest(
         if any(local.values()):
             name = next(name for name in local if local[name])
             raise ValueError(f"{name} is for an ingest without a client's workers")
+        from sdem_dist.text.by_tasks import ByTasks
+
         by_tasks = ByTasks(
             client, plan, gate, reading, form is not None, targets, held_out, random_state, block_documents, progress
         )

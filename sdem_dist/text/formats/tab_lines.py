@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -118,8 +119,13 @@ class _Lines:
 
     def _labels(self, block: LineBlock, bounds: np.ndarray, good: np.ndarray, kept: np.ndarray) -> list[str]:
         """Return the labels of lines, and mark in `kept` those that stay."""
-        labels: list[str] = []
         raw, names = block.raw, self._names
+        if self._n_lines and good.all():
+            spans = zip(bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
+            known = [names.get(raw[start:stop]) for start, stop in spans]
+            if None not in known:
+                return cast("list[str]", known)
+        labels: list[str] = []
         spans = zip(good.tolist(), bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
         for i, (fine, start, stop) in enumerate(spans):
             name = names.get(raw[start:stop]) if fine else None
