@@ -54,7 +54,6 @@ def test_predict_takes_lines_of_label_and_text_as_ingest_does(made):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("predict", "docs.model", "docs.tsv", "-o", "s3://bucket/table.tsv"), "is a URL"),
         (("report", "docs.model", "docs.zarr", "-o", "s3://bucket/page.html"), "is a URL"),
         (("demo", "--folder", "s3://bucket/demo"), "is a URL"),
         (("predict", "docs.model", "https://example.org/texts.txt"), "URLs begin with s3://"),
