@@ -34,7 +34,9 @@ def shown(tmp_path_factory):
     (folder / "posts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     cells = [nbformat.v4.new_code_cell(code) for code in (BEGIN, *CELLS.values())]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    run = nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": folder}})
+    run = nbclient.NotebookClient(
+        notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": folder}}
+    )
     run.execute()
     found = {}
     for name, cell in zip(CELLS, notebook.cells[1:], strict=True):
