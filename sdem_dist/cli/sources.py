@@ -168,18 +168,16 @@ def examined_documents(
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus
+    from sdem_dist.cli.streaming import transformer_of
     from sdem_dist.corpus.label_sets import set_named
     from sdem_dist.estimators.examined import Examined
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, placed_blocks
-    from sdem_dist.text.transform import TextTransformer
-    from sdem_dist.text.vectorizer import VectorizerSettings
 
     if not is_source(path):
         refuse_for_a_corpus((*READING, "on_error"))
         return Examined(open_corpus(path))
-    estimator.vectorize([])  # says what is wrong with a model of numbers
-    transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_)
+    transformer = transformer_of(estimator)
     count = transformer.counter()
     target = estimator.spec.target
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}

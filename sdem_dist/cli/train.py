@@ -91,12 +91,12 @@ class TrainCommand(SectionedCommand):
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"
 )
-@click.option("--validation", metavar="CORPUS", help="Corpus to evaluate after each epoch.")
+@click.option("--validation", metavar="CORPUS", help="Held-out corpus to evaluate after each epoch.")
 @click.option(
     "--patience",
     type=click.IntRange(1),
     metavar="N",
-    help="Stop when the validation loss has not fallen for N epochs; keep the best. (It may rise in the first few.)",
+    help="Stop when the held-out loss has not fallen for N epochs; keep the best. (It may rise in the first few.)",
 )
 @click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep checkpoints here.")
 @click.option(

@@ -67,7 +67,9 @@ class LabelEncoder:
         if labels.dtype.kind in "OT":  # may hold None or mixed kinds, which np.unique cannot sort
             values = labels.tolist()
             try:
-                return np.fromiter(map(self._seen.__getitem__, zip(map(type, values), values)), np.int32, n_documents)
+                return np.fromiter(
+                    map(self._seen.__getitem__, zip(map(type, values), values, strict=True)), np.int32, n_documents
+                )
             except (KeyError, TypeError):  # one is new, or not hashable
                 return np.fromiter((self._seen_code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
         found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)

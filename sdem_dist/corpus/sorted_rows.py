@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sdem_dist.engine.executor import Executor
     from sdem_dist.storage.arrays import Group
 
-ROWS = "rows"
+ROWS, GROUPS = "rows", "groups.npy"
 TASK_ENTRIES = 1 << 23
 """Entries of the shards that one task writes, about."""
 
@@ -39,6 +39,12 @@ def write_rows(folder: Path, collected: Collected) -> JsonObject:
         "class_counts": list(collected.class_counts),
         "n_targets": collected.n_targets,
     }
+
+
+def write_groups(folder: Path, keys: np.ndarray, hashes: np.ndarray) -> None:
+    """Write the hashes of the groups of documents with these keys beside their rows."""
+    order = np.argsort(keys)
+    np.save(folder / GROUPS, np.stack([keys[order], hashes[order]]))
 
 
 def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> list[list[object]]:
@@ -65,6 +71,19 @@ def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> li
             end = rows.n_documents if stop > high else int(np.searchsorted(rows.keys, np.uint64(stop)))
             found.append(rows.slice(start, end))
     return found
+
+
+def groups_between(folders: Iterable[Path], first: int, stop: int) -> np.ndarray | None:
+    """Return the hashes of `write_groups` of the documents with keys from `first` up to `stop`, by key; None without any."""
+    parts = [np.load(folder / GROUPS, mmap_mode="r") for folder in folders if (folder / GROUPS).exists()]
+    if not parts:
+        return None
+    last = np.uint64(stop - 1)
+    inside = [
+        part[:, np.searchsorted(part[0], np.uint64(first)) : np.searchsorted(part[0], last, "right")] for part in parts
+    ]
+    keys, hashes = np.concatenate(inside, axis=1)
+    return np.asarray(hashes[np.argsort(keys)])
 
 
 @dataclass(frozen=True)
@@ -136,11 +155,14 @@ def write_some_shards(
     with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
         rows = KeyedRows.concatenate([part for parts in pool.map(found, folders) for part in parts])
     rows = rows.take(np.argsort(rows.keys))
+    groups = groups_between(folders, *between)
     parent = arrays.group_to_fill(place)
     n_features, dense, labelled = int(str(kind["n_features"])), bool(kind["dense"]), bool(kind["labelled"])
-    made = []
-    for shard, part in enumerate(cut([rows], sizes), first):
-        info = write_shard(parent, shard, part, n_features, dense=dense, labelled=labelled, overwrite=True)
+    made, ends = [], np.cumsum(sizes)
+    for number, part in enumerate(cut([rows], sizes)):
+        own = None if groups is None else groups[ends[number] - sizes[number] : ends[number]]
+        kind_of = {"dense": dense, "labelled": labelled, "groups": own}
+        info = write_shard(parent, first + number, part, n_features, **kind_of, overwrite=True)
         made.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:
         counted = np.stack(np.unique(rows.indices[rows.data != 0].astype(np.int64), return_counts=True))

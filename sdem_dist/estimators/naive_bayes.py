@@ -145,7 +145,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         "auto",
         either(one_of("auto"), real()),
         'Of documents without a label. With "nll" each counts so much through ``-ln p(x)``; "auto": 1. With another loss\n'
-        "training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight; \"auto\": held-out\n"
+        'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight; "auto": held-out\n'
         "labelled documents choose it. Training then takes 6 epochs, if `n_epochs` is not given.",
     )
 

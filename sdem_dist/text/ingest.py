@@ -169,7 +169,7 @@ def ingest(
     gate = LineGate(on_error, plan.known_classes, targets, separator=reading.label_separator)
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     if client is not None:
-        local = {"keep_text": keep_text, "group": reading.group is not None, "n_jobs": n_jobs is not None}
+        local = {"keep_text": keep_text, "n_jobs": n_jobs is not None}
         if any(local.values()):
             name = next(name for name in local if local[name])
             raise ValueError(f"{name} is for an ingest without a client's workers")

@@ -155,7 +155,10 @@ def test_several_labels(split):
 
 def test_posteriors_of_words(split):
     counts, prior = uncertainty.posterior(MultinomialNB(loss="nll"), split.X, split.y)
-    for scores in (uncertainty.compound(counts, prior, split.X_test), uncertainty.averaged(counts, prior, split.X_test)):
+    for scores in (
+        uncertainty.compound(counts, prior, split.X_test),
+        uncertainty.averaged(counts, prior, split.X_test),
+    ):
         assert (scores.argmax(axis=1) == split.y_test).mean() > 0.6
 
 

@@ -97,7 +97,9 @@ def main() -> None:
             for way, score in ways.items():
                 losses = tempered_losses(score(H), y[held_out], np.ones(int(held_out.sum())))
                 found = measures(score(X), y_test, best_temperature(losses)[0])
-                print(f"| {name} | {loss} | {share:.3f} | {way} | {' | '.join(f'{v:.4f}' for v in found)} |", flush=True)
+                print(
+                    f"| {name} | {loss} | {share:.3f} | {way} | {' | '.join(f'{v:.4f}' for v in found)} |", flush=True
+                )
 
 
 if __name__ == "__main__":

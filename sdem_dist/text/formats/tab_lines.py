@@ -68,7 +68,7 @@ class _Lines:
     """Checks lines, in order."""
 
     def __init__(self, path: Path, gate: LineGate, columns: Columns, whole: bool) -> None:
-        label, text, self._ids = (_number(path, wanted) for wanted in (columns.label, columns.text, columns.id))
+        label, text, self._ids = (column_number(path, wanted) for wanted in (columns.label, columns.text, columns.id))
         chosen = whole or label is not None or text is not None
         if whole and text is None and self._ids is not None:
             raise IngestError(
@@ -177,7 +177,7 @@ class _Lines:
         return self._gate.label(self._path, number, columns[label])
 
 
-def _number(source: Path, wanted: str | int | None) -> int | None:
+def column_number(source: Path, wanted: str | int | None) -> int | None:
     """Return the number of a column of a source without a header; IngestError for a name."""
     try:
         return None if wanted is None else int(wanted)
