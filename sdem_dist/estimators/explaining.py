@@ -15,7 +15,8 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.raw_text import are_texts
 from sdem_dist.estimators.validation import some
-from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, word_parts
+from sdem_dist.reports.explained import DocumentParts
+from sdem_dist.reports.explanation import Explanation, Explanations, word_parts
 from sdem_dist.reports.number_explanation import NumberExplanation, NumberExplanations, number_parts
 from sdem_dist.text.marking import marked, terms
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -205,7 +206,7 @@ def _spelled(
     settings = VectorizerSettings.from_json(estimator.vectorizer_ or {})
     if estimator.vocabulary_ is not None:
         values = dict(zip(words, parts.parts.tolist(), strict=True))
-        return words, [tuple(mark) for mark in marked(text, values, settings)]  # type: ignore[misc]
+        return words, [(*mark,) for mark in marked(text, values, settings)]
     place = {column: i for i, column in enumerate(parts.columns.tolist())}
     met: dict[int, dict[str, int]] = {}
     for term, _ in terms(text, settings):
@@ -218,7 +219,7 @@ def _spelled(
         total, part = sum(found.values()), float(parts.parts[place[column]])
         values |= {term: part * times / total for term, times in found.items()}
         words[place[column]] = " | ".join(found)
-    return words, [tuple(mark) for mark in marked(text, values, settings)]  # type: ignore[misc]
+    return words, [(*mark,) for mark in marked(text, values, settings)]
 
 
 def hashed(term: str, n_features: int) -> int:
