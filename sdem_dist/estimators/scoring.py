@@ -171,12 +171,6 @@ def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:
     estimator._check_columns(described(corpus))  # pieces do not say which words their columns are
 
 
-def checked_pieces(estimator: Estimator, corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
-    """Yield as `documents_in_pieces` does; CorpusError if the columns of the corpus are not the model's."""
-    check_columns(estimator, corpus)
-    yield from documents_in_pieces(corpus)
-
-
 def documents_in_pieces(corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
     """Yield the documents of a corpus, a bounded number at a time, each time with the position of the first."""
     for start, stop in ranges_of(corpus):
