@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from distributed import Client
     from sklearn.pipeline import Pipeline
+    from sklearn.utils import Tags
 
     from sdem_dist.engine.events import Callback
     from sdem_dist.engine.plan import Plan
     from sdem_dist.estimators.reporting import Report
-    from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
+    from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
 
 _limiting = Lock()
 """The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early."""
@@ -172,7 +173,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         if self.spec.target == "labels":
             self.classes_ = source.classes
 
-    def _take(self, learner: ModelLearner[Any, Any, Any], state: Any) -> None:
+    def _take(self, learner: AnyModelLearner, state: Any) -> None:
         """Become the model of a learner's state."""
         self.learner_, self.state_ = learner, state
         self._lazy_parameters = LazyParameters(partial(learner.parameters, state))
@@ -273,7 +274,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._layout == "sparse"
         tags.input_tags.positive_only = self._layout == "sparse"

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts, Explanations
+    from sdem_dist.reports.explained import DocumentParts
+    from sdem_dist.reports.explanation import Explanations
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
@@ -168,7 +169,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
         return explanations(self, X, against)
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
         from sdem_dist.estimators.explaining import refused
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from sdem_dist.estimators.parameters import checked_later, estimator, or_none, p
 from sdem_dist.families import Bernoulli, Categorical, Poisson
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 MOST_CATEGORIES = 100_000
 """Categories of a column: each takes a number for every row and class."""
@@ -50,7 +53,7 @@ class BernoulliNB(FeatureNB):
         family = Bernoulli(pseudo_count(self.alpha, 0), threshold)
         return (Block(family, tuple(range(len(summary.n)))),)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # halved by a threshold, continuous features lose much
         return tags
@@ -94,7 +97,7 @@ class CategoricalNB(FeatureNB):
         refuse_other_than_categories(type(self).__name__, X)
         return X
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.positive_only = True
@@ -131,14 +134,14 @@ class PoissonNB(FeatureNB):
         refuse(X, X < 0, "Negative values", type(self).__name__, "counts are 0 or more")
         return X
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
 
 
 def categorical_blocks(
-    summary: ColumnSummary, columns: np.ndarray, alpha: float, least: Any = None
+    summary: ColumnSummary, columns: np.ndarray, alpha: float, least: object = None
 ) -> tuple[Block, ...]:
     """Return columns as categorical variables, those with as many categories together.
 

@@ -35,9 +35,10 @@ from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.spec import Extra
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
 NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
@@ -238,13 +239,13 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
         """Return what documents are."""
         return {"layout": self._layout}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned."""
         if extra["layout"] not in ("sparse", "dense"):
             raise ValueError(f"its layout is {extra['layout']!r}")
         self._on_sparse = extra["layout"] == "sparse"
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -50,8 +50,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
+    from sklearn.utils import Tags
+
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
 
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
@@ -303,7 +305,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
     def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X) / float(self.learner_.temperature)
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_naive_bayes
 
         return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
@@ -314,7 +316,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         check_is_fitted(self)
         return float(self.learner_.temperature)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags

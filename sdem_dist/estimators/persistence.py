@@ -22,7 +22,7 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.learners.protocol import ModelLearner
+    from sdem_dist.learners.protocol import AnyModelLearner
 
 
 def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator:
@@ -75,7 +75,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
         raise ValueError(f"it holds a {name!r}, which this version does not know")
     kind = estimator_class(name)  # imports the records that the file may name
     estimator = kind(**{k: restored(v, own) for k, v in metadata["parameters"].items()})
-    learner = cast("ModelLearner[Any, Any, Any]", restored(metadata["learner"], own))
+    learner = cast("AnyModelLearner", restored(metadata["learner"], own))
     state = restored_state(learner, arrays)
     n_features = metadata["n_features"]
     if estimator.spec.target == "labels":
