@@ -89,7 +89,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
 def _typed(value: object, declared: object, where: str) -> object:
     """Return a value as a field declares it: whole numbers as floats where those are asked for, all else unchanged.
 
-    NaN is no setting; infinities are, such as ln 0. For a protocol or a variable of classes any record will do.
+    NaN is not a setting; infinities are, such as ln 0. For a protocol or a variable of classes any record will do.
     """
     kinds = get_args(declared)
     if get_origin(declared) in (Union, UnionType):

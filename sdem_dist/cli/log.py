@@ -73,7 +73,7 @@ def read_events(path: Path) -> list[JsonObject]:
     Raises
     ------
     ClickException
-        The file cannot be read, or a line is no event.  Events cut short, as a run that is killed leaves its last one, are
+        The file cannot be read, or a line is not an event.  Events cut short, as a run that is killed leaves its last one, are
         left out.
     """
     try:

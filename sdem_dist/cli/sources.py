@@ -159,7 +159,7 @@ def examined_documents(
     Raises
     ------
     ModelError, IngestError
-        The model was not trained on text, or a line of the source is no document of one of its classes.
+        The model was not trained on text, or a line of the source is not a document of one of its classes.
     click.UsageError
         Options of a source are given, and `path` is a corpus.
     """

@@ -106,7 +106,7 @@ class LabelEncoder:
         return tuple(found[code] for code in order), positions
 
 
-_DATES = "dates and times are no labels; make texts of them (y.astype(str))"
+_DATES = "dates and times are not labels; make texts of them (y.astype(str))"
 
 
 def _plain(label: object) -> ClassLabel | LabelSet:

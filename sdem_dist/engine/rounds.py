@@ -80,7 +80,7 @@ def submit_round(
 
     ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, sums are merged by 4 while more than 4
     are left (by 16 while more than 64), in a task each, and one task updates; with more than one block, ``M B`` tasks cut
-    first.  Bundles of fewer than 16 lanes are no sums yet: if there are more lanes, ``ceil(L / 16)`` tasks make them.
+    first.  Bundles of fewer than 16 lanes are not sums yet: if there are more lanes, ``ceil(L / 16)`` tasks make them.
     """
     lanes = plan.lanes(epoch, round_)
     if not lanes:  # more rounds than documents

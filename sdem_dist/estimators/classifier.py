@@ -161,9 +161,9 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         Raises
         ------
         ValueError
-            `against` is no class of the model, or the documents do not fit it.
+            `against` is not a class of the model, or the documents do not fit it.
         ModelError
-            The model's scores are no sum over words.
+            The model's scores are not a sum over words.
         """
         from sdem_dist.estimators.explaining import explanations
 

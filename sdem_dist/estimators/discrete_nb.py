@@ -148,7 +148,7 @@ def categorical_blocks(
     Raises
     ------
     ValueError
-        A column has too many categories, or `least` is no number for each.
+        A column has too many categories, or `least` is not a number for each.
     """
     high = np.maximum(summary.high[columns], 1.0)
     if (high >= MOST_CATEGORIES).any():
@@ -169,7 +169,7 @@ def categorical_blocks(
 
 
 def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
-    """Raise ValueError if a value is no number of a category."""
+    """Raise ValueError if a value is not a number of a category."""
     for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
         refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
 

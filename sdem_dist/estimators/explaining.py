@@ -232,7 +232,7 @@ def hashed(term: str, n_features: int) -> int:
 
 
 def refused(estimator: Any) -> ModelError:
-    """Return what is raised for models whose scores are no sum over words."""
+    """Return what is raised for models whose scores are not a sum over words."""
     return ModelError(
         f"{type(estimator).__name__} does not score documents by a sum over their words, and explain has nothing to show; "
         "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, EM and sdEM mixtures, and naive Bayes of tables do"

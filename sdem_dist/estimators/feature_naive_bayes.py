@@ -266,7 +266,7 @@ def drawn_from(log_prior: np.ndarray, n: int, random_state: object) -> tuple[np.
     Raises
     ------
     ValueError
-        `n` is no number of rows.
+        `n` is not a number of rows.
     """
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n_samples must be an integer that is not negative, got {n!r}")

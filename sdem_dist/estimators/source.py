@@ -160,7 +160,7 @@ def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bo
         classes=np.array(header.classes) if labelled else np.empty(0),
         class_counts=tuple(float(c) for c in header.class_counts) if labelled else (),
         vocabulary=corpus.vocabulary(),
-        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is no text
+        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is not text
         single=header.n_targets <= 1,
     )
 

@@ -250,7 +250,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         return outputs(self.coef_, theta)[:, target], mean, found
 
     def extra(self) -> dict[str, object]:
-        """Return the topics' shares, and whether the target was no column of a table."""
+        """Return the topics' shares, and whether the target was not a column of a table."""
         return {**super().extra(), "single": self._single}
 
     def take_extra(self, extra: Extra) -> None:

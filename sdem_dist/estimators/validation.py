@@ -135,7 +135,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
 
 
 def refuse_targets_of_text(y: object) -> None:
-    """Raise ValueError where a target is a text that is no number; the message names it and its place."""
+    """Raise ValueError where a target is a text that is not a number; the message names it and its place."""
     values = np.asarray(y)
     if values.dtype.kind in "OUS":
         as_numbers(values, "y")

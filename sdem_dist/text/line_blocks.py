@@ -25,7 +25,7 @@ class LineBlock:
     Attributes
     ----------
     raw : bytes
-        In UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is no UTF-8.
+        In UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is not UTF-8.
     size : int
         Without these.
     escaped : bool

@@ -52,7 +52,7 @@ def read_tab_lines(
     Raises
     ------
     IngestError
-        A column is no number, or there are ids beside whole lines, or `gate` does not let a line pass.
+        A column is not a number, or there are ids beside whole lines, or `gate` does not let a line pass.
     """
     reader = _Lines(path, gate, columns, whole)
     bounds = np.empty((block_documents, 8), np.int64)
