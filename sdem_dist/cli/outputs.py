@@ -45,7 +45,7 @@ def refuse_inputs(output: Path, inputs: Iterable[str | Path]) -> None:
     """Raise UsageError where an output is one of the inputs, by whatever name, or a file of a folder among them."""
     for path in inputs:
         same = False
-        with suppress(OSError):  # one of them is not there, or is not a file
+        with suppress(OSError):  # one of them does not exist, or is not a file
             within = os.path.isdir(path) and Path(path).resolve() in output.resolve().parents
             same = os.path.samefile(path, output) or (within and output.exists())
         if same:

@@ -131,7 +131,7 @@ def examined_by_workers(
     estimator.vectorize([])  # says what is wrong with a model of numbers
     classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
     with hidden_folder(beside.absolute(), "corpus") as folder:
-        words = write_corpus(  # one document without words: what new documents follow
+        words = write_corpus(  # one empty document: new documents follow its corpus
             folder / "words.zarr",
             sp.csr_matrix((1, estimator.n_features_in_), dtype="uint8"),
             None if classes is None else classes[:1],

@@ -192,7 +192,7 @@ def train(
                 skip_damaged=options["skip_damaged"],
                 callbacks=callbacks,
             )
-            estimator.save(model)  # before whatever may go wrong when the cluster ends and Dask's report is written
+            estimator.save(model)  # before the cluster ends and Dask's report is written, which may fail
     except KeyboardInterrupt:
         folder = options["checkpoint"]
         hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"

@@ -63,7 +63,7 @@ class Keeper:
         self._cluster = cluster
         self._settings = settings
         self._say = say
-        self._last_seen: dict[TellingJob, float] = {}  # by job, not by name: names are used again
+        self._last_seen: dict[TellingJob, float] = {}  # by job, since names are reused
         self._failures = 0
         self._stopped = False
 

@@ -64,7 +64,7 @@ class LabelEncoder:
             raise CorpusError(
                 f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
             )
-        if labels.dtype.kind in "OT":  # may hold None or mixed kinds, which np.unique cannot sort
+        if labels.dtype.kind in "OT":  # np.unique cannot sort None or mixed kinds
             return np.fromiter((self._seen_code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
         found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
         codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]

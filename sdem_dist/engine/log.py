@@ -44,12 +44,12 @@ class JsonLines:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             **asdict(event),
         }
-        # Opened each time: what was written is the reader's, whatever becomes of this process.
+        # Opened each time, so that written lines survive the death of this process.
         try:
             with self._path.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(entry, default=str) + "\n")
         except OSError as error:
-            self._ended = True  # the last line may be cut short, which only the last may be
+            self._ended = True  # only the last line may be cut short
             warnings.warn(
                 f"the log {self._path} ends here, and the run goes on: {error.strerror or error}"
                 f"{free_space(self._path.absolute().parent)}",

@@ -302,7 +302,7 @@ class LazyParameters:
     def value(self) -> Any:
         """The parameters: the same bits whatever the number of threads that BLAS has."""
         if self._value is None:
-            # Inverses of wide covariances come out otherwise with more threads.
+            # Inverses of wide covariances have other bits with more threads.
             with _limiting, threadpool_limits(1, user_api="blas"):
                 if self._value is None:
                     self._value = self._make()
@@ -311,7 +311,7 @@ class LazyParameters:
     @property
     def trained(self) -> LazyParameters:
         """Those of the state: these, or what `with_prior` moved away from."""
-        # Not an attribute: a wide model in a cycle would wait for the garbage collector.
+        # Not an attribute: a wide model in a reference cycle would wait for the garbage collector.
         return self if self._trained is None else self._trained
 
     def with_prior(self, log_prior: np.ndarray) -> LazyParameters:

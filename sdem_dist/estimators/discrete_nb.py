@@ -55,7 +55,7 @@ class BernoulliNB(FeatureNB):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # halved by a threshold, continuous features lose much
+        tags.classifier_tags.poor_score = True  # a threshold loses much of a continuous feature
         return tags
 
 

@@ -180,7 +180,7 @@ def _explained(
     if text is not None and estimator.vectorizer_ is not None:
         words, marks = _spelled(estimator, text, parts, words)
     left = 0.0
-    if parts.offset_name and np.isfinite(log_odds):  # naive Bayes has no other part: what is left is rounding
+    if parts.offset_name and np.isfinite(log_odds):  # naive Bayes has no other part: the rest is rounding
         left = log_odds - parts.prior - float(parts.parts.sum())
     return Explanation(
         label=estimator.classes_[a].item() if hasattr(estimator.classes_[a], "item") else estimator.classes_[a],

@@ -113,7 +113,7 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
         **options
             As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
         """
-        rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
+        rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
         self._on_dense = (
             X.header.layout == "dense" if isinstance(X, Corpus) else not (sp.issparse(rows) or are_texts(X))
         )
@@ -167,7 +167,7 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
             positions, n = sampled_positions(survey), source.n_documents
             spans = [(0, n)] if len(positions) == n else [(p, p + 1) for p in positions]
             X, weights = sampled(learner, [source.documents.read(*span) for span in spans])
-            if len(spans) > 1:  # they were drawn by their weights
+            if len(spans) > 1:  # they were drawn in proportion to their weights
                 weights = np.ones(len(weights))
             found = k_means(X, weights, learner.n_clusters, plan.seed, tries=self.n_init, spherical=learner.spherical)
             return learner.start(found.centres)

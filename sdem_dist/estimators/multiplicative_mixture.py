@@ -134,7 +134,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
         self, X: object, y: object = None, sample_weight: object = None, **options: Any
     ) -> MultiplicativeMixtureClassifier:
         """Train on a table or a sparse matrix in memory, or on a corpus of either; see `MultinomialNB.fit`."""
-        rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
+        rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
         sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
         self._on_sparse = sparse
         if sparse and self.expand:
@@ -177,7 +177,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
             n_classes=len(source.classes),
             n_components=sum(numbers),
             n_features=transform.n_features(source.n_features),
-            eta=(eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps)),  # sums of rounded rows stay below
+            eta=(eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps)),  # sums of rounded rows stay below it
             owners=owners,
             transform=transform,
             schedule=self.schedule,

@@ -268,7 +268,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
 
         parameters.check(self)
         self._check()
-        first = not hasattr(self, "state_")  # a first call that failed leaves classes_ behind
+        first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
         known = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
         if first:

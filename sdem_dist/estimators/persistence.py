@@ -124,7 +124,7 @@ def _weighting(value: object) -> Weighting:
 def _checked(settings: dict[str, Any] | None, n_features: int) -> dict[str, Any] | None:
     """Return the settings of text that a model brings; ValueError if no corpus could have them."""
     if settings is not None:
-        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs a package only where text is read
+        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
         if not isinstance(settings.get("stem"), str | None):
             raise ValueError(f"stem is a language, not {settings['stem']!r}")
         if settings.get("kind") == "hashing" and settings["n_features"] != n_features:

@@ -144,7 +144,7 @@ class Estimator(BaseEstimator):
     """What checks, files and runs see of an estimator."""
 
     spec: ClassVar[Spec]
-    # Parameters that not all estimators have, as those have them that do not.
+    # Parameters that some estimators lack; they have these values.
     patience: int | None = None
     random_state: object = 0
     unlabelled: object = None

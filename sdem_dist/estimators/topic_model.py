@@ -121,7 +121,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
             weight = yield from chosen_weight(source, learner, plan, summary.frequencies, self._monitor)
             learner = replace(learner, words_weight=weight)
         found = yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies))
-        scores = cast("AnyLearner", TopicShares(learner))  # a scoring asks for no more of a learner
+        scores = cast("AnyLearner", TopicShares(learner))  # a scoring needs nothing else of a learner
         shares = yield from metrics_of(Scoring("topics' shares", scores, found.state))
         self.topic_shares_ = np.array([shares[str(k)] for k in range(learner.n_topics)])
         return found

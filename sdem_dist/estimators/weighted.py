@@ -37,7 +37,7 @@ class WeightedCorpus(View):
     words: list[str] | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        # What is cached stays behind.
+        # Caches are not sent.
         return {"corpus": self.corpus, "weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}
 
     @property

@@ -169,7 +169,7 @@ class SideBySide:
         return [
             self._chunk(group[i : i + size])
             for group in groups.values()
-            # What only counts finds the same counts for all settings of a fold.
+            # Settings that only count have the same counts in a fold.
             for most in [len(group) if isinstance(group[0][1].learner, WordEm) else n]
             for size in [max(1, min(most, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
             for i in range(0, len(group), size)

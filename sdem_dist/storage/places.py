@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sdem_dist.errors import SdemError
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one slash is what a Path leaves of two
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a Path makes one slash of two
 
 
 def is_url(location: str | Path) -> bool:

@@ -324,7 +324,7 @@ def _temporary_folder(path: str | Path) -> Iterator[Path]:
     beside = Path(tempfile.gettempdir(), name) if is_url(str(path)) else Path(path).absolute()
     try:
         with hidden_folder(beside, "ingest") as folder:
-            folder.chmod(0o700)  # it may lie where everybody's files do
+            folder.chmod(0o700)  # the folder may be shared with others
             yield folder
     except SdemError:
         raise

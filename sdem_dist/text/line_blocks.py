@@ -93,7 +93,7 @@ def _pieces(path: Path, encoding: str) -> Iterator[bytes]:
                 yield text.encode("utf-8", "surrogatepass")
         return
     with open_binary(path) as raw:
-        # of standard input as much as there is: somebody may be typing
+        # from standard input take what is there: somebody may be typing
         read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
         first = b""
         while len(first) < len(MARK) and (piece := read(BLOCK_BYTES)):

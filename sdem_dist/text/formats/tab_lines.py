@@ -18,7 +18,7 @@ from sdem_dist.text.texts import Columns, Records, Texts
 _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
 )
-MOST_NAMES = 10_000  # of classes; of numbers there may be as many as lines
+MOST_NAMES = 10_000  # of classes; numbers may be as many as lines
 _N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6
 
 
@@ -79,7 +79,7 @@ class _Lines:
         self._keep &= self.text is not None
         self._n_columns = None if chosen else 2
         self._n_lines = 0
-        self._names: dict[bytes, str] = {}  # that the gate let through
+        self._names: dict[bytes, str] = {}  # that passed the gate
 
     def documents(self, block: LineBlock, bounds: np.ndarray) -> Records:
         """Return the documents of consecutive lines."""
