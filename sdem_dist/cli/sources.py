@@ -133,7 +133,7 @@ def examined_by_workers(
     classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
     shared = kept_folder(beside, "corpus", "0" * 32) if is_url(beside) else hidden_folder(beside.absolute(), "corpus")
     with shared as folder:
-        words = write_corpus(  # one document without words: what new documents follow
+        words = write_corpus(  # one empty document: new documents follow its corpus
             folder / "words.zarr",
             sp.csr_matrix((1, estimator.n_features_in_), dtype="uint8"),
             None if classes is None else classes[:1],
@@ -161,7 +161,7 @@ def examined_documents(
     Raises
     ------
     ModelError, IngestError
-        The model was not trained on text, or a line of the source is no document of one of its classes.
+        The model was not trained on text, or a line of the source is not a document of one of its classes.
     click.UsageError
         Options of a source are given, and `path` is a corpus.
     """

@@ -35,7 +35,7 @@ HOW_READ = (
         type=click.Choice(["raise", "skip"]),
         default="raise",
         show_default=True,
-        help="Stop at a line that is no document, or leave it out and count it.",
+        help="Stop at a line that is not a document, or leave it out and count it.",
     ),
 )
 """Options of every command that reads sources."""

@@ -173,7 +173,7 @@ def train(
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
     if is_source(corpus) and (scheduler or cluster):
-        raise click.UsageError(f"{corpus} is no corpus, and workers elsewhere need one: make it with sdem ingest")
+        raise click.UsageError(f"{corpus} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
             corpus_of(corpus, model, options) as documents,
@@ -192,7 +192,7 @@ def train(
                 skip_damaged=options["skip_damaged"],
                 callbacks=callbacks,
             )
-            estimator.save(model)  # before whatever may go wrong when the cluster ends and Dask's report is written
+            estimator.save(model)  # before the cluster ends and Dask's report is written, which may fail
     except KeyboardInterrupt:
         folder = options["checkpoint"]
         hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"

@@ -64,7 +64,7 @@ class LabelEncoder:
             raise CorpusError(
                 f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
             )
-        if labels.dtype.kind in "OT":  # may hold None or mixed kinds, which np.unique cannot sort
+        if labels.dtype.kind in "OT":  # np.unique cannot sort None or mixed kinds
             values = labels.tolist()
             try:
                 return np.fromiter(
@@ -112,7 +112,7 @@ class LabelEncoder:
         return tuple(found[code] for code in order), positions
 
 
-_DATES = "dates and times are no labels; make texts of them (y.astype(str))"
+_DATES = "dates and times are not labels; make texts of them (y.astype(str))"
 
 
 def _plain(label: object) -> ClassLabel | LabelSet:

@@ -94,7 +94,7 @@ def seed_of(random_state: object) -> int:
     Raises
     ------
     ValueError
-        An integer that is negative or has more than 63 bits, or something that is no random state.
+        An integer that is negative or has more than 63 bits, or something that is not a random state.
     """
     from sklearn.utils import check_random_state
 

@@ -70,7 +70,7 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
         yield DaskExecutor(client)
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL else 1
-    # Inverses of wide covariances come out otherwise with more threads.
+    # Inverses of wide covariances have other bits with more threads.
     with threadpool_limits(1, user_api="blas"), InProcess(n_jobs) as executor, _forgetting(source):
         yield executor
 
@@ -114,10 +114,10 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
     )
     if options.validation is None:
         monitoring = replace(monitoring, patience=None)
-    stopping: object = None  # without patience, what is evaluated decides nothing
+    stopping: object = None  # without patience evaluation decides nothing
     if options.validation is not None:
         held_out = validation_source(estimator, options.validation, options.client)
-        # Documents that are given to be evaluated are, even where those of training are not.
+        # Given validation documents are always evaluated, training documents perhaps not.
         monitoring = replace(monitoring, validation=held_out.documents, every=monitoring.every or 1)
         stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
     settings = identity(corpus=source.identity, weighting=source.weighting, stopping=stopping)

@@ -75,7 +75,7 @@ def _write(
     from zarr.codecs import BytesCodec
     from zarr.storage import MemoryStore
 
-    # Not by zarr's own ZipStore, which writes the time into each member: equal content is to be equal bytes.
+    # Not zarr's own ZipStore, which writes the time into each member: equal content must give equal bytes.
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
         kinds: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         checksums: dict[str, int] = {}
@@ -89,7 +89,7 @@ def _write(
             checksums[name] = crc32c(little)
             if array.size:
                 archive.writestr(_member(_chunk(name, array.ndim)), little.view(np.uint8).data)
-            del array, little  # before the next is made
+            del array, little  # before the next array is made
         members: JsonObject = {}
         document = {"format": kind, "format_version": FORMAT_VERSION, "checksums": checksums, "metadata": metadata}
         group = zarr.create_group(MemoryStore(members), attributes=document, zarr_format=3)
@@ -149,7 +149,10 @@ def read_archive(
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file") from error
     except Exception as error:  # whatever zipfile, JSON and zarr have to say about a damaged file
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # of seeking where no file can be
+        if isinstance(error, OSError) and error.errno not in (
+            None,
+            errno.EINVAL,
+        ):  # EINVAL: a seek to an impossible place
             raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
         told = str(error) if isinstance(error, zipfile.BadZipFile) else f"{type(error).__name__}: {error}"
         # Not `from` an OSError, which says to readers that the storage failed.

@@ -53,7 +53,7 @@ def _made_and_locked(parent: Path, prefix: str) -> tuple[Path, int]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if folder.exists():
             return folder, descriptor
-        os.close(descriptor)  # another process took it for abandoned in the moment before it was locked
+        os.close(descriptor)  # another process removed it as abandoned just before it was locked
 
 
 def _clear_abandoned(parent: Path, prefix: str) -> None:

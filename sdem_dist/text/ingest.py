@@ -144,11 +144,7 @@ def ingest(
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
     _check_arguments(settings, held_out, held_out_path, vocabulary_from)
-    for name, value in (("block_documents", block_documents), ("n_jobs", n_jobs), ("shard_documents", shard_documents)):
-        if value is not None and not is_count(value):
-            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
-    if not is_count(random_state, -(2**63)):
-        raise ValueError(f"random_state is an integer, not {random_state!r}")
+    _check_numbers(random_state, block_documents=block_documents, n_jobs=n_jobs, shard_documents=shard_documents)
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     _check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
@@ -328,7 +324,7 @@ def _temporary_folder(path: str | Path) -> Iterator[Path]:
     beside = place(path).absolute()
     try:
         with hidden_folder(beside, "ingest") as folder:
-            folder.chmod(0o700)  # it may lie where everybody's files do
+            folder.chmod(0o700)  # the folder may be shared with others
             yield folder
     except SdemError:
         raise
@@ -347,7 +343,7 @@ def _silent(stage: str, done: int, total: int | None) -> None:
 
 
 def _paths(sources: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the sources, or say what they are where they are no paths."""
+    """Return the sources, or say what they are where they are not paths."""
     if isinstance(sources, str | Path):
         sources = [sources]
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
@@ -372,6 +368,14 @@ def _check_arguments(
         raise ValueError("held_out_path is for what held_out holds out: give a fraction above 0")
     if vocabulary_from is not None and (settings is not None or held_out > 0):
         raise ValueError("with vocabulary_from, the settings are those of that corpus and nothing is held out")
+
+
+def _check_numbers(random_state: object, **counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None and not is_count(value):
+            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
+    if not is_count(random_state, -(2**63)):
+        raise ValueError(f"random_state is an integer, not {random_state!r}")
 
 
 def _check_destinations(destinations: list[str], overwrite: bool) -> None:

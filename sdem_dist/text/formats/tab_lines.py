@@ -19,7 +19,7 @@ from sdem_dist.text.texts import Columns, Records, Texts
 _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
 )
-MOST_NAMES = 10_000  # of classes; of numbers there may be as many as lines
+MOST_NAMES = 10_000  # of classes; numbers may be as many as lines
 _N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6
 
 
@@ -53,7 +53,7 @@ def read_tab_lines(
     Raises
     ------
     IngestError
-        A column is no number, or there are ids beside whole lines, or `gate` does not let a line pass.
+        A column is not a number, or there are ids beside whole lines, or `gate` does not let a line pass.
     """
     reader = _Lines(path, gate, columns, whole)
     bounds = np.empty((block_documents, 8), np.int64)
@@ -80,7 +80,7 @@ class _Lines:
         self._keep &= self.text is not None
         self._n_columns = None if chosen else 2
         self._n_lines = 0
-        self._names: dict[bytes, str] = {}  # that the gate let through
+        self._names: dict[bytes, str] = {}  # that passed the gate
 
     def documents(self, block: LineBlock, bounds: np.ndarray) -> Records:
         """Return the documents of consecutive lines."""
