@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
+    from sklearn.utils import Tags
+
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
 
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
@@ -283,7 +285,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
 
         parameters.check(self)
         self._check()
-        first = not hasattr(self, "state_")  # a first call that failed leaves classes_ behind
+        first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
         known = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
         if first:
@@ -322,7 +324,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X) / float(self.learner_.temperature)
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_naive_bayes
 
         return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
@@ -333,7 +335,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         check_is_fitted(self)
         return float(self.learner_.temperature)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags

@@ -27,13 +27,12 @@ from sdem_dist.learners.words import Words, WordSummary
 from sdem_dist.models.supervised_lda import MirrorDescent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.spec import Extra
     from sdem_dist.inspection.topics import Topics
-    from sdem_dist.learners.protocol import Learner
+    from sdem_dist.learners.protocol import AnyLearner
 
 LANES = 8
 LANE_DOCUMENTS = 2_500
@@ -122,7 +121,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
             weight = yield from chosen_weight(source, learner, plan, summary.frequencies, self._monitor)
             learner = replace(learner, words_weight=weight)
         found = yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies))
-        scores = cast("Learner[Any, Any, Any]", TopicShares(learner))  # a scoring asks for no more of a learner
+        scores = cast("AnyLearner", TopicShares(learner))  # a scoring needs nothing else of a learner
         shares = yield from metrics_of(Scoring("topics' shares", scores, found.state))
         self.topic_shares_ = np.array([shares[str(k)] for k in range(learner.n_topics)])
         return found
@@ -191,7 +190,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Return the topics' shares."""
         return {"topic_shares": self.topic_shares_}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned."""
         self.topic_shares_ = np.array(extra["topic_shares"], np.float64)
         if self.topic_shares_.shape != (self._n_features_out,) or not np.isfinite(self.topic_shares_).all():
@@ -219,7 +218,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         return over_blocks(self, X, self._proportions, self._n_features_out, client)
 
-    def _topic_labels(self) -> list[Any]:
+    def _topic_labels(self) -> list[object]:
         """Return what each topic says of what is to be predicted."""
         return [None] * self._n_features_out
 

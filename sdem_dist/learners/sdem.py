@@ -75,7 +75,7 @@ class Sdem(WordLearner[Model]):
         frozen = state.gamma + 0.5 * schedule.word_gain * weight * self.steps.rho(state.t)
         steps = Steps(schedule, frozen, self.steps.literal, kernel_form(self.loss, self.n_rivals), self.tolerance)
         changes, counts, end = self.model.run(state, local, visiting_order(self.seed, lane, n), keys, steps)
-        # Of one lane alone, nothing is to be merged.
+        # One lane needs no merging.
         alone = lane.round_documents == lane.stop - lane.start
         met = entries = np.zeros(len(changes))
         if not alone:
@@ -117,7 +117,7 @@ class Sdem(WordLearner[Model]):
             rho = steps.rho(state.t + lanes.weight)
             share = steps.class_start / steps.start
             lanes = lanes._replace(rows=rho * lanes.rows, class_counts=share * rho * lanes.class_counts)
-            if steps.literal:  # a step of Algorithm 1: nothing is damped
+            if steps.literal:  # a step of Algorithm 1, without damping
                 gain = rho * steps.corrected(state.t, lanes.weight) / self.n_documents
                 lanes = lanes._replace(
                     gamma=self.model.alpha * gain, class_gamma=self.model.class_alpha * gain, n_lanes=1.0

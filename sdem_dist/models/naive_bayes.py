@@ -106,7 +106,7 @@ class NaiveBayes:
         """Return the natural parameters theta(mu) of the given words (M-step, Algorithm 3)."""
         rows, totals = rows_of(state.words, words) + state.gamma, state.totals + state.gamma * self.n_features
         with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0
-            # In place: the table of a wide model is not to be there twice.
+            # In place, since memory need not hold the table of a wide model twice.
             prior = log_class_prior(state, self.log_prior)
             return NaturalParameters(np.log(rows, out=rows), np.log(totals), prior)
 
