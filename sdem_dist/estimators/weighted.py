@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
@@ -105,19 +105,4 @@ class HeldOut:
         """Return those of the documents `start` up to `stop` that are held out."""
         documents = cast(Documents, self.corpus.read(start, stop))
         chosen = np.flatnonzero(~trained_part(self.seed, start, stop, self.share))
-        lengths = np.diff(documents.indptr)[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.repeat(documents.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return replace(
-            documents,
-            data=documents.data[entries],
-            indices=documents.indices[entries],
-            indptr=indptr,
-            labels=_chosen(documents.labels, chosen),
-            weights=_chosen(documents.weights, chosen),
-            targets=_chosen(documents.targets, chosen),
-        )
-
-
-def _chosen(column: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-    return None if column is None else column[rows]
+        return documents.taken(chosen)
