@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
@@ -73,17 +73,18 @@ class WeightedCorpus:
 class HeldOut:
     """The documents of a corpus that are held out of training, read like a corpus of all of them.
 
-    A range holds those of its documents that are held out, so it may be empty.
+    A range holds those of its documents that are held out, so it may be empty. Words that they alone have are left out, as
+    unknown words of new documents are: they would take their share of a document's length, and make it seem less sure.
 
     Attributes
     ----------
-    corpus : corpus
+    corpus : Corpus or MemoryCorpus
     seed : int
     share : float
         Of the documents.
     """
 
-    corpus: CorpusLike
+    corpus: Corpus | MemoryCorpus
     seed: int
     share: float
 
@@ -105,4 +106,9 @@ class HeldOut:
         """Return those of the documents `start` up to `stop` that are held out."""
         documents = cast(Documents, self.corpus.read(start, stop))
         chosen = np.flatnonzero(~trained_part(self.seed, start, stop, self.share))
-        return documents.taken(chosen)
+        documents = documents.taken(chosen)
+        frequency = self.corpus.document_frequency
+        own = np.bincount(documents.indices, minlength=len(frequency))
+        known = (frequency > own)[documents.indices]
+        indptr = np.concatenate([[0], np.cumsum(known)])[documents.indptr]
+        return replace(documents, data=documents.data[known], indices=documents.indices[known], indptr=indptr)
