@@ -19,25 +19,10 @@ from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, pseud
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
 from sdem_dist.estimators.mixture import sample_counts
-from sdem_dist.estimators.parameters import (
-    a_loss,
-    either,
-    estimator,
-    integer,
-    one_of,
-    param,
-    real,
-)
+from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.training_time import (
-    FEW,
-    FEW_EPOCHS,
-    MOST_EPOCHS,
-    chosen,
-    share_held_out,
-    taken_in,
-)
+from sdem_dist.estimators.training_time import FEW, FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
 from sdem_dist.estimators.unlabelled_documents import trained_with_unlabelled
 from sdem_dist.estimators.validation import classes_of_batches
 from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
@@ -57,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
+    import scipy.sparse as sp
     from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
