@@ -46,7 +46,9 @@ def test_files_are_those_of_zarr(kind, shape, tmp_path):
     arrays.write_array(root, "ours", array)
     lz4 = BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
     chunks = tuple(max(1, n) for n in shape)
-    root.create_array("theirs", data=array.astype(array.dtype.newbyteorder("=")), chunks=chunks, compressors=lz4, filters=None)
+    root.create_array(
+        "theirs", data=array.astype(array.dtype.newbyteorder("=")), chunks=chunks, compressors=lz4, filters=None
+    )
     ours, theirs = (
         {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         for folder in (tmp_path / "group" / "ours", tmp_path / "group" / "theirs")
