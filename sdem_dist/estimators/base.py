@@ -297,6 +297,8 @@ class LazyParameters:
     def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:
         self._make, self._trained = make, trained
         self._value: Any = None
+        self.factors: tuple[object, object, np.ndarray] | None = None
+        """A weighting, document frequencies, and what they multiply columns with."""
 
     @property
     def value(self) -> Any:
