@@ -205,10 +205,10 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         choice = yield from chosen(source, learner, plan, initial, share, patience)
         accuracy = choice.of_validation("accuracy")
         if self.loss == "auto" and may_overlap(source.n_documents, len(source.classes), accuracy):
-            other, start = self._learner(source, loss="ncll")
-            its = yield from chosen(source, other, plan, start, share, patience, " with ncll")
+            rival, start = self._learner(source, loss="ncll")
+            its = yield from chosen(source, rival, plan, start, share, patience, " with ncll")
             if its.of_validation(MONITOR) < choice.of_validation(MONITOR):
-                learner, initial, choice = other, start, its
+                learner, initial, choice = rival, start, its
             _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
         _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
         learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
