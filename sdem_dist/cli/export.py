@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.outputs import check_output
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=Place())
 @click.argument("file", type=LocalPath())
 @click.option("--onnx", "form", flag_value=".onnx", help="An ONNX file, for onnxruntime: from text if it can.")
 @click.option("--sklearn", "form", flag_value=".skops", help="A scikit-learn pipeline as a skops file: from text.")

@@ -253,5 +253,5 @@ def ascending_within_rows(indices: np.ndarray, indptr: np.ndarray) -> bool:
     if len(indices) < 2:
         return True
     falls = indices[1:] <= indices[:-1]
-    falls[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False  # from one row to the next it may fall
+    falls[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False  # it may fall from one row to the next
     return not falls.any()

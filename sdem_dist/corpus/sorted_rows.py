@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,8 @@ from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shards import write_shard
 from sdem_dist.corpus.shuffle import keys_of_ranks
 from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.places import is_url
+from sdem_dist.storage.shared_files import REQUESTS, load_array, read_values, save_array
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.collect import Collected
@@ -58,14 +62,14 @@ def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> list[list[object]]
 def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> list[KeyedRows]:
     """Return the documents of `write_rows` with keys from `first` up to `stop`."""
     found = []
-    with (folder / ROWS).open("rb") as file:
-        for place, low, high, layout in summary["pieces"]:
-            if low < stop and high >= first:
-                file.seek(place)
-                rows = KeyedRows.read(file, tuple((kind, size) for kind, size in layout))
-                start = int(np.searchsorted(rows.keys, np.uint64(first)))
-                end = rows.n_documents if stop > high else int(np.searchsorted(rows.keys, np.uint64(stop)))
-                found.append(rows.slice(start, end))
+    for place, low, high, layout in summary["pieces"]:
+        if low < stop and high >= first:
+            size = sum(np.dtype(kind).itemsize * n for kind, n in layout)
+            piece = read_values(folder / ROWS, np.uint8, place, place + size)
+            rows = KeyedRows.read(BytesIO(piece.data), tuple((kind, n) for kind, n in layout))
+            start = int(np.searchsorted(rows.keys, np.uint64(first)))
+            end = rows.n_documents if stop > high else int(np.searchsorted(rows.keys, np.uint64(stop)))
+            found.append(rows.slice(start, end))
     return found
 
 
@@ -122,7 +126,7 @@ class SortedDocuments(Facts):
         for number, written in enumerate(in_order(executor, write_some_shards, jobs)):
             shards += [ShardInfo(**info) for info in written]
             if frequency is not None:
-                words, documents = np.load(_frequencies(self.scratch, groups[number][0]))
+                words, documents = load_array(_frequencies(self.scratch, groups[number][0]))
                 frequency[words] += documents
         return tuple(shards), frequency
 
@@ -145,12 +149,11 @@ def write_some_shards(
     from sdem_dist.storage import arrays
     from sdem_dist.storage.kept import SUMMARY
 
-    held: list[KeyedRows] = []
-    for folder in folders:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        held += rows_between(folder, summary, *between)
-    rows = KeyedRows.concatenate(held)
-    del held
+    def found(folder: Path) -> list[KeyedRows]:
+        return rows_between(folder, json.loads((folder / SUMMARY).read_text(encoding="utf-8")), *between)
+
+    with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
+        rows = KeyedRows.concatenate([part for parts in pool.map(found, folders) for part in parts])
     rows = rows.take(np.argsort(rows.keys))
     groups = groups_between(folders, *between)
     parent = arrays.group_to_fill(place)
@@ -164,10 +167,7 @@ def write_some_shards(
         made.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:
         counted = np.stack(np.unique(rows.indices[rows.data != 0].astype(np.int64), return_counts=True))
-        path = _frequencies(scratch, first)
-        partial = path.with_name(f"{path.name}.{id(rows):x}.npy")
-        np.save(partial, counted)
-        partial.replace(path)
+        save_array(_frequencies(scratch, first), counted)
     return made
 
 

@@ -184,5 +184,5 @@ def _write_shards(
         found = None if groups is None else groups(ids_of_rows(rows))
         shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=found))
         if frequency is not None:
-            np.add.at(frequency, rows.indices[rows.data != 0], 1)  # a sum of its own would be as long
+            np.add.at(frequency, rows.indices[rows.data != 0], 1)  # np.bincount would make another array of this length
     return tuple(shards), frequency

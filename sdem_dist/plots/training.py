@@ -61,7 +61,7 @@ def history(
     axes = axes_or_new(axes)
     for i, (name, shown) in enumerate(points.items()):
         color, label = COLORS[i % len(COLORS)], plain(name) if name else None
-        if len(shown) == 1:  # one pass and done: a level to compare with
+        if len(shown) == 1:  # a single pass: drawn as a level to compare with
             axes.axhline(shown[0][1], color=color, linestyle="--", label=label)
         elif shown:
             marker = MARKERS[i % len(MARKERS)]

@@ -8,8 +8,9 @@ import numpy as np
 
 from sdem_dist.glossary import PREFIXES, metric, named
 from sdem_dist.reports.classification import ClassificationReport
-from sdem_dist.reports.explanation import AGAINST, FOR, Explanation
+from sdem_dist.reports.explanation import Explanation
 from sdem_dist.reports.html import cell, html_table
+from sdem_dist.reports.marked_text import AGAINST, FOR
 from sdem_dist.reports.pictures import confusion_picture, curve_picture, reliability_picture
 from sdem_dist.reports.topics import TopicReport
 

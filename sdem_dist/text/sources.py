@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
+from sdem_dist.storage.places import place
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
 from sdem_dist.text.texts import Columns, Records, in_blocks, texts_of_bytes
 
@@ -179,7 +180,7 @@ def matrix_blocks(
         if source_format(source, reading) == "npz":
             from sdem_dist.text.formats.npz import read_npz
 
-            labels_file = None if reading.labels_file is None else Path(reading.labels_file)
+            labels_file = None if reading.labels_file is None else place(reading.labels_file)
             blocks = read_npz(source, labels_file, reading.encoding, gate, block_documents)
         else:
             from sdem_dist.text.formats.svmlight import read_svmlight
