@@ -262,7 +262,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         from sdem_dist.text.transform import transform_texts
         from sdem_dist.text.vectorizer import VectorizerSettings
 
-        check_is_fitted(self)
+        check_is_fitted(self, "vectorizer_")  # known before training: held-out texts are counted then
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError(
                 "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
