@@ -20,6 +20,7 @@ from sdem_dist.cli.shown import visible
 from sdem_dist.counted import nearest
 from sdem_dist.errors import SdemError
 from sdem_dist.interrupts import heard
+from sdem_dist.storage.places import is_url
 
 _COMMANDS = {
     "demo": ("sdem_dist.cli.demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
@@ -99,6 +100,8 @@ class LazyGroup(click.Group):
             except MemoryError as error:
                 raise click.ClickException(f"there is not enough memory for that ({error or 'MemoryError'})") from error
             except OSError as error:
+                if is_url(str(error.filename)):
+                    raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error
                 if not _output_fails(error):
                     raise
                 if error.errno == errno.EPIPE:  # the reader closed the pipe

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
     SourceOptions,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=Place())
 @click.argument("corpus")
 @click.option("--report", "full", is_flag=True, help="Show figures by class and the most frequent confusions, too.")
 @click.option(

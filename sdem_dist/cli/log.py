@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.shown import visible
 from sdem_dist.counted import counted
 from sdem_dist.storage.numbers import JsonObject
@@ -20,7 +20,7 @@ BEGINNING = '{"event": "'
 
 
 @click.command(no_args_is_help=True)
-@click.argument("log", type=LocalPath())
+@click.argument("log", type=Place())
 def log(log: Path) -> None:
     """Say where the time of a run went, from the LOG that `sdem train --log` wrote.
 

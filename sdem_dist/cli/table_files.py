@@ -16,6 +16,8 @@ import click
 from sdem_dist.cli.answers import on_a_line
 from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.shown import visible
+from sdem_dist.storage import buckets
+from sdem_dist.storage.places import is_url
 from sdem_dist.text.records import listed
 
 Columns = dict[str, Any]
@@ -39,8 +41,12 @@ class Part:
 
     def save(self, path: Path) -> None:
         """Write it to a file, which appears whole."""
+        content = json.dumps(self.names).encode() + b"\n" + self.body
+        if is_url(path):
+            buckets.put(str(path), content)
+            return
         new = path.with_suffix(".new")
-        new.write_bytes(json.dumps(self.names).encode() + b"\n" + self.body)
+        new.write_bytes(content)
         new.replace(path)
 
     @classmethod

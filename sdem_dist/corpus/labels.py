@@ -65,7 +65,13 @@ class LabelEncoder:
                 f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
             )
         if labels.dtype.kind in "OT":  # np.unique cannot sort None or mixed kinds
-            return np.fromiter((self._seen_code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
+            values = labels.tolist()
+            try:
+                return np.fromiter(
+                    map(self._seen.__getitem__, zip(map(type, values), values, strict=True)), np.int32, n_documents
+                )
+            except (KeyError, TypeError):  # one is new, or not hashable
+                return np.fromiter((self._seen_code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
         found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
         codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]
         return np.array(codes, np.int32)[inverse]

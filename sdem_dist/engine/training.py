@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic
 
 from sdem_dist.counted import counted
@@ -30,6 +29,7 @@ from sdem_dist.engine.scoring import evaluate, groups_of, groups_of_plan
 from sdem_dist.engine.stages import Stage, StageResult
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.protocol import Prepared, State, Statistics
+from sdem_dist.storage.places import place
 
 MANY_TASKS = 1_000
 """Without checkpoints, a state's value takes the place of the tasks behind it when there are so many, or more if they are
@@ -227,7 +227,7 @@ class Training(Generic[State, Statistics, Prepared]):
         epoch, round_ = divmod(rounds_done, self._plan.n_rounds)
         at = Progress(self._number, epoch, round_, self._history, self._best_epoch, self._seconds)
         saved = self._kept.write(at, self._flight.block, self._best)
-        self._emit(CheckpointWritten(self._name, epoch, round_, Path(saved.path)))
+        self._emit(CheckpointWritten(self._name, epoch, round_, place(saved.path)))
         if self._executor.n_remembered:
             self._flight.replace(anchors.from_checkpoint(self._executor, saved))
 

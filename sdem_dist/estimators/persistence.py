@@ -17,6 +17,7 @@ from sdem_dist.models.weighting import Weighting
 from sdem_dist.records import restored
 from sdem_dist.storage.archive import read_archive
 from sdem_dist.storage.numbers import from_json
+from sdem_dist.storage.places import for_a_reader, place
 from sdem_dist.storage.strings import decode_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -30,7 +31,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
 
     Parameters
     ----------
-    path : path
+    path : path or URL
     own : sequence of classes, default=()
         Families and losses of your own that the model was made with: a file names them, and never brings their code.
 
@@ -53,13 +54,11 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
     >>> load_model(path).predict([[7, 2]]).tolist()
     [0]
     """
-    if Path(path).is_dir():
-        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
-    from sdem_dist.text.compressed import plain_suffix
-    from sdem_dist.text.sources import SUFFIXES
-
-    if Path(path).is_file() and plain_suffix(Path(path)) in SUFFIXES and not zipfile.is_zipfile(path):
-        raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
+    path = place(path)
+    try:
+        _refuse_others(path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     arrays, metadata = read_archive(path, KIND)
     try:
         return _rebuild(arrays, from_json(metadata), {c.__name__: c for c in own})
@@ -67,6 +66,17 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
+
+
+def _refuse_others(path: Path) -> None:
+    """Raise ModelError where there is a folder, or a source of documents."""
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
+    from sdem_dist.text.compressed import plain_suffix
+    from sdem_dist.text.sources import SUFFIXES
+
+    if path.is_file() and plain_suffix(path) in SUFFIXES and not zipfile.is_zipfile(for_a_reader(path)):
+        raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
 
 
 def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mapping[str, type]) -> EngineEstimator:

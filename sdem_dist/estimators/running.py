@@ -25,6 +25,7 @@ from sdem_dist.engine.stages import Scoring, metrics_of
 from sdem_dist.estimators.scoring import refuse_address
 from sdem_dist.estimators.sklearn_callbacks import CALLER
 from sdem_dist.estimators.source import source_of
+from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -97,7 +98,8 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
     checkpoint, patience = options.checkpoint, estimator.patience
     if checkpoint is None and (options.resume or options.checkpoint_rounds or options.checkpoint_seconds):
         raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
-    if checkpoint is not None and (Path(checkpoint).is_file() or Path(checkpoint, "zarr.json").exists()):
+    folder = None if checkpoint is None else place(checkpoint)
+    if folder is not None and (folder.is_file() or (folder / "zarr.json").exists()):
         raise ValueError(
             f"{checkpoint} is a file or a corpus; checkpoints are kept in a folder of their own: name another"
         )
@@ -120,8 +122,8 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
     settings = identity(corpus=source.identity, weighting=source.weighting, stopping=stopping)
     checkpoints = None
-    if checkpoint is not None:
-        checkpoints = Checkpoints(Path(checkpoint), options.checkpoint_rounds, options.checkpoint_seconds)
+    if folder is not None:
+        checkpoints = Checkpoints(folder, options.checkpoint_rounds, options.checkpoint_seconds)
     with ExitStack() as stack:
         if options.validation is not None:
             stack.enter_context(_forgetting(held_out))

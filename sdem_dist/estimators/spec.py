@@ -117,6 +117,12 @@ class Source:
         return self.corpus.header.n_documents
 
     @property
+    def n_labelled(self) -> float:
+        """Documents that have a label, by weight; 0 where all have, or labels play no part."""
+        labelled = float(sum(self.class_counts))
+        return labelled if 0.0 < labelled < (1.0 - 1e-9) * self.weight else 0.0
+
+    @property
     def identity(self) -> str:
         """Hash of the content, for checkpoints."""
         return self.corpus.header.uid

@@ -19,7 +19,7 @@ from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.words_weight import chosen_weight, n_labelled
+from sdem_dist.estimators.words_weight import chosen_weight
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.topic_shares import TopicShares
@@ -111,7 +111,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the count of the words, the training, and the count of the topics."""
-        plan = self._plan(source.n_documents, n_labelled(source))
+        plan = self._plan(source.n_documents, source.n_labelled)
         once = Plan(plan.n_documents, 1, 1, plan.n_lanes, plan.seed)
         counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
         summary = yield from state_of(Stage("words", counting, once))
@@ -141,7 +141,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         ValueError
             The weights of the classes leave nothing to learn from.
         """
-        weight, labelled, factors = source.weight, n_labelled(source), output.class_weight
+        weight, labelled, factors = source.weight, source.n_labelled, output.class_weight
         if factors is not None:  # rates fall and averages begin by the weights that batches have
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
             if not weighed > 0:

@@ -157,7 +157,7 @@ def _advice_on_missing(estimator: Estimator, texts: bool) -> str:
     if estimator.unlabelled is not None:
         return f"documents without a label have the one that unlabelled names, {estimator.unlabelled!r}"
     own = "" if texts else -1
-    return f"give such documents a label of their own and name it, such as unlabelled={own!r}, with loss='nll'"
+    return f"give such documents a label of their own and name it, such as unlabelled={own!r}"
 
 
 def _first_text(X: object) -> str | None:

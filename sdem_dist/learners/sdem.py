@@ -14,7 +14,6 @@ from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.learners.word_counts import Model, WordLearner
 from sdem_dist.learners.word_statistics import SdemStatistics, at_one_theta, merged
 from sdem_dist.losses import LOSSES, Loss, kernel_form
-from sdem_dist.models.class_weight import trained_part
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps
 from sdem_dist.records import record
 
@@ -33,15 +32,12 @@ class Sdem(WordLearner[Model]):
     steps : StepSizes
     tolerance : float
         Documents whose largest loss weight is not above it ask for no step.
-    held_out : float
-        Share of the documents that are not trained on, drawn by their place in the corpus.
     """
 
     loss: str | Loss = "ncll"
     merge: str = "mean"
     steps: StepSizes = field(default_factory=StepSizes)
     tolerance: float = 0.0
-    held_out: float = 0.0
 
     def check_state(self, state: SdemState) -> None:
         """Raise ValueError unless the names in the settings are known and the settings match each other."""
@@ -66,10 +62,8 @@ class Sdem(WordLearner[Model]):
 
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return what one lane adds to a round: how far it moved, or statistics at the broadcast theta."""
-        local = self.trained_on(documents)
-        if self.held_out:
-            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
-            local = local._replace(weights=np.where(part, local.weights, 0.0))
+        local = self.trained_on(documents, lane)
+        local = local._replace(weights=np.where(local.labels < 0, 0.0, local.weights))  # a hidden class has no rivals
         keys = document_keys(self.seed, lane.epoch, lane.start, lane.stop)
         if self.merge == "sum":
             return self._at_one_theta(state, local, keys)

@@ -36,8 +36,8 @@ def history(
     axes : matplotlib Axes, default=None
         None: those of a new figure.
     prefix : str, default=None
-        ``""`` draws the values of training documents, ``"validation_"`` of validation documents, ``"held_out_"`` of
-        those that training held out. None: the first of these that a history has.
+        ``""`` draws the values of training documents, ``"validation_"`` of held-out documents that it was given,
+        ``"held_out_"`` of those that it held out itself. None: the first of these that a history has.
 
     Returns
     -------

@@ -50,7 +50,7 @@ def curves(history: Sequence[Mapping[str, float]]) -> str:
         for prefix, name in PREFIXES.items():
             key = prefix + shown
             points = [(h["epoch"], h[key]) for h in history if np.isfinite(h.get(key, np.nan))]
-            if len(points) > 1:
+            if len(points) > 1 and name not in lines:
                 lines[name], last = points, prefix
         if lines:
             pictures.append(curve_picture(*metric(shown, last), lines))

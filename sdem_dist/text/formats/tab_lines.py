@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -67,7 +68,7 @@ class _Lines:
     """Checks lines, in order."""
 
     def __init__(self, path: Path, gate: LineGate, columns: Columns, whole: bool) -> None:
-        label, text, self._ids = (_number(path, wanted) for wanted in (columns.label, columns.text, columns.id))
+        label, text, self._ids = (column_number(path, wanted) for wanted in (columns.label, columns.text, columns.id))
         chosen = whole or label is not None or text is not None
         if whole and text is None and self._ids is not None:
             raise IngestError(
@@ -118,8 +119,13 @@ class _Lines:
 
     def _labels(self, block: LineBlock, bounds: np.ndarray, good: np.ndarray, kept: np.ndarray) -> list[str]:
         """Return the labels of lines, and mark in `kept` those that stay."""
-        labels: list[str] = []
         raw, names = block.raw, self._names
+        if self._n_lines and good.all():
+            spans = zip(bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
+            known = [names.get(raw[start:stop]) for start, stop in spans]
+            if None not in known:
+                return cast("list[str]", known)
+        labels: list[str] = []
         spans = zip(good.tolist(), bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
         for i, (fine, start, stop) in enumerate(spans):
             name = names.get(raw[start:stop]) if fine else None
@@ -171,7 +177,7 @@ class _Lines:
         return self._gate.label(self._path, number, columns[label])
 
 
-def _number(source: Path, wanted: str | int | None) -> int | None:
+def column_number(source: Path, wanted: str | int | None) -> int | None:
     """Return the number of a column of a source without a header; IngestError for a name."""
     try:
         return None if wanted is None else int(wanted)
