@@ -201,6 +201,11 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             None with a corpus.
         client : distributed.Client, default=None
             Score a corpus on this cluster.
+
+        Returns
+        -------
+        dict of str to float
+            The names are those of the glossary; losses are in nats a document.
         """
         from sdem_dist.estimators.running import evaluate_source
 
@@ -226,7 +231,18 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         return report_of(self, X, y)
 
     def save(self, path: str | Path) -> None:
-        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
+        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`.
+
+        Parameters
+        ----------
+        path : str or Path
+            A model of that name is replaced, another file is not.
+
+        Raises
+        ------
+        ModelError
+            The file cannot be written, or is something else than a model.
+        """
         from sdem_dist.estimators.saving import save_model
 
         check_is_fitted(self)
@@ -252,6 +268,14 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that this model was trained on, a CSR matrix.
+
+        Parameters
+        ----------
+        texts : sequence of str
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_features)
 
         Raises
         ------
