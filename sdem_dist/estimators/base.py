@@ -52,7 +52,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     _lazy_parameters: LazyParameters
 
     def _check_compatible(self, source: Source) -> None:
-        """Raise CorpusError where a corpus is not such as the model was trained on."""
+        """Raise CorpusError where a corpus does not match the training documents."""
         self._check_columns(source)
         if self.spec.target == "labels":
             check_classes(self.classes_, source)

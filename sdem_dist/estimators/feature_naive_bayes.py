@@ -271,7 +271,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
 
 
 def drawn_from(log_prior: np.ndarray, n: int, random_state: object) -> tuple[np.ndarray, np.random.Generator]:
-    """Return classes or components drawn by their prior, and the generator that goes on.
+    """Return classes or components drawn by their prior, and the generator for what follows.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The temperature of a model of few documents: by cross-validation, where too few could be held out to say anything."""
+"""The temperature of a model of few documents: by cross-validation, where too few documents could be held out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEWEST = 2 * N_FOLDS
 
 
 class OutOfFold(NamedTuple):
-    """What the folds say."""
+    """What the predictions of all folds give."""
 
     temperature: float
     accuracy: float
@@ -44,7 +44,7 @@ def calibrated_by_folds(
 
 
 def out_of_fold(source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState | None) -> Stages[OutOfFold]:
-    """Yield a training for each fold, without it, and return what its documents say together.
+    """Yield a training without each fold; return the temperature and the scores of all folds' documents.
 
     One more document counts as wrong, by the median margin: where all are right nobody knows how rare errors are.
     """

@@ -224,7 +224,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return over_blocks(self, X, self._proportions, self._n_features_out, client)
 
     def _topic_labels(self) -> list[object]:
-        """Return what each topic says of what is to be predicted."""
+        """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
         return [None] * self._n_features_out
 
     def topics(self, n_words: int = 10) -> Topics:

@@ -107,7 +107,7 @@ class Several:
         return tuple(combined)
 
     def update(self, state: SdemState, statistics: tuple[SdemStatistics, ...]) -> SdemState:
-        """Update each, into tables that are there once."""
+        """Update each learner, in one shared set of tables."""
         new = state_of(np.empty(np.shape(field)) for field in state)
         for i, (learner, own) in enumerate(zip(self.learners, statistics, strict=True)):
             for field, value in zip(new, learner.update(member(state, i), own), strict=True):
