@@ -64,8 +64,8 @@ class TrainCommand(SectionedCommand):
 @click.argument("model", type=Place())
 @click.option(
     "--loss",
-    type=click.Choice(["ncll", "hinge", "nll"]),
-    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: hinge; of others ncll]",
+    type=click.Choice(["auto", "ncll", "hinge", "nll"]),
+    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: auto; of others ncll]",
 )
 @click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
 @click.option(

@@ -8,10 +8,10 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from sdem_dist.engine.stages import Stage, Stages, trained
 from sdem_dist.estimators import parameters
+from sdem_dist.estimators.blas import one_blas_thread
 from sdem_dist.estimators.matching import check_classes, check_words
 from sdem_dist.estimators.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
 from sdem_dist.estimators.source import source_of
@@ -321,13 +321,15 @@ class LazyParameters:
     def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:
         self._make, self._trained = make, trained
         self._value: Any = None
+        self.factors: tuple[object, object, np.ndarray] | None = None
+        """A weighting, document frequencies, and what they multiply columns with."""
 
     @property
     def value(self) -> Any:
         """The parameters: the same bits whatever the number of threads that BLAS has."""
         if self._value is None:
             # Inverses of wide covariances have other bits with more threads.
-            with _limiting, threadpool_limits(1, user_api="blas"):
+            with _limiting, one_blas_thread():
                 if self._value is None:
                     self._value = self._make()
         return self._value

@@ -151,7 +151,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         model = OneAgainstRest(source.n_features, n_labels, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, initial = steps_of_the_margin(self, source, model)
+        sizes, initial = steps_of_the_margin(self, source, model, self.loss)
         learner = LabelSdem(
             model,
             source.weight,

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from threadpoolctl import threadpool_limits
-
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.sound import look_at, without_damaged
@@ -22,6 +20,7 @@ from sdem_dist.engine.identity import identity
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.run import run_stages
 from sdem_dist.engine.stages import Scoring, metrics_of
+from sdem_dist.estimators.blas import one_blas_thread
 from sdem_dist.estimators.scoring import refuse_address
 from sdem_dist.estimators.sklearn_callbacks import CALLER
 from sdem_dist.estimators.source import source_of
@@ -71,7 +70,7 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL else 1
     # Inverses of wide covariances have other bits with more threads.
-    with threadpool_limits(1, user_api="blas"), InProcess(n_jobs) as executor, _forgetting(source):
+    with one_blas_thread(), InProcess(n_jobs) as executor, _forgetting(source):
         yield executor
 
 

@@ -63,16 +63,18 @@ class WeightedCorpus(View):
 class HeldOut(View):
     """The documents of a corpus that are held out of training, read like a corpus of all of them.
 
-    A range holds those of its documents that are held out, so it may be empty.
+    A range holds those of its documents that are held out, so it may be empty. Words that they alone have are left out, as
+    unknown words of new documents are: they would take their share of a document's length, and make it seem less sure.
 
     Attributes
     ----------
-    corpus : corpus
+    corpus : Corpus or MemoryCorpus
     seed : int
     share : float
         Of the documents.
     """
 
+    corpus: Corpus | MemoryCorpus
     seed: int
     share: float
 
@@ -85,19 +87,9 @@ class HeldOut(View):
         """Return those of the documents `start` up to `stop` that are held out."""
         documents = cast(Documents, self.corpus.read(start, stop))
         chosen = np.flatnonzero(~trained_part(self.seed, start, stop, self.share))
-        lengths = np.diff(documents.indptr)[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.repeat(documents.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return replace(
-            documents,
-            data=documents.data[entries],
-            indices=documents.indices[entries],
-            indptr=indptr,
-            labels=_chosen(documents.labels, chosen),
-            weights=_chosen(documents.weights, chosen),
-            targets=_chosen(documents.targets, chosen),
-        )
-
-
-def _chosen(column: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-    return None if column is None else column[rows]
+        documents = documents.taken(chosen)
+        frequency = self.corpus.document_frequency
+        own = np.bincount(documents.indices, minlength=len(frequency))
+        known = (frequency > own)[documents.indices]
+        indptr = np.concatenate([[0], np.cumsum(known)])[documents.indptr]
+        return replace(documents, data=documents.data[known], indices=documents.indices[known], indptr=indptr)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, trained
@@ -43,6 +44,7 @@ def chosen_weight(source: Source, learner: BpSlda, plan: Plan, frequencies: np.n
     share = share_held_out(HELD_OUT, int(source.n_labelled or source.n_documents))
     if not share:
         raise ValueError("words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number")
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
     held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
     monitoring = Monitoring(every=plan.n_epochs, validation=held_out, monitor=monitor, training=False, shown=(monitor,))
     best = np.inf, 0.0

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sdem_dist.documents import Documents
 from sdem_dist.kernels.randomness import document_keys
-from sdem_dist.learners.local_words import by_frequency, visiting_order
+from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.learners.word_counts import Model, WordLearner
@@ -52,13 +51,13 @@ class Sdem(WordLearner[Model]):
 
     @property
     def cache_key(self) -> str:
-        """Where lanes step through documents, words are numbered by their frequency."""
+        """Prepared documents depend on how words are numbered."""
         return f"{super().cache_key} {self.merge}"
 
-    def prepare(self, documents: Documents) -> LocalDocuments:
-        """Renumber words compactly; raises as `WordLearner.prepare`."""
-        local = super().prepare(documents)
-        return by_frequency(local) if self.merge == "mean" else local
+    @property
+    def frequent_first(self) -> bool:
+        """Where lanes step through documents, words are numbered by their frequency."""
+        return self.merge == "mean"
 
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return what one lane adds to a round: how far it moved, or statistics at the broadcast theta."""

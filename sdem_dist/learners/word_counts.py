@@ -59,6 +59,11 @@ class WordLearner(Generic[Model]):
         return f"local-words {self.model.clusters} {self.model.whole_counts}"
 
     @property
+    def frequent_first(self) -> bool:
+        """Whether words are numbered by their frequency."""
+        return False
+
+    @property
     def width(self) -> int:
         """Columns of the documents."""
         return self.model.n_features
@@ -107,10 +112,8 @@ class WordLearner(Generic[Model]):
         elif labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-        local = localised(documents, labels, weights)
-        indices = local.documents.indices.astype(np.uint16 if len(local.words) <= 1 << 16 else np.uint32, copy=False)
         data = documents.data.astype(_COMPILED.get(documents.data.dtype.name, np.float64), copy=False)
-        return local._replace(documents=replace(local.documents, data=data, indices=indices))
+        return localised(replace(documents, data=data), labels, weights, frequent_first=self.frequent_first)
 
     def trained_on(self, documents: LocalDocuments, lane: Lane) -> LocalDocuments:
         """Return the prepared documents of a lane with the weights that they have in training: 0 where they are held out."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
+from sdem_dist.kernels.csr import row_sums, weighed_squares
 
 
 class Unit(NamedTuple):
@@ -46,12 +47,9 @@ def moves_of(documents: Documents, prior: np.ndarray) -> Moves:
     prior : ndarray of shape (n_features,), float64
         Pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M / M``.
     """
-    n, x = documents.n_documents, documents.data.astype(np.float64)
-    rows = np.repeat(np.arange(n), np.diff(documents.indptr))
-    squares = np.bincount(rows, x * x, n)
-    lengths = np.bincount(rows, x, n)
-    margins = np.bincount(rows, x * x / prior[documents.indices], n) - lengths**2 / prior.sum()
-    return Moves(margins, squares, 1e-6 / float(prior.max()))
+    lengths = row_sums(documents.data, documents.indptr)
+    squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, prior)
+    return Moves(shares - lengths**2 / prior.sum(), squares, 1e-6 / float(prior.max()))
 
 
 def unit_of(documents: Documents, prior: np.ndarray) -> Unit:

@@ -21,6 +21,7 @@ import choose_defaults
 import choose_topic_defaults
 import corpora
 import defaults
+import indifferent
 import large
 import lda
 import loss_cost
@@ -80,6 +81,12 @@ def test_defaults_are_chosen_on_held_out_fourths(split):
     accuracy, loss = choose_defaults.cross_validated(split, step=0.2)
     assert 0.6 < accuracy <= 1.0
     assert loss > 0
+
+
+def test_what_should_hardly_matter(split):
+    found = indifferent.rows(split)
+    assert {setting: len(of) for setting, of in found.items()} == {"norm": 4, "alpha": 4, "lanes": 4}
+    assert "apart 0.0" in indifferent.line("norm", found["norm"])
 
 
 def test_choosing(split):
