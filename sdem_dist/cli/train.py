@@ -284,7 +284,7 @@ def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
 
 
 def _value(name: str, text: str) -> object:
-    """Return what a text stands for in JSON or in Python, or itself."""
+    """Return a text read as JSON or as Python, else the text itself."""
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)

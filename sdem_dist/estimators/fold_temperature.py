@@ -1,4 +1,4 @@
-"""The temperature of a model of few documents: by cross-validation, where too few could be held out to say anything."""
+"""The temperature of a model of few documents: by cross-validation, where too few documents could be held out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Scores(NamedTuple):
 
 
 class OutOfFold(NamedTuple):
-    """What the folds say."""
+    """What the predictions of all folds give."""
 
     temperature: float
     accuracy: float
@@ -99,7 +99,7 @@ def _scores_without(
 
 
 def summary_of(parts: list[Scores]) -> OutOfFold:
-    """Return what the documents of folds say together.
+    """Return the temperature that the folds' documents give, and their accuracy and log-loss.
 
     One more document counts as wrong, by the median margin: where all are right nobody knows how rare errors are.
     """

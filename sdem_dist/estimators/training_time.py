@@ -122,7 +122,7 @@ def taken_in(
     share: float,
     more: bool,
 ) -> Stages[Trained]:
-    """Yield the stage that takes the held-out documents in, where so many are held out that they are missed.
+    """Yield the stage that trains on the held-out documents too, where they are more than a few.
 
     Parameters
     ----------

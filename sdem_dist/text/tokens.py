@@ -1,4 +1,4 @@
-"""Texts become numbers of words, or code points: compiled for what has a name, by scikit-learn for everything else."""
+"""Texts become numbers of words, or code points: by kernels for the named analyzers, by scikit-learn for all others."""
 
 from __future__ import annotations
 
