@@ -174,7 +174,7 @@ def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> 
     Raises
     ------
     ModelError
-        The model is no classifier, or `sdem calibrate` has not shown it documents.
+        The model is not a classifier, or `sdem calibrate` has not shown it documents.
     """
     from sdem_dist.conformal import sets
     from sdem_dist.estimators.classifier import EngineClassifier

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.text_options import HOW_READ, format_option
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
@@ -51,11 +51,9 @@ def stream_options(command: Command) -> Command:
             show_default=True,
             help="With workers and -o: go on where the same command was killed, or begin again.",
         ),
-        click.option(
-            "-o", "--output", type=LocalPath(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."
-        ),
-        click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=LocalPath(allow_dash=True)),
-        click.argument("model", type=LocalPath()),
+        click.option("-o", "--output", type=Place(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."),
+        click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
+        click.argument("model", type=Place()),
     ):
         command = option(command)
     return where_options(cluster_option(command))

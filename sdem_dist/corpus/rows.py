@@ -103,7 +103,7 @@ class KeyedRows:
         return cls(keys, data, indices, indptr, labels, targets, ids, id_bytes)
 
 
-_TARGETS = 5  # the place of the one table among the arrays
+_TARGETS = 5  # the position of the table among the arrays
 Layout = tuple[tuple[str, int], ...]
 Where = np.ndarray | slice
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TABLE = "table"
 """The kind of a manifest's `vectorizer` that holds the numbering of a table."""
 MANY_CATEGORIES, MOSTLY = 20, 0.9
-"""From so many on, and so large a share of the rows, different texts are no categories."""
+"""From so many on, and so large a share of the rows, different texts are not categories."""
 
 
 class EncodedTable(NamedTuple):
@@ -147,7 +147,7 @@ def facts_of_table(
 
 
 def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
-    """Return what each column of a part of a table holds that is no number, sorted; ValueError as `encoded_table`."""
+    """Return what each column of a part of a table holds that is not a number, sorted; ValueError as `encoded_table`."""
     columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
     return {i: _categories(column).tolist() for i, column in enumerate(columns) if not _is_number(column)}
 

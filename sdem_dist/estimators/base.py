@@ -8,10 +8,10 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from sdem_dist.engine.stages import Stage, Stages, trained
 from sdem_dist.estimators import parameters
+from sdem_dist.estimators.blas import one_blas_thread
 from sdem_dist.estimators.matching import check_classes, check_words
 from sdem_dist.estimators.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
 from sdem_dist.estimators.source import source_of
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from distributed import Client
     from sklearn.pipeline import Pipeline
+    from sklearn.utils import Tags
 
     from sdem_dist.engine.events import Callback
     from sdem_dist.engine.plan import Plan
     from sdem_dist.estimators.reporting import Report
-    from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
+    from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
 
 _limiting = Lock()
 """The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early."""
@@ -172,7 +173,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         if self.spec.target == "labels":
             self.classes_ = source.classes
 
-    def _take(self, learner: ModelLearner[Any, Any, Any], state: Any) -> None:
+    def _take(self, learner: AnyModelLearner, state: Any) -> None:
         """Become the model of a learner's state."""
         self.learner_, self.state_ = learner, state
         self._lazy_parameters = LazyParameters(partial(learner.parameters, state))
@@ -273,7 +274,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._layout == "sparse"
         tags.input_tags.positive_only = self._layout == "sparse"
@@ -303,8 +304,8 @@ class LazyParameters:
     def value(self) -> Any:
         """The parameters: the same bits whatever the number of threads that BLAS has."""
         if self._value is None:
-            # Inverses of wide covariances come out otherwise with more threads.
-            with _limiting, threadpool_limits(1, user_api="blas"):
+            # Inverses of wide covariances have other bits with more threads.
+            with _limiting, one_blas_thread():
                 if self._value is None:
                     self._value = self._make()
         return self._value
@@ -312,7 +313,7 @@ class LazyParameters:
     @property
     def trained(self) -> LazyParameters:
         """Those of the state: these, or what `with_prior` moved away from."""
-        # Not an attribute: a wide model in a cycle would wait for the garbage collector.
+        # Not an attribute: a wide model in a reference cycle would wait for the garbage collector.
         return self if self._trained is None else self._trained
 
     def with_prior(self, log_prior: np.ndarray) -> LazyParameters:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts, Explanations
+    from sdem_dist.reports.explained import DocumentParts
+    from sdem_dist.reports.explanation import Explanations
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
@@ -160,15 +161,15 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         Raises
         ------
         ValueError
-            `against` is no class of the model, or the documents do not fit it.
+            `against` is not a class of the model, or the documents do not fit it.
         ModelError
-            The model's scores are no sum over words.
+            The model's scores are not a sum over words.
         """
         from sdem_dist.estimators.explaining import explanations
 
         return explanations(self, X, against)
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
         from sdem_dist.estimators.explaining import refused
 

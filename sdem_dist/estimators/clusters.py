@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -14,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
+from sdem_dist.engine.stages import AnyStage, Scoring, Stages, metrics_of, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
-from sdem_dist.estimators.common_parameters import Seeded
+from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
 from sdem_dist.estimators.em_settings import EmSettings
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.estimators.scoring import over_blocks, over_corpus
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.spec import Extra
 
 Learner = TypeVar("Learner", WordEm, FeatureEm[Features])
 State = TypeVar("State", SdemState, FeatureState)
@@ -51,11 +51,7 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
     n_init_epochs: int = param(5, integer(), "Passes over the documents for each start.")
     init_documents: int = param(20_000, integer(), "Documents that k-means sees.")
     n_epochs: int = param(50, integer(), "Passes over the documents after that.")
-    evaluate_every: int = param(
-        10,
-        integer(0),
-        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
-    )
+    evaluate_every: int = param(10, *EVALUATE_EVERY)
 
     _monitor = "nll"
 
@@ -88,7 +84,7 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         """Yield the stages that EM's learner needs; return it."""
 
     @abstractmethod
-    def _started(self, learner: Learner, once: Plan, source: Source, which: str) -> Stages[Stage[Any, Any, Any]]:
+    def _started(self, learner: Learner, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
         """Yield the stages that find where to start, by the seed of `once`; return the stage of EM from there."""
 
     @abstractmethod
@@ -170,6 +166,6 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         """Return the objective."""
         return {"lower_bound": float(self.lower_bound_)}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back the objective."""
         self.lower_bound_ = float(extra["lower_bound"])

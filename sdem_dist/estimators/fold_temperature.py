@@ -61,11 +61,10 @@ def out_of_fold(source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: 
         )
         state = yield from state_of(stage)
         documents = cast(Documents, fold.read(0, fold.n_documents))
-        assert documents.labels is not None
         assert documents.weights is not None
-        rows = np.flatnonzero(documents.weights > 0)
-        scores = joint_scores(learner.model.parameters(state), documents)
-        parts.append((scores[rows], documents.labels[rows], documents.weights[rows]))
+        local = learner.prepare(documents.taken(np.flatnonzero(documents.weights > 0)))
+        scores = joint_scores(learner.model.parameters(state, local.words), local.documents)
+        parts.append((scores, local.labels, local.weights))
     scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     best, second = np.sort(np.maximum(scores, -1e300), axis=1)[:, :-3:-1].T
     wrong = np.array([[0.0, np.median(second - best)]])

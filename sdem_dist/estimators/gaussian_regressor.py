@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.number_explanation import NumberExplanations
 
 _LEAST_PRIOR = 1e-10
@@ -235,7 +235,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
         return number_explanations(self, X)
 
-    def _number_parts(self, documents: Any, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
         from sdem_dist.estimators.parts import of_regression
 
         (mean, covariance), (location, scale) = self._moments(), self._units()

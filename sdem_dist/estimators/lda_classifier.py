@@ -38,10 +38,11 @@ from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
     from distributed import Client
+    from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
     from sdem_dist.inspection.topics import Topics
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
 
 BURN_IN = 3
 
@@ -214,7 +215,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scored(X)[0]
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_lda
         from sdem_dist.inspection.topics import named
 
@@ -267,7 +268,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         check_is_fitted(self)
         return topics_of_classes(self, n_words)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags

@@ -32,9 +32,10 @@ from sdem_dist.models.one_against_rest import OneAgainstRest
 
 if TYPE_CHECKING:
     from distributed import Client
+    from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
 
 
 @estimator
@@ -277,7 +278,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         words, totals = self.state_.words[:, 1::2], self.state_.totals[1::2]
         return np.asarray((np.log(words) - np.log(totals)).T)
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_labels, of_naive_bayes
 
         weighed = documents_of(self, documents)
@@ -285,7 +286,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
             return of_labels(self._parameters, weighed, pairs[:, 0], self.temperatures_)
         return of_naive_bayes(self._parameters, weighed, pairs, float(self.learner_.temperature))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.target_tags.multi_output = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -23,6 +23,7 @@ from sdem_dist.estimators.parameters import (
     integer,
     one_of,
     param,
+    real,
 )
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
@@ -34,6 +35,7 @@ from sdem_dist.estimators.training_time import (
     share_held_out,
     taken_in,
 )
+from sdem_dist.estimators.unlabelled_documents import trained_with_unlabelled
 from sdem_dist.estimators.validation import classes_of_batches
 from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.estimators.weighting import checked_orders
@@ -50,8 +52,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
+    from sklearn.utils import Tags
+
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
 
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
@@ -139,6 +143,14 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         'Passes over the documents; with hidden classes, iterations of EM. "auto": held-out documents choose, 20 at most.',
     )
 
+    unlabelled_weight: float | str = param(
+        "auto",
+        either(one_of("auto"), real()),
+        'Of documents without a label. With "nll" each counts so much through ``-ln p(x)``; "auto": 1. With another loss\n'
+        'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight; "auto": held-out\n'
+        "labelled documents choose it. Training then takes 6 epochs, if `n_epochs` is not given.",
+    )
+
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
     def _check(self) -> None:
@@ -147,8 +159,10 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
             raise ValueError(
                 "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
             )
-        if self.unlabelled is not None and (self.loss != "nll" or self.class_weight is not None):
-            raise ValueError("unlabelled documents need loss='nll', and no class_weight")
+        if self.unlabelled is not None and self.loss == "nll" and self.class_weight is not None:
+            raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
+        if self.unlabelled is not None and self.loss != "nll" and self.steps == "paper":
+            raise ValueError("steps='paper' takes no unlabelled documents with this loss: leave steps at 'margin'")
         if self.ngram_range is not None:
             checked_orders(self.ngram_range)
 
@@ -167,6 +181,11 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         if self.loss == "nll":
             return (yield from final_stage(self._counting(source), plan))
         learner, initial = self._learner(source)
+        if source.n_labelled and initial is not None:
+            weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
+            plan = replace(plan, n_epochs=FEW_EPOCHS) if self.n_epochs == "auto" else plan
+            share = self.validation_fraction if self.calibrate or weight is None else 0.0
+            return (yield from trained_with_unlabelled(source, learner, plan, initial, weight, share))
         share = 0.0
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)
@@ -216,7 +235,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         weights, seed = weights_of_classes(self.class_weight, source), plans.seed_of(self.random_state)
         if self.unlabelled is None:
             return WordEm(self._model(source), source.weight, weights, seed)
-        share = float(self.unlabelled_weight)
+        share = 1.0 if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
         return WordEm(self._model(source), source.weight, weights, seed, rule="maximise", unlabelled_weight=share)
 
     def _learner(
@@ -266,13 +285,15 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
 
         parameters.check(self)
         self._check()
-        first = not hasattr(self, "state_")  # a first call that failed leaves classes_ behind
+        first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
         known = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
         if first:
             self.history_, self.n_iter_ = [], 0
             source = self._weighed(source)
             self._describe(source)
+        if self.loss != "nll" and source.n_labelled:
+            raise ValueError("partial_fit takes documents without a label with loss='nll' only: call fit")
         learner, initial = self._begun(source) if first else (self._continued(source), self.state_)
         stage = Stage("train", learner, replace(self._plan(source), n_epochs=1), initial=initial)
         with executor_for(None, self.n_jobs, source) as executor:
@@ -303,7 +324,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
     def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X) / float(self.learner_.temperature)
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_naive_bayes
 
         return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
@@ -314,7 +335,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         check_is_fitted(self)
         return float(self.learner_.temperature)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags

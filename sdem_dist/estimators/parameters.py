@@ -34,7 +34,7 @@ def one_of(*values: object) -> Constraint:
 def integer(least: int = 1, *, optional: bool = False) -> Constraint:
     """Allow integers from `least` on, or None."""
     words = {0: "an integer that is not negative", 1: "a positive integer"}.get(least, f"an integer from {least} on")
-    whole = Constraint("int", words, lambda v: _is(v, Integral) and bool(v >= least))  # type: ignore[operator]
+    whole = Constraint("int", words, lambda v: _is(v, Integral) and bool(cast(int, v) >= least))
     return or_none(whole) if optional else whole
 
 
@@ -50,7 +50,7 @@ def real(low: float = 0.0, high: float = np.inf, *, above: bool = False) -> Cons
         words = f"a finite number {'above' if above else 'from'} {low:g}{'' if above else ' on'}"
 
     def allows(value: object) -> bool:
-        if not _is(value, Real) or not np.isfinite(number := float(value)):  # type: ignore[arg-type]
+        if not _is(value, Real) or not np.isfinite(number := float(cast(float, value))):
             return False
         return (number > low if above else number >= low) and number <= high
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sdem_dist.corpus.layout import ClassLabel
+    from sdem_dist.models.weighting import Weighting
 
 Use = Literal["train", "continue", "score"]
 """Train from the beginning; go on with a fitted estimator; or measure one."""
@@ -133,7 +134,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
         raise CorpusError(
             f"{corpus.path} has {hidden:,} documents without a label, which {name} with these parameters does not take: "
-            "SupervisedLDAClassifier does, and MultinomialNB(loss='nll', unlabelled=-1)"
+            "SupervisedLDAClassifier does, and MultinomialNB(unlabelled=-1)"
         )
     if use != "train":
         estimator._check_compatible(source)
@@ -160,7 +161,7 @@ def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bo
         classes=np.array(header.classes) if labelled else np.empty(0),
         class_counts=tuple(float(c) for c in header.class_counts) if labelled else (),
         vocabulary=corpus.vocabulary(),
-        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is no text
+        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is not text
         single=header.n_targets <= 1,
     )
 
@@ -240,7 +241,7 @@ def _of_numbers(estimator: Estimator, X: object, y: object, sample_weight: objec
         checks.refuse_targets_of_text(y)
         X, targets = checks.validated(estimator, X, y, reset=reset, y_numeric=True, multi_output=sparse)
         assert targets is not None
-        single = targets.ndim == 1  # as with scikit-learn, a column in is a column out
+        single = targets.ndim == 1  # as in scikit-learn, a column vector in gives a column vector out
     else:
         X, _ = checks.validated(estimator, X, reset=reset)
     if not sparse:
@@ -307,14 +308,14 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         if are_texts(X):
             X = estimator.vectorize(cast("Sequence[str]", X))
         documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
-    if estimator.weighting_ is None or estimator.document_frequency_ is None:
-        return documents
-    return estimator.weighting_.apply(documents, _factors(estimator))
-
-
-def _factors(estimator: Estimator) -> np.ndarray:
-    """Return what multiplies each column: made once for a model, since a wide one has millions."""
     weighting, frequency = estimator.weighting_, estimator.document_frequency_
+    if weighting is None or frequency is None:
+        return documents
+    return weighting.apply(documents, _factors(estimator, weighting, frequency))
+
+
+def _factors(estimator: Estimator, weighting: Weighting, frequency: np.ndarray) -> np.ndarray:
+    """Return what multiplies each column: made once for a model, since a wide one has millions."""
     kept = getattr(estimator, "_lazy_parameters", None)
     if kept is None:
         return weighting.factors(frequency, estimator.vocabulary_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, trained
@@ -38,6 +39,7 @@ class Chosen(NamedTuple):
 
     n_epochs: int
     temperature: float
+    """Of the epoch after it where one more pass takes the held-out documents in: longer training makes a model surer."""
     history: list[dict[str, float]]
     """Their accuracy, and their log-loss at the best temperature of each epoch, up to the last that was worth its time."""
     state: SdemState
@@ -73,6 +75,7 @@ def chosen(
     patience : int or None
         Epochs without a lower log-loss that end it; None runs all of the plan.
     """
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
     held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
     monitoring = Monitoring(
         validation=held_out,
@@ -102,7 +105,10 @@ def chosen(
         }
         for entry in result.history[:n_epochs]
     ]
-    return Chosen(n_epochs, best[f"{VALIDATION}temperature"], told, result.state, best)
+    last = best
+    if patience is not None and share > NO_REFIT:
+        last = next((entry for entry in scored if entry["epoch"] > n_epochs), best)
+    return Chosen(n_epochs, last[f"{VALIDATION}temperature"], told, result.state, best)
 
 
 def taken_in(

@@ -9,7 +9,7 @@ import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
-from sdem_dist.estimators.common_parameters import OfText, Seeded, pseudo_count
+from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded, pseudo_count
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
 from sdem_dist.estimators.weighting import scaled, shared_unit, weighting_of
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
@@ -75,11 +75,7 @@ class WeighedWords(OfText, Seeded):
         truth(),
         "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
     )
-    evaluate_every: int = param(
-        0,
-        integer(0),
-        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
-    )
+    evaluate_every: int = param(0, *EVALUATE_EVERY)
     n_blocks: int | None = param(
         None, integer(optional=True), "Parts of the vocabulary that are merged apart. None: one for each 256 MiB."
     )

@@ -178,16 +178,18 @@ def trained_without(documents: LocalDocuments, fold: int) -> LocalDocuments:
 
 
 def of_fold(documents: LocalDocuments, fold: int) -> LocalDocuments:
-    """Return the prepared documents of a fold."""
+    """Return the prepared documents of a fold, with the words that occur in them alone."""
     rows = np.flatnonzero(_folds(documents) == fold)
     whole = documents.documents
     lengths = np.diff(whole.indptr)[rows]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     entries = np.repeat(whole.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-    part = replace(whole, data=whole.data[entries], indices=whole.indices[entries], indptr=indptr)
-    return LocalDocuments(
-        part, documents.words, documents.labels[rows], documents.weights[rows], documents.targets[rows]
-    )
+    indices, there = whole.indices[entries], np.zeros(len(documents.words), bool)
+    there[indices] = True
+    numbers = (np.cumsum(there) - 1).astype(indices.dtype)
+    part = replace(whole, data=whole.data[entries], indices=numbers[indices], indptr=indptr)
+    own = (column[rows] for column in (documents.labels, documents.weights, documents.targets))
+    return LocalDocuments(part, documents.words[there], *own)
 
 
 def _counted(learner: Words, documents: LocalDocuments) -> tuple[Any, ...] | None:

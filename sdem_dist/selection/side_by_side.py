@@ -29,7 +29,7 @@ from sdem_dist.learners.several import NO_FOLD, Several, Words, chosen, members
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 from sdem_dist.selection.metrics import Predicted
-from sdem_dist.selection.tasks import Feed, submit_epoch, submit_unseen
+from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_unseen
 from sdem_dist.selection.trials import Trial
 from sdem_dist.selection.views import Decoded, Folded
 
@@ -169,7 +169,7 @@ class SideBySide:
         return [
             self._chunk(group[i : i + size])
             for group in groups.values()
-            # What only counts finds the same counts for all settings of a fold.
+            # Settings that only count have the same counts in a fold.
             for most in [len(group) if isinstance(group[0][1].learner, WordEm) else n]
             for size in [max(1, min(most, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
             for i in range(0, len(group), size)
@@ -230,7 +230,7 @@ class SideBySide:
                 trial.seconds += (time.perf_counter() - started) / len(found)
         return found
 
-    def _gather(self, chunk: Chunk, scored: list, found: dict[int, Predicted]) -> None:  # type: ignore[type-arg]
+    def _gather(self, chunk: Chunk, scored: Submitted, found: dict[int, Predicted]) -> None:
         documents = self._documents
         n, n_classes = len(documents.labels), len(documents.source.classes)
         for place in chunk.places:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -64,9 +64,13 @@ def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[Sde
     return found
 
 
+Submitted: TypeAlias = "list[tuple[list[tuple[int, int]], Handle[list[Unseen]]]]"
+"""Ranges of documents, and the handle of what is predicted of them."""
+
+
 def submit_unseen(
     feed: Feed, groups: Sequence[tuple[float, list[tuple[int, int]]]], executor: Executor, blocks: Blocks[SdemState]
-) -> list[tuple[list[tuple[int, int]], Handle[list[Unseen]]]]:
+) -> Submitted:
     """Submit the scoring of groups of ranges; return each with its handle."""
     return [
         (ranges, executor.submit(unseen, feed, ranges, blocks[0], affinity=affinity)) for affinity, ranges in groups

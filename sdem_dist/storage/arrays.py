@@ -42,7 +42,7 @@ def _store(location: str | Path) -> Path | StorePath:
     from sdem_dist.storage.bucket_store import BucketStore
 
     bucket, key = buckets.split(str(place(location)))
-    return StorePath(BucketStore(buckets.store(bucket)), key)
+    return StorePath(BucketStore(buckets.store(bucket), key), key)
 
 
 def create_group(location: str | Path) -> zarr.Group:

@@ -148,7 +148,7 @@ def in_blocks(rows: Iterable[Row], block_documents: int) -> Iterator[Records]:
         texts, labels, ids, beside = zip(*held, strict=True)
         columns: dict[str, list[object] | pyarrow.Array] = {}
         if beside[0] is not None:
-            if names is None:  # fields may be missing here and there
+            if names is None:  # some fields may be missing
                 names = tuple({name: None for fields in beside for name in fields})
             if odd := {name for fields in beside for name in fields} - set(names):
                 raise IngestError(
@@ -219,7 +219,7 @@ def texts_of_arrow(texts: object) -> Texts | None:
 
     try:
         column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.chunked_array(texts)
-    except (pa.ArrowException, UnicodeError):  # pandas' columns of anything
+    except (pa.ArrowException, UnicodeError):  # pandas columns of any kind
         return None
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

@@ -41,7 +41,7 @@ def count_texts(
     Raises
     ------
     ValueError
-        Something is no text.
+        Something is not text.
     """
     texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
     if vocabulary is not None or settings.kind != "count":
@@ -131,7 +131,7 @@ def transform_texts(
     Raises
     ------
     ValueError
-        If the settings need a vocabulary that is not given, or something is no text.
+        If the settings need a vocabulary that is not given, or something is not text.
     """
     found = texts_of_strings(texts)
     return TextTransformer(settings, vocabulary).counter()(found)
