@@ -38,6 +38,7 @@ def write_rows(folder: Path, collected: Collected) -> JsonObject:
         "n_nonzeros": collected.n_nonzeros,
         "class_counts": list(collected.class_counts),
         "n_targets": collected.n_targets,
+        "has_weights": collected.has_weights,
     }
 
 
@@ -97,7 +98,12 @@ class SortedDocuments(Facts):
         ranks = [int(ends[group[-1]]) for group in groups[:-1]]
         keys = ranks if self.seed is None else keys_of_ranks(self.seed, self.n_documents, ranks)
         bounds = [0, *keys, 1 << 64]
-        kind = {"n_features": self.n_features, "dense": self.dense, "labelled": bool(self.classes)}
+        kind = {
+            "n_features": self.n_features,
+            "dense": self.dense,
+            "labelled": bool(self.classes),
+            "weights": self.has_weights,
+        }
         jobs = (
             (place / SHARDS, self.scratch, list(self.folders), between, group[0], sizes[group[0] : group[-1] + 1], kind)
             for group, between in zip(groups, pairwise(bounds), strict=True)
@@ -138,9 +144,12 @@ def write_some_shards(
     rows = rows.take(np.argsort(rows.keys))
     parent = arrays.group_to_fill(place)
     n_features, dense, labelled = int(str(kind["n_features"])), bool(kind["dense"]), bool(kind["labelled"])
+    weights = bool(kind["weights"])
     made = []
     for shard, part in enumerate(cut([rows], sizes), first):
-        info = write_shard(parent, shard, part, n_features, dense=dense, labelled=labelled, overwrite=True)
+        info = write_shard(
+            parent, shard, part, n_features, dense=dense, labelled=labelled, weights=weights, overwrite=True
+        )
         made.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:
         counted = np.stack(np.unique(rows.indices[rows.data != 0].astype(np.int64), return_counts=True))
