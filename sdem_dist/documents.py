@@ -73,6 +73,14 @@ class Documents:
             None if self.targets is None else self.targets[start:stop],
         )
 
+    def taken(self, rows: np.ndarray) -> Documents:
+        """Return copies of the documents at some positions."""
+        lengths = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        columns = (None if column is None else column[rows] for column in (self.labels, self.weights, self.targets))
+        return Documents(self.data[entries], self.indices[entries], indptr, self.n_features, *columns)
+
     def to_csr(self) -> sp.csr_matrix:
         """Return the counts as a SciPy CSR matrix of shape (n_documents, n_features)."""
         import scipy.sparse as sp

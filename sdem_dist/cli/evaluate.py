@@ -106,7 +106,7 @@ def evaluate(
             if errors is not None:
                 write_table(errors, mistakes(estimator, report, examined))
             weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
-    if full and report is not None:  # what only a report has; its log-loss is the metrics' "ncll"
+    if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if as_json:
         found = metrics | (report.to_dict() if full and report is not None else {})

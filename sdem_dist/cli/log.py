@@ -73,7 +73,7 @@ def read_events(path: Path) -> list[JsonObject]:
     Raises
     ------
     ClickException
-        The file cannot be read, or a line is no event.  Events cut short, as a run that is killed leaves its last one, are
+        The file cannot be read, or a line is not an event.  Events cut short, as a run that is killed leaves its last one, are
         left out.
     """
     try:
@@ -87,7 +87,7 @@ def read_events(path: Path) -> list[JsonObject]:
             event["event"]
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines) or line.startswith(BEGINNING) or BEGINNING.startswith(line.rstrip("\n")):
-                continue  # cut short when a run was killed; another may have gone on below
+                continue  # cut short when a run was killed; a resumed run may follow
             raise click.ClickException(f"{path}, line {number}: no event; is it a log of sdem train --log?") from error
         events.append(event)
     return events

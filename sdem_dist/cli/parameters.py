@@ -93,7 +93,7 @@ class ColumnNumber(ParamType):
         """Return the number; of a name say that there are none."""
         if not str(value).isdecimal():
             self.fail(
-                f"{value!r} is no number: columns of TAB-separated lines have numbers from 0; of a table with names of "
+                f"{value!r} is not a number: columns of TAB-separated lines have numbers from 0; of a table with names of "
                 "columns write the texts alone into a .txt file, or ingest it",
                 param,
                 ctx,

@@ -129,7 +129,6 @@ def _run(
     **how_read: Any,
 ) -> None:
     from sdem_dist.cli.answers import chosen
-    from sdem_dist.cli.kept_answers import content_of, write_kept_table
     from sdem_dist.cli.sources import refuse_for_a_corpus
     from sdem_dist.cli.streaming import Sources, answer_task, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import check_table, part_of, write_table
@@ -166,11 +165,12 @@ def _run(
             return answered_by_workers(blocks, transformer, answer, client)
 
         if output is not None and client is not None and not streaming:
+            from sdem_dist.cli.kept_answers import content_of, write_kept_table
+            from sdem_dist.engine.dask import DaskExecutor
+
             columns, suffix = _beside(answers), output.suffix.lower()
             read = ([content_of(path) for path in (model, *paths)], reading, on_error, BLOCK)
             identity = (read, suffix, answers.what, top, threshold, alone, coverage)
-            from sdem_dist.engine.dask import DaskExecutor
-
             executor = DaskExecutor(client)
             shared = executor.put((transformer, lambda documents, block: part_of(suffix, columns(documents, block))))
             write_kept_table(output, identity, executor, answer_task, shared, blocks, resume=resume)

@@ -143,7 +143,7 @@ def examined_by_workers(
     classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
     shared = kept_folder(beside, "corpus", "0" * 32) if is_url(beside) else hidden_folder(beside.absolute(), "corpus")
     with shared as folder:
-        words = write_corpus(  # one document without words: what new documents follow
+        words = write_corpus(  # one empty document: new documents follow its corpus
             folder / "words.zarr",
             sp.csr_matrix((1, estimator.n_features_in_), dtype="uint8"),
             None if classes is None else classes[:1],
@@ -171,25 +171,23 @@ def examined_documents(
     Raises
     ------
     ModelError, IngestError
-        The model was not trained on text, or a line of the source is no document of one of its classes.
+        The model was not trained on text, or a line of the source is not a document of one of its classes.
     click.UsageError
         Options of a source are given, and `path` is a corpus.
     """
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus
+    from sdem_dist.cli.streaming import transformer_of
     from sdem_dist.corpus.label_sets import set_named
     from sdem_dist.estimators.examined import Examined
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, placed_blocks
-    from sdem_dist.text.transform import TextTransformer
-    from sdem_dist.text.vectorizer import VectorizerSettings
 
     if not is_source(path):
         refuse_for_a_corpus((*READING, "on_error"))
         return Examined(open_corpus(path))
-    estimator.vectorize([])  # says what is wrong with a model of numbers
-    transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_)
+    transformer = transformer_of(estimator)
     count = transformer.counter()
     target = estimator.spec.target
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}

@@ -51,7 +51,7 @@ def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: s
         if estimator.spec.target != "labels":
             raise click.UsageError(f"--estimator {options['estimator']}: suspects are found by classifiers")
     if is_source(corpus) and (scheduler or cluster):
-        raise click.UsageError(f"{corpus} is no corpus, and workers elsewhere need one: make it with sdem ingest")
+        raise click.UsageError(f"{corpus} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
             corpus_of([corpus], place(corpus if is_source(corpus) else "suspects"), options) as documents,

@@ -111,7 +111,7 @@ def as_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return repr(value)  # the shortest that reads as the same number
+        return repr(value)  # the shortest text that reads back as the same number
     if isinstance(value, list) and all(isinstance(member, str | int | float) for member in value):
         return visible("|".join(map(str, value)))
     return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
@@ -167,7 +167,7 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    found, writer = pa.schema([]), None  # types as far as they are known: null where no value was met
+    found, writer = pa.schema([]), None  # types as far as known: null where no value was seen
     try:
         for part in parts:
             table = pa.ipc.open_stream(part.body).read_all()

@@ -65,8 +65,8 @@ class TrainCommand(SectionedCommand):
 @click.argument("model", type=Place())
 @click.option(
     "--loss",
-    type=click.Choice(["ncll", "hinge", "nll"]),
-    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: hinge; of others ncll]",
+    type=click.Choice(["auto", "ncll", "hinge", "nll"]),
+    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: auto; of others ncll]",
 )
 @click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
 @click.option(
@@ -92,12 +92,12 @@ class TrainCommand(SectionedCommand):
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"
 )
-@click.option("--validation", metavar="CORPUS", help="Corpus to evaluate after each epoch.")
+@click.option("--validation", metavar="CORPUS", help="Held-out corpus to evaluate after each epoch.")
 @click.option(
     "--patience",
     type=click.IntRange(1),
     metavar="N",
-    help="Stop when the validation loss has not fallen for N epochs; keep the best. (It may rise in the first few.)",
+    help="Stop when the held-out loss has not fallen for N epochs; keep the best. (It may rise in the first few.)",
 )
 @click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep checkpoints here.")
 @click.option(
@@ -180,7 +180,7 @@ def train(
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
     if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
-        raise click.UsageError(f"{source} is no corpus, and workers elsewhere need one: make it with sdem ingest")
+        raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
             corpus_of(corpora, model, options) as documents,
@@ -199,7 +199,7 @@ def train(
                 skip_damaged=options["skip_damaged"],
                 callbacks=callbacks,
             )
-            estimator.save(model)  # before whatever may go wrong when the cluster ends and Dask's report is written
+            estimator.save(model)  # before the cluster ends and Dask's report is written, which may fail
     except KeyboardInterrupt:
         folder = options["checkpoint"]
         hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
@@ -291,7 +291,7 @@ def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
 
 
 def _value(name: str, text: str) -> object:
-    """Return what a text stands for in JSON or in Python, or itself."""
+    """Return a text read as JSON or as Python, else the text itself."""
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)

@@ -129,7 +129,7 @@ def tune(
     metric = options["metric"] or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
     validation = open_corpus(options["validation"]) if options["validation"] else None
     if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
-        raise click.UsageError(f"{source} is no corpus, and workers elsewhere need one: make it with sdem ingest")
+        raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
             corpus_of(corpora, model, options) as documents,
@@ -196,7 +196,7 @@ def space_of(given: tuple[str, ...]) -> Any:
 
 
 def parts(text: str) -> list[str]:
-    """Cut a text at its commas that stand in no brackets or quotes."""
+    """Cut a text at the commas outside brackets and quotes."""
     found, depth, quoted = [""], 0, ""
     for c in text:
         if quoted:
@@ -219,7 +219,7 @@ def _of_file(path: Path) -> list[dict[str, Any]]:
             f"--space {path}: it is neither NAME=A,B,C nor a file that can be read: {error}"
         ) from error
     except ValueError as error:
-        raise click.UsageError(f"--space {path}: this is no JSON: {error}") from error
+        raise click.UsageError(f"--space {path}: this is not JSON: {error}") from error
     spaces = space if isinstance(space, list) else [space]
     if not spaces or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in spaces):
         raise click.UsageError(f"--space {path}: write {{name: [values]}}, or a list of such")

@@ -58,8 +58,8 @@ def batches(
         raise CorpusError(f"X is a {type(X).__name__} of rows: pass a matrix, numpy.asarray(X)")
     if any(column is not None for column in (y, ids, targets, weights)):
         raise CorpusError(
-            f"X, a {type(X).__name__}, is no matrix, and iterables of batches (X, y) bring labels, ids, targets and weights with "
-            "each batch, not as arguments: pass a sparse matrix, an ndarray, a dask array or a DataFrame, or batches alone"
+            f"X, a {type(X).__name__}, is not a matrix, and iterables of batches (X, y) bring labels, ids, targets and weights "
+            "with each batch, not as arguments: pass a sparse matrix, an ndarray, a dask array or a DataFrame, or batches alone"
         )
     return _of_iterable(X)
 

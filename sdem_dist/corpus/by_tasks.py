@@ -81,7 +81,7 @@ def write_collection(
     Raises
     ------
     CorpusError
-        `X` is no Dask collection, what stands beside it is not cut as it is, or a part does not fit.
+        `X` is not a Dask collection, what stands beside it is not cut as it is, or a part does not fit.
     """
     from sdem_dist.corpus.contents import destination, reopened, write_contents
     from sdem_dist.engine.dask import DaskExecutor

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sdem_dist.engine.executor import Executor
     from sdem_dist.storage.arrays import Group
 
-ROWS = "rows"
+ROWS, GROUPS = "rows", "groups.npy"
 TASK_ENTRIES = 1 << 23
 """Entries of the shards that one task writes, about."""
 
@@ -40,6 +40,12 @@ def write_rows(folder: Path, collected: Collected) -> JsonObject:
         "n_targets": collected.n_targets,
         "has_weights": collected.has_weights,
     }
+
+
+def write_groups(folder: Path, keys: np.ndarray, hashes: np.ndarray) -> None:
+    """Write the hashes of the groups of documents with these keys beside their rows."""
+    order = np.argsort(keys)
+    np.save(folder / GROUPS, np.stack([keys[order], hashes[order]]))
 
 
 def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> list[list[object]]:
@@ -66,6 +72,20 @@ def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> li
             end = rows.n_documents if stop > high else int(np.searchsorted(rows.keys, np.uint64(stop)))
             found.append(rows.slice(start, end))
     return found
+
+
+def groups_between(folders: Iterable[Path], first: int, stop: int) -> np.ndarray | None:
+    """Return the hashes of `write_groups` of the documents with keys from `first` up to `stop`, by key; None without any."""
+    files = [folder / GROUPS for folder in folders if (folder / GROUPS).is_file()]
+    parts = [load_array(file) if is_url(file) else np.load(file, mmap_mode="r") for file in files]
+    if not parts:
+        return None
+    last = np.uint64(stop - 1)
+    inside = [
+        part[:, np.searchsorted(part[0], np.uint64(first)) : np.searchsorted(part[0], last, "right")] for part in parts
+    ]
+    keys, hashes = np.concatenate(inside, axis=1)
+    return np.asarray(hashes[np.argsort(keys)])
 
 
 @dataclass(frozen=True)
@@ -142,13 +162,23 @@ def write_some_shards(
     with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
         rows = KeyedRows.concatenate([part for parts in pool.map(found, folders) for part in parts])
     rows = rows.take(np.argsort(rows.keys))
+    groups = groups_between(folders, *between)
     parent = arrays.group_to_fill(place)
     n_features, dense, labelled = int(str(kind["n_features"])), bool(kind["dense"]), bool(kind["labelled"])
     weights = bool(kind["weights"])
-    made = []
-    for shard, part in enumerate(cut([rows], sizes), first):
+    made, ends = [], np.cumsum(sizes)
+    for number, part in enumerate(cut([rows], sizes)):
+        own = None if groups is None else groups[ends[number] - sizes[number] : ends[number]]
         info = write_shard(
-            parent, shard, part, n_features, dense=dense, labelled=labelled, weights=weights, overwrite=True
+            parent,
+            first + number,
+            part,
+            n_features,
+            dense=dense,
+            labelled=labelled,
+            weights=weights,
+            groups=own,
+            overwrite=True,
         )
         made.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:

@@ -52,14 +52,14 @@ class JsonLines:
         try:
             self._append((json.dumps(entry, default=str) + "\n").encode(), last=isinstance(event, RunEnded))
         except (OSError, BucketError) as error:
-            self._ended = True  # the last line may be cut short, which only the last may be
+            self._ended = True  # only the last line may be cut short
             reason = (error.strerror if isinstance(error, OSError) else None) or error
             room = "" if is_url(self._path) else free_space(self._path.absolute().parent)
             warnings.warn(f"the log {self._path} ends here, and the run goes on: {reason}{room}", stacklevel=2)
 
 
 class _AppendedFile:
-    """A file that is opened for each line: what was written is the reader's, whatever becomes of this process."""
+    """A file that is opened for each line, so that written lines survive the death of this process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -68,7 +68,7 @@ class Plan:
     @lru_cache(maxsize=4)  # noqa: B019  a plan is small, and rounds may be many
     def order(self, epoch: int) -> np.ndarray:
         """Return which of its ranges each lane visits in each round: shape (n_rounds, n_lanes)."""
-        if self.growth and epoch == 0:
+        if (self.growth and epoch == 0) or self.n_rounds == 1:
             return np.repeat(np.arange(self.n_rounds)[:, None], self.n_lanes, axis=1)
         # A counter block of its own, so that no lane draws the same numbers.
         bits = np.random.Philox(key=np.array([self.seed, epoch], np.uint64), counter=1 << 64)

@@ -107,7 +107,7 @@ class Training(Generic[State, Statistics, Prepared]):
         found = kept.latest(number, stage.plan.n_epochs) if kept is not None and resume else None
         at, saved = found[:2] if found else (Progress(number, 0, 0, [], -1, 0.0), None)
         self._best = found[2] if found else None
-        del found  # a wide state is not to be kept twice
+        del found  # a wide state must not be kept twice
         self._first = at.epoch * stage.plan.n_rounds + at.round
         self._history: History = monitoring.continued(at.history, stage.plan.n_epochs, at.best_epoch)
         self._best_epoch, self._seconds = at.best_epoch, at.seconds
@@ -206,7 +206,7 @@ class Training(Generic[State, Statistics, Prepared]):
         self._history.append({"epoch": epoch + 1, "seconds": seconds, **metrics})
         rate = self._plan.n_documents / max(seconds, 1e-9)
         self._stopped = self._emit(EpochEnded(self._name, epoch, seconds, rate, moved, metrics))
-        self._executor.transfer_seconds()  # what evaluation moved belongs to no epoch
+        self._executor.transfer_seconds()  # transfers of evaluation belong to no epoch
         self._seconds, self._clock = 0.0, time.perf_counter()
         if self._monitoring.best(self._history, self._best_epoch):
             self._best = None  # or there would be two
@@ -234,7 +234,7 @@ class Training(Generic[State, Statistics, Prepared]):
 
 @contextmanager
 def _all_told(executor: Executor, emit: Callable[[Event], object]) -> Iterator[None]:
-    """Emit what has happened to workers and tasks also where a run ends with an error."""
+    """Emit the events of workers and tasks even if the run ends with an error."""
     try:
         yield
     finally:

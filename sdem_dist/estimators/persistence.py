@@ -23,7 +23,7 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.learners.protocol import ModelLearner
+    from sdem_dist.learners.protocol import AnyModelLearner
 
 
 def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator:
@@ -85,7 +85,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
         raise ValueError(f"it holds a {name!r}, which this version does not know")
     kind = estimator_class(name)  # imports the records that the file may name
     estimator = kind(**{k: restored(v, own) for k, v in metadata["parameters"].items()})
-    learner = cast("ModelLearner[Any, Any, Any]", restored(metadata["learner"], own))
+    learner = cast("AnyModelLearner", restored(metadata["learner"], own))
     state = restored_state(learner, arrays)
     n_features = metadata["n_features"]
     if estimator.spec.target == "labels":
@@ -134,7 +134,7 @@ def _weighting(value: object) -> Weighting:
 def _checked(settings: dict[str, Any] | None, n_features: int) -> dict[str, Any] | None:
     """Return the settings of text that a model brings; ValueError if no corpus could have them."""
     if settings is not None:
-        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs a package only where text is read
+        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
         if not isinstance(settings.get("stem"), str | None):
             raise ValueError(f"stem is a language, not {settings['stem']!r}")
         if settings.get("kind") == "hashing" and settings["n_features"] != n_features:

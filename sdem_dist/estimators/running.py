@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from threadpoolctl import threadpool_limits
-
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.sound import look_at, without_damaged
@@ -22,6 +20,7 @@ from sdem_dist.engine.identity import identity
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.run import run_stages
 from sdem_dist.engine.stages import Scoring, metrics_of
+from sdem_dist.estimators.blas import one_blas_thread
 from sdem_dist.estimators.scoring import refuse_address
 from sdem_dist.estimators.sklearn_callbacks import CALLER
 from sdem_dist.estimators.source import source_of
@@ -70,14 +69,14 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
         yield DaskExecutor(client)
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL else 1
-    # Inverses of wide covariances come out otherwise with more threads.
-    with threadpool_limits(1, user_api="blas"), InProcess(n_jobs) as executor, _forgetting(source):
+    # Inverses of wide covariances have other bits with more threads.
+    with one_blas_thread(), InProcess(n_jobs) as executor, _forgetting(source):
         yield executor
 
 
 @contextmanager
 def _forgetting(source: Source) -> Iterator[None]:
-    """Drop what the process has cached of documents in memory: nobody can ask for it again."""
+    """Drop cached documents in memory afterwards: they cannot be asked for again."""
     try:
         yield
     finally:
@@ -114,10 +113,10 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
     )
     if options.validation is None:
         monitoring = replace(monitoring, patience=None)
-    stopping: object = None  # without patience, what is evaluated decides nothing
+    stopping: object = None  # without patience evaluation decides nothing
     if options.validation is not None:
         held_out = validation_source(estimator, options.validation, options.client)
-        # Documents that are given to be evaluated are, even where those of training are not.
+        # Given validation documents are always evaluated, training documents perhaps not.
         monitoring = replace(monitoring, validation=held_out.documents, every=monitoring.every or 1)
         stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
     settings = identity(corpus=source.identity, weighting=source.weighting, stopping=stopping)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, trained
@@ -38,6 +39,7 @@ class Chosen(NamedTuple):
 
     n_epochs: int
     temperature: float
+    """Of the epoch after it where one more pass takes the held-out documents in: longer training makes a model surer."""
     history: list[dict[str, float]]
     """Their accuracy, and their log-loss at the best temperature of each epoch, up to the last that was worth its time."""
     state: SdemState
@@ -63,6 +65,7 @@ def chosen(
     initial: SdemState | None,
     share: float,
     patience: int | None,
+    how: str = "",
 ) -> Stages[Chosen]:
     """Yield the stage that trains without the held-out documents, scored after each epoch.
 
@@ -72,7 +75,10 @@ def chosen(
         Of documents to hold out.
     patience : int or None
         Epochs without a lower log-loss that end it; None runs all of the plan.
+    how : str
+        Added to the stage's name, where there are several.
     """
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
     held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
     monitoring = Monitoring(
         validation=held_out,
@@ -83,7 +89,7 @@ def chosen(
         shown=("accuracy", MONITOR),
     )
     learner = replace(learner, held_out=share)
-    stage = Stage("choose", learner, plan, initial, monitored=True, monitoring=monitoring)
+    stage = Stage(f"choose{how}", learner, plan, initial, monitored=True, monitoring=monitoring)
     result = yield from trained(stage)
     scored = [entry for entry in result.history if VALIDATION + MONITOR in entry]
     best = scored[-1]
@@ -102,7 +108,10 @@ def chosen(
         }
         for entry in result.history[:n_epochs]
     ]
-    return Chosen(n_epochs, best[f"{VALIDATION}temperature"], told, result.state, best)
+    last = best
+    if patience is not None and share > NO_REFIT:
+        last = next((entry for entry in scored if entry["epoch"] > n_epochs), best)
+    return Chosen(n_epochs, last[f"{VALIDATION}temperature"], told, result.state, best)
 
 
 def taken_in(
@@ -113,7 +122,7 @@ def taken_in(
     share: float,
     more: bool,
 ) -> Stages[Trained]:
-    """Yield the stage that takes the held-out documents in, where so many are held out that they are missed.
+    """Yield the stage that trains on the held-out documents too, where they are more than a few.
 
     Parameters
     ----------

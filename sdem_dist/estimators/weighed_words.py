@@ -9,11 +9,11 @@ import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
-from sdem_dist.estimators.common_parameters import OfText, Seeded, pseudo_count
+from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded, pseudo_count
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
 from sdem_dist.estimators.weighting import scaled, shared_unit, weighting_of
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
-from sdem_dist.losses import kin
+from sdem_dist.losses import Loss, kin
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.spec import Source
@@ -75,11 +75,7 @@ class WeighedWords(OfText, Seeded):
         truth(),
         "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
     )
-    evaluate_every: int = param(
-        0,
-        integer(0),
-        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
-    )
+    evaluate_every: int = param(0, *EVALUATE_EVERY)
     n_blocks: int | None = param(
         None, integer(optional=True), "Parts of the vocabulary that are merged apart. None: one for each 256 MiB."
     )
@@ -104,7 +100,11 @@ def weighed(e: Any, source: Source) -> Source:
 
 
 def steps_of_the_margin(
-    e: Any, source: Source, model: NaiveBayes | OneAgainstRest, moves: dict[object, Moves] | None = None
+    e: Any,
+    source: Source,
+    model: NaiveBayes | OneAgainstRest,
+    loss: str | Loss,
+    moves: dict[object, Moves] | None = None,
 ) -> tuple[StepSizes, SdemState]:
     """Return the sizes of an estimator's steps in units of the margin, and the state that they start at.
 
@@ -117,7 +117,7 @@ def steps_of_the_margin(
         factors = source.weighting.factors(source.corpus.document_frequency, source.vocabulary)
         prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
     normed = e.weighting_ is not None and e.weighting_.norm > 0
-    step = e.step or (STEPS[kin(e.loss)] if normed or source.weighted else STEP_OF_COUNTS)
+    step = e.step or (STEPS[kin(loss)] if normed or source.weighted else STEP_OF_COUNTS)
     unit = shared_unit(source, prior, {} if moves is None else moves)
     sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
     return sizes, model.start_at(prior)

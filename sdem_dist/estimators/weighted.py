@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from sdem_dist.corpus.view import View
 from sdem_dist.documents import Documents
 from sdem_dist.models.class_weight import trained_part
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
-    from sdem_dist.engine.tasks import CorpusLike
     from sdem_dist.models.weighting import Weighting
 
 
 @dataclass(frozen=True)
-class WeightedCorpus:
+class WeightedCorpus(View):
     """A corpus behind the same reading interface, weighted as it is read.
 
     Attributes
@@ -32,28 +32,18 @@ class WeightedCorpus:
         The words, where the weighting chooses among n-grams and no corpus on disk has them.
     """
 
-    corpus: CorpusLike
     weighting: Weighting
     trained_on: Corpus | MemoryCorpus | np.ndarray
     words: list[str] | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        # What is cached stays behind.
+        # Caches are not sent.
         return {"corpus": self.corpus, "weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}
 
     @property
     def cache_key(self) -> str:
         """Name the content."""
         return f"{self.corpus.cache_key} {self.weighting}"
-
-    @property
-    def n_documents(self) -> int:
-        """How many documents there are."""
-        return self.corpus.n_documents
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.corpus.place(document)
 
     @cached_property
     def factors(self) -> np.ndarray:
@@ -70,20 +60,21 @@ class WeightedCorpus:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOut(View):
     """The documents of a corpus that are held out of training, read like a corpus of all of them.
 
-    A range holds those of its documents that are held out, so it may be empty.
+    A range holds those of its documents that are held out, so it may be empty. Words that they alone have are left out, as
+    unknown words of new documents are: they would take their share of a document's length, and make it seem less sure.
 
     Attributes
     ----------
-    corpus : corpus
+    corpus : Corpus or MemoryCorpus
     seed : int
     share : float
         Of the documents.
     """
 
-    corpus: CorpusLike
+    corpus: Corpus | MemoryCorpus
     seed: int
     share: float
 
@@ -92,32 +83,13 @@ class HeldOut:
         """Name the content."""
         return f"{self.corpus.cache_key} held out {self.seed} {self.share}"
 
-    @property
-    def n_documents(self) -> int:
-        """How many positions there are to read."""
-        return self.corpus.n_documents
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.corpus.place(document)
-
     def read(self, start: int, stop: int) -> Documents:
         """Return those of the documents `start` up to `stop` that are held out."""
         documents = cast(Documents, self.corpus.read(start, stop))
         chosen = np.flatnonzero(~trained_part(self.seed, start, stop, self.share))
-        lengths = np.diff(documents.indptr)[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.repeat(documents.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return replace(
-            documents,
-            data=documents.data[entries],
-            indices=documents.indices[entries],
-            indptr=indptr,
-            labels=_chosen(documents.labels, chosen),
-            weights=_chosen(documents.weights, chosen),
-            targets=_chosen(documents.targets, chosen),
-        )
-
-
-def _chosen(column: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-    return None if column is None else column[rows]
+        documents = documents.taken(chosen)
+        frequency = self.corpus.document_frequency
+        own = np.bincount(documents.indices, minlength=len(frequency))
+        known = (frequency > own)[documents.indices]
+        indptr = np.concatenate([[0], np.cumsum(known)])[documents.indptr]
+        return replace(documents, data=documents.data[known], indices=documents.indices[known], indptr=indptr)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, trained
@@ -20,12 +21,6 @@ WEIGHTS = (0.0, 3e-3, 1e-2, 3e-2, 1e-1)
 HELD_OUT = 0.2
 """Share of the documents that choose."""
 _log = logging.getLogger(__name__)
-
-
-def n_labelled(source: Source) -> float:
-    """Return the documents that have a label, by weight; 0 where all have, or labels play no part."""
-    labelled = float(sum(source.class_counts))
-    return labelled if 0.0 < labelled < source.weight else 0.0
 
 
 def chosen_weight(source: Source, learner: BpSlda, plan: Plan, frequencies: np.ndarray, monitor: str) -> Stages[float]:
@@ -46,9 +41,10 @@ def chosen_weight(source: Source, learner: BpSlda, plan: Plan, frequencies: np.n
     ValueError
         There are too few documents to hold some out.
     """
-    share = share_held_out(HELD_OUT, int(n_labelled(source) or source.n_documents))
+    share = share_held_out(HELD_OUT, int(source.n_labelled or source.n_documents))
     if not share:
         raise ValueError("words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number")
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
     held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
     monitoring = Monitoring(every=plan.n_epochs, validation=held_out, monitor=monitor, training=False, shown=(monitor,))
     best = np.inf, 0.0

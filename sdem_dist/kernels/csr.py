@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.rows import add_row, add_rows_at
+
+
+@jit
+def row_sums(data, indptr):
+    """Return the sum of each document's entries, float64."""
+    sums = np.zeros(indptr.size - 1)
+    for d in range(sums.size):
+        for j in range(indptr[d], indptr[d + 1]):
+            sums[d] += data[j]
+    return sums
+
+
+@jit
+def weighed_squares(data, indices, indptr, divisors):
+    """Return of each document ``sum_j x_j^2`` and ``sum_j x_j^2 / divisors[j]``, float64; `divisors` by word."""
+    squares, shares = np.zeros(indptr.size - 1), np.zeros(indptr.size - 1)
+    for d in range(squares.size):
+        for j in range(indptr[d], indptr[d + 1]):
+            square = float(data[j]) * float(data[j])
+            squares[d] += square
+            shares[d] += square / divisors[indices[j]]
+    return squares, shares
 
 
 @jit

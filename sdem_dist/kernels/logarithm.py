@@ -8,6 +8,8 @@ from numba.extending import intrinsic
 
 from sdem_dist.kernels.jit import jit, jit_inline
 
+LEAST = float(np.finfo(np.float64).tiny)
+"""Below it, numbers are denormal."""
 _TWINS = (types.float64, types.uint64), (types.float32, types.uint32)
 
 
@@ -73,6 +75,14 @@ def log_single(x):
     rest = w * (_EVEN_32[0] + w * _EVEN_32[1]) + z * (_ODD_32[0] + w * _ODD_32[1])
     half = _HALF_32 * f * f
     return s * (half + rest) + k * _LN2_LOW_32 - half + f + k * _LN2_HIGH_32
+
+
+@jit
+def take_logarithms(values):
+    """Replace the entries of a flat float64 array by their logarithms; that of 0 is -inf."""
+    for i in range(values.size):
+        x = values[i]
+        values[i] = log(max(x, LEAST)) if x > 0.0 else -np.inf
 
 
 @jit

@@ -6,6 +6,9 @@ import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
 
+OFTEN = 65_535
+"""Occurrences from which on words count as equally frequent."""
+
 
 # Rows are passed as views: with the index taken once and the scalars in registers, the class loops vectorise.
 @jit_inline
@@ -107,6 +110,41 @@ def number_words(number):
             number[w] = n_words
             n_words += np.uint32(1)
     return words
+
+
+@jit
+def count_words(indices, number):
+    """Add to ``number[w]``, uint32 of shape (n_features,), how often each word occurs."""
+    for i in range(indices.size):
+        number[indices[i]] += np.uint32(1)
+
+
+@jit
+def number_by_frequency(number):
+    """Turn the counts of `count_words` into positions and return the words that occur, by falling frequency.
+
+    Words of one frequency, or of `OFTEN` and more, are ascending: shape (n_words,), uint32.
+    """
+    starts = np.zeros(OFTEN + 2, np.int64)
+    for w in range(number.size):
+        if number[w]:
+            starts[OFTEN - min(number[w], OFTEN) + 1] += 1
+    for c in range(OFTEN + 1):
+        starts[c + 1] += starts[c]
+    words = np.empty(starts[OFTEN + 1], np.uint32)
+    for w in range(number.size):
+        if number[w]:
+            c = OFTEN - min(number[w], OFTEN)
+            words[starts[c]], number[w] = w, starts[c]
+            starts[c] += 1
+    return words
+
+
+@jit
+def renumber(indices, number, out):
+    """Write the position of each entry's word into `out`, unsigned integers."""
+    for i in range(indices.size):
+        out[i] = number[indices[i]]
 
 
 @jit

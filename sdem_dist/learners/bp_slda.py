@@ -187,6 +187,8 @@ class BpSlda:
             targets = (documents.targets - np.asarray(self.location)) / np.asarray(self.scale)
         made = replace(documents, data=entries(documents.data, self.log_counts))
         local = localised(made, labels, weights, targets)
+        indices = local.documents.indices.astype(np.uint32)  # kernels are compiled for one dtype
+        local = local._replace(documents=replace(local.documents, indices=indices))
         if self._whole:
             whole = replace(local.documents, indices=documents.indices.astype(np.uint32), n_features=self.n_features)
             local = local._replace(documents=whole, words=np.arange(self.n_features, dtype=np.uint32))

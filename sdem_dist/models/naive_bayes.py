@@ -16,8 +16,9 @@ import numpy as np
 from sdem_dist import losses
 from sdem_dist.documents import Documents
 from sdem_dist.kernels import multinomial_exact as literal
-from sdem_dist.kernels.csr import add_scores, add_statistics
+from sdem_dist.kernels.csr import add_scores, add_statistics, row_sums
 from sdem_dist.kernels.documents import runs
+from sdem_dist.kernels.logarithm import take_logarithms
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.schedule import Moment, Objective
 from sdem_dist.models.components import by_class, check_components
@@ -105,10 +106,9 @@ class NaiveBayes:
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
         """Return the natural parameters theta(mu) of the given words (M-step, Algorithm 3)."""
         rows, totals = rows_of(state.words, words) + state.gamma, state.totals + state.gamma * self.n_features
+        take_logarithms(rows.reshape(-1))  # in place: memory need not hold the table of a wide model twice
         with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0
-            # In place: the table of a wide model is not to be there twice.
-            prior = log_class_prior(state, self.log_prior)
-            return NaturalParameters(np.log(rows, out=rows), np.log(totals), prior)
+            return NaturalParameters(rows, np.log(totals), log_class_prior(state, self.log_prior))
 
     def scores(self, parameters: NaturalParameters, local: LocalDocuments, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return what decides between classes, and ln p(y, d), shapes (n_documents, n_classes): the same."""
@@ -155,10 +155,7 @@ class NaiveBayes:
 
 def lengths(documents: Documents) -> np.ndarray:
     """Return the number of words of each document, shape (n_documents,), float64."""
-    sums = np.zeros(documents.n_documents + 1)
-    rows = np.repeat(np.arange(documents.n_documents), np.diff(documents.indptr))
-    np.cumsum(np.bincount(rows, documents.data, documents.n_documents), out=sums[1:])
-    return np.diff(sums)
+    return np.asarray(row_sums(documents.data, documents.indptr))
 
 
 def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndarray:

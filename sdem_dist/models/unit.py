@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
+from sdem_dist.kernels.csr import row_sums, weighed_squares
 
 
 class Unit(NamedTuple):
@@ -31,7 +32,7 @@ class Moves(NamedTuple):
         weights = np.where(self.squares > 0, 1.0 if weights is None else weights, 0.0)
         if not weights.any():
             return Unit(1.0, 1.0)
-        # Of one word alone, or of the same share of every word, no step moves the score.
+        # A document of one word, or with equal shares of all words, has a score that no step moves.
         margin = float(np.average(self.margins, weights=weights))
         mean_square = float(np.average(self.squares, weights=weights))
         return Unit(max(margin, self.least * mean_square), mean_square)
@@ -46,12 +47,9 @@ def moves_of(documents: Documents, prior: np.ndarray) -> Moves:
     prior : ndarray of shape (n_features,), float64
         Pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M / M``.
     """
-    n, x = documents.n_documents, documents.data.astype(np.float64)
-    rows = np.repeat(np.arange(n), np.diff(documents.indptr))
-    squares = np.bincount(rows, x * x, n)
-    lengths = np.bincount(rows, x, n)
-    margins = np.bincount(rows, x * x / prior[documents.indices], n) - lengths**2 / prior.sum()
-    return Moves(margins, squares, 1e-6 / float(prior.max()))
+    lengths = row_sums(documents.data, documents.indptr)
+    squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, prior)
+    return Moves(shares - lengths**2 / prior.sum(), squares, 1e-6 / float(prior.max()))
 
 
 def unit_of(documents: Documents, prior: np.ndarray) -> Unit:

@@ -1,4 +1,4 @@
-"""Hidden folders beside what is being made; the next to make the same clears those of processes that died."""
+"""Hidden folders beside a file that is being made; the next process that makes it removes those of dead ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _made_and_locked(parent: Path, prefix: str) -> tuple[Path, int]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if folder.exists():
             return folder, descriptor
-        os.close(descriptor)  # another process took it for abandoned in the moment before it was locked
+        os.close(descriptor)  # another process removed it as abandoned just before it was locked
 
 
 def _clear_abandoned(parent: Path, prefix: str) -> None:

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from sdem_dist.errors import SdemError
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one slash is what a Path leaves of two
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a Path makes one slash of two
 
 
 def is_url(location: str | Path) -> bool:

@@ -19,7 +19,7 @@ from sdem_dist.storage.exchange import exchange
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.places import is_url, place
 
-# What the device says, whatever the file; other OSErrors are ours only if they name one of our paths.
+# Errors of the device, for any file; other OSErrors are ours only if they name one of our paths.
 _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
 FLUSHES_AT_A_TIME = 16
 
@@ -126,7 +126,7 @@ def _put(partial: Path, path: Path, overwrite: bool) -> None:
                 _put_in_two_steps(partial, path)
             return
         except OSError as cause:
-            # Another process wrote, or moved aside, the same in this moment.
+            # Another process wrote or moved the same path meanwhile.
             if (
                 not overwrite
                 or cause.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)

@@ -19,10 +19,8 @@ from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, load_block
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-MOST_RUNS = 2  # whose columns are held at a time
+MOST_RUNS = 2  # runs whose columns are in memory at a time
 Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray | list[str], np.ndarray | None, np.ndarray | None]
-
-
 Arranged = tuple[int, np.ndarray, np.ndarray, "sp.csr_matrix", np.ndarray | None]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 igzip: ModuleType | None = None
 _DAMAGE: tuple[type[Exception], ...] = (OSError, EOFError, lzma.LZMAError, zlib.error)
-with suppress(ImportError):  # several times as fast, where it is installed
+with suppress(ImportError):  # several times faster, if installed
     igzip = import_module("isal.igzip")
     _DAMAGE = (*_DAMAGE, import_module("isal.isal_zlib").error)
 

@@ -19,7 +19,6 @@ from sdem_dist.storage.places import is_url, place
 from sdem_dist.text.analysis import n_cores
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
-from sdem_dist.text.by_tasks import ByTasks
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
 from sdem_dist.text.ingest_report import IngestReport
@@ -145,11 +144,7 @@ def ingest(
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
     _check_arguments(settings, held_out, held_out_path, vocabulary_from)
-    for name, value in (("block_documents", block_documents), ("n_jobs", n_jobs), ("shard_documents", shard_documents)):
-        if value is not None and not is_count(value):
-            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
-    if not is_count(random_state, -(2**63)):
-        raise ValueError(f"random_state is an integer, not {random_state!r}")
+    _check_numbers(random_state, block_documents=block_documents, n_jobs=n_jobs, shard_documents=shard_documents)
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     _check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
@@ -171,10 +166,12 @@ def ingest(
     gate = LineGate(on_error, plan.known_classes, targets, separator=reading.label_separator)
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     if client is not None:
-        local = {"keep_text": keep_text, "group": reading.group is not None, "n_jobs": n_jobs is not None}
+        local = {"keep_text": keep_text, "n_jobs": n_jobs is not None}
         if any(local.values()):
             name = next(name for name in local if local[name])
             raise ValueError(f"{name} is for an ingest without a client's workers")
+        from sdem_dist.text.by_tasks import ByTasks
+
         by_tasks = ByTasks(
             client, plan, gate, reading, form is not None, targets, held_out, random_state, block_documents, progress
         )
@@ -328,7 +325,7 @@ def _temporary_folder(path: str | Path) -> Iterator[Path]:
     beside = place(path).absolute()
     try:
         with hidden_folder(beside, "ingest") as folder:
-            folder.chmod(0o700)  # it may lie where everybody's files do
+            folder.chmod(0o700)  # the folder may be shared with others
             yield folder
     except SdemError:
         raise
@@ -347,7 +344,7 @@ def _silent(stage: str, done: int, total: int | None) -> None:
 
 
 def _paths(sources: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the sources, or say what they are where they are no paths."""
+    """Return the sources, or say what they are where they are not paths."""
     if isinstance(sources, str | Path):
         sources = [sources]
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
@@ -372,6 +369,14 @@ def _check_arguments(
         raise ValueError("held_out_path is for what held_out holds out: give a fraction above 0")
     if vocabulary_from is not None and (settings is not None or held_out > 0):
         raise ValueError("with vocabulary_from, the settings are those of that corpus and nothing is held out")
+
+
+def _check_numbers(random_state: object, **counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None and not is_count(value):
+            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
+    if not is_count(random_state, -(2**63)):
+        raise ValueError(f"random_state is an integer, not {random_state!r}")
 
 
 def _check_destinations(destinations: list[str], overwrite: bool) -> None:

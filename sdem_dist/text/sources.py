@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
+from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
 from sdem_dist.storage.places import place
@@ -200,37 +201,55 @@ def blocks_of_source(
     """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`; ids are texts."""
     form, group, weight = source_format(source, reading), reading.group, reading.weight
     columns = Columns(reading.text, reading.label, reading.id, keep=group is not None or weight is not None)
-    before = "column_" if form == "tsv" else ""
     for block in read_columns(source, form, columns, reading.encoding, gate, block_documents, part):
         ids: list[object] | None = None if block.ids is None else list(map(str, block.ids))
-        groups = None if group is None else list(map(str, _column_of(source, block, f"{before}{group}", "group")))
-        weights = None if weight is None else _weights_of(source, block, f"{before}{weight}")
+        groups = None if group is None else groups_of_records(source, block, group, numbered=form == "tsv")
+        weights = None if weight is None else _weights_of(source, block, weight, numbered=form == "tsv")
         yield replace(block, ids=ids, groups=groups, weights=weights, columns={})
 
 
-def _column_of(source: Path, block: Records, name: str, what: str) -> list[object]:
-    """Return the column of this name; IngestError where there is none, or it is empty for a document."""
-    column = block.columns.get(name)
+def groups_of_records(source: Path, block: Records, name: str | int, *, numbered: bool) -> list[str]:
+    """Return the groups of documents from a column, which a number names where there is no header; see `_column_of`."""
+    return list(map(str, _column_of(source, block, name, "group", numbered=numbered)))
+
+
+def _column_of(source: Path, block: Records, name: str | int, what: str, *, numbered: bool) -> list[object]:
+    """Return what stands in a column, which a number names where there is no header.
+
+    Raises
+    ------
+    IngestError
+        There is no such column, or it is empty for a document.
+    """
+    if numbered:
+        from sdem_dist.text.formats.tab_lines import column_number
+
+        number, given = cast(int, column_number(source, name)), list(block.columns.values())
+        column = given[number] if -len(given) <= number < len(given) else None
+        known = f"each line has {counted(len(given), 'column')}, numbered from 0"
+    else:
+        column = block.columns.get(str(name))
+        known = f"the columns are {', '.join(map(repr, block.columns))}"
     if column is None:
-        raise IngestError(
-            f"{source}: there is no column {name!r}; the columns are {', '.join(map(repr, block.columns))}"
-        )
+        raise IngestError(f"{source}: --{what}: there is no column {str(name)!r}; {known}")
     values: list[object] = column if isinstance(column, list) else column.to_pylist()
     if any(value is None for value in values):
-        raise IngestError(f"{source}: a document has no {what}: column {name!r} is empty there")
+        raise IngestError(f"{source}: a document has no {what}: column {str(name)!r} is empty there")
     return values
 
 
-def _weights_of(source: Path, block: Records, name: str) -> np.ndarray:
-    """Return the weights of documents from the column of this name, float64."""
-    values = _column_of(source, block, name, "weight")
+def _weights_of(source: Path, block: Records, name: str | int, *, numbered: bool) -> np.ndarray:
+    """Return the weights of documents from a column, float64."""
+    values = _column_of(source, block, name, "weight", numbered=numbered)
     for value in values:
         try:
             weight = float(str(value))
         except ValueError:
             weight = -1.0
         if not (0 <= weight < float("inf")):
-            raise IngestError(f"{source}: column {name!r} holds {value!r:.40}, which is no weight: a number from 0 on")
+            raise IngestError(
+                f"{source}: column {str(name)!r} holds {value!r:.40}, which is no weight: a number from 0 on"
+            )
     return np.array([float(str(value)) for value in values])
 
 

@@ -19,7 +19,8 @@ from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.contents import MEMORY_LIMIT
 from sdem_dist.corpus.label_sets import column_of
 from sdem_dist.corpus.layout import ClassLabel, LabelSet
-from sdem_dist.corpus.sorted_rows import write_rows
+from sdem_dist.corpus.shuffle import shuffle_keys
+from sdem_dist.corpus.sorted_rows import write_groups, write_rows
 from sdem_dist.storage.kept import SUMMARY, once
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
@@ -37,6 +38,8 @@ from sdem_dist.text.spill import block_path, load_arrays, load_block, save_array
 from sdem_dist.text.stretches import Stretch
 from sdem_dist.text.vectorizer import VectorizerSettings
 
+GROUPS, HELD_OUT = "groups.npy", "held-out.npy"
+"""Of a stretch: the hashes of its documents' groups, and which documents are held out."""
 SAMPLES = 32
 """Terms of a run that its task shows, to cut the terms into ranges of about equal size."""
 
@@ -117,7 +120,10 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
             terms = runs = Runs(folder, settings, 1)
         ids = None if reading.id is None else KeptTexts(folder / "ids")
         texts = blocks_of_source(stretch.source, reading, gate, counting.block_documents, stretch.part)
-        tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, _silent, None, ids)
+        groups: list[np.ndarray] | None = None if reading.group is None else []
+        tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, _silent, None, ids, groups)
+        if groups is not None:
+            np.save(folder / GROUPS, np.concatenate([np.zeros(0, np.uint64), *groups]))
         if ids is not None:
             ids.save()
     written = {} if runs is None else runs.write_all()
@@ -175,17 +181,19 @@ def hold_out(scratch: Path, stretch: str, first: int, held_out: float, random_st
 
 def _held_out(folder: Path, first: int, held_out: float, random_state: int) -> tuple[int, bool, list[str]]:
     summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    changed: list[str] = []
+    changed = [HELD_OUT]
     tallies: dict[int, np.ndarray] = {}
     nodes: dict[int, np.ndarray] = {}
     for run, _ in summary["runs"]:
         (n_nodes,), nodes[run] = load_arrays(run_path(folder, run, "nodes"), 2)
         tallies[run] = np.zeros((n_nodes, 2), np.int64)
-    n_held_out = 0
+    whole = held_out_mask(first, summary["n_documents"], held_out, random_state)
+    np.save(folder / HELD_OUT, whole)
+    start = 0
     for number in range(summary["n_blocks"]):
         block = load_block(block_path(folder, number))
-        mask = held_out_mask(first, len(block.labels), held_out, random_state)
-        first, n_held_out = first + len(mask), n_held_out + int(mask.sum())
+        mask = whole[start : start + len(block.labels)]
+        start += len(mask)
         new = block_path(folder, number).with_suffix(".new")
         save_block(new, replace(block, held_out=mask))
         changed.append(new.replace(block_path(folder, number)).name)
@@ -202,7 +210,7 @@ def _held_out(folder: Path, first: int, held_out: float, random_state: int) -> t
         save_bytes(path.with_suffix(".new"), table)
         changed.append(path.with_suffix(".new").replace(path).name)
         any_term = any_term or bool(table[:, 1].any())
-    return n_held_out, any_term, changed
+    return int(whole.sum()), any_term, changed
 
 
 def merge_range(
@@ -366,6 +374,14 @@ def _arranged(
     spill = folder / "spill"
     spill.mkdir()
     of_corpus = None if how.classes is None else [name for _, name in how.classes]
+    if (counts / GROUPS).exists():
+        hashes = np.load(counts / GROUPS)
+        mask = np.load(counts / HELD_OUT) if (counts / HELD_OUT).exists() else np.zeros(len(hashes), bool)
+        hashes = hashes[mask == how.held_out]
+        stop = first[1] + len(hashes)
+        ordered = np.arange(first[1], stop, dtype=np.uint64)
+        keys = ordered if how.seed is None else shuffle_keys(how.seed, first[1], stop)
+        write_groups(folder, keys, hashes)
     batches = second.batches(how.held_out, wrote)
     weighted = not how.whole or None
     collected = collect(batches, spill, MEMORY_LIMIT, of_corpus, weighted, seed=how.seed, first=first[1])

@@ -1,4 +1,4 @@
-"""What people see: of files that are no texts, of odd letters, of a pipe that ends, of Ctrl-C, of what they mistype."""
+"""What people see: of files that are not texts, of odd letters, of a pipe that ends, of Ctrl-C, of what they mistype."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import EpochEnded, StageEnded, StageStarted
 from sdem_dist.estimators import training_time
 from sdem_dist.estimators.training_time import FEW, FEW_EPOCHS, MOST_EPOCHS, share_held_out
+from sdem_dist.estimators.weighted import HeldOut
 from sdem_dist.models.class_weight import trained_part
 
 ALL, LABELS = random_counts(2_600, 60, 3, seed=4, length=20.0)
@@ -85,6 +86,38 @@ def test_held_out_documents_are_not_trained_on():
         np.testing.assert_array_equal(a, b)
     assert one.history_[0]["held_out_accuracy"] > two.history_[0]["held_out_accuracy"]
     assert not np.array_equal(one.state_.words, two.state_.words), "in the end they are trained on"
+
+
+def test_the_temperature_is_that_of_the_epoch_after_the_chosen_one():
+    """The pass that takes held-out documents in is one more epoch."""
+    histories = []
+    kept = training_time.trained
+
+    def spy(stage):
+        result = yield from kept(stage)
+        histories.append(result.history)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_time, "trained", spy)
+        model = MultinomialNB().fit(X, Y)
+        given = MultinomialNB(n_epochs=2).fit(X, Y)
+    temperatures = [entry["validation_temperature"] for entry in histories[0]]
+    assert len(set(temperatures)) == len(temperatures) == model.n_iter_
+    assert model.temperature_ == temperatures[-1]
+    assert given.temperature_ == histories[1][-1]["validation_temperature"]
+
+
+def test_words_that_only_held_out_documents_have_are_unknown():
+    corpus = MemoryCorpus(X, Y, (0, 1, 2), random_state=0)
+    rows = corpus.order[~trained_part(0, 0, len(Y), 0.1)]
+    own = sp.hstack([X, sp.csr_matrix(np.isin(np.arange(len(Y)), rows).astype(int)[:, None])]).tocsr()
+    shared = sp.hstack([X, sp.csr_matrix(np.ones((len(Y), 1), int))]).tocsr()
+    for with_more, n_words in ((own, X.shape[1]), (shared, X.shape[1] + 1)):
+        found = HeldOut(MemoryCorpus(with_more, Y, (0, 1, 2), random_state=0), 0, 0.1).read(0, len(Y))
+        expected = with_more[rows, :n_words].sorted_indices()
+        assert (found.to_csr()[:, :n_words] != expected).nnz == 0
+        assert found.n_nonzeros == expected.nnz
 
 
 def test_a_temperature_lowers_the_log_loss_of_documents_that_nobody_has_seen():

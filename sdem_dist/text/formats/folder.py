@@ -22,7 +22,7 @@ def read_folder(
 
     Hidden files and folders are left out. Files directly in `path` belong to no class and are an error; without labels
     they are documents, too. With `part` the files from one number up to another only; who cut the folder has seen what
-    is no class.
+    is not a class.
     """
     if columns.id is not None:
         raise IngestError(f"{path} is a folder, which has no column of ids")

@@ -1,0 +1,20 @@
+"""One thread of BLAS for what has to have the same bits everywhere."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from functools import lru_cache
+
+from threadpoolctl import ThreadpoolController
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Return a context in which BLAS has one thread."""
+    return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _controller(n_modules: int) -> ThreadpoolController:
+    """Find the libraries of this process, once more where modules have come since: to look takes as long as a small fit."""
+    return ThreadpoolController()
