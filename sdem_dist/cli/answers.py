@@ -1,4 +1,4 @@
-"""What models say of documents, as columns of a table or as lines for people."""
+"""Predictions of documents, as columns of a table or as lines for people."""
 
 from __future__ import annotations
 

@@ -146,14 +146,14 @@ def text_options(command: Command) -> Command:
 
 
 def taken_reading(options: dict[str, Any]) -> Reading:
-    """Take the options of `reading_options` but ``on_error`` out of others, and return what they say."""
+    """Take the options of `reading_options` but ``on_error`` out of others, and return their settings."""
     from sdem_dist.text import Reading
 
     return Reading(**{name: options.pop(name) for name in READING})
 
 
 def taken_settings(options: dict[str, Any]) -> VectorizerSettings:
-    """Take the options of `text_options` out of others, and return what they say; ValueError where they do not fit."""
+    """Take the options of `text_options` out of others, and return their settings; ValueError if they contradict each other."""
     from sdem_dist.text import VectorizerSettings
 
     given = {name: value for name in (*SPLITTING, *CHOOSING) if (value := options.pop(name)) is not None}

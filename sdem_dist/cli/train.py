@@ -64,8 +64,8 @@ class TrainCommand(SectionedCommand):
 @click.argument("model", type=Place())
 @click.option(
     "--loss",
-    type=click.Choice(["ncll", "hinge", "nll"]),
-    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: hinge; of others ncll]",
+    type=click.Choice(["auto", "ncll", "hinge", "nll"]),
+    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: auto; of others ncll]",
 )
 @click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
 @click.option(
@@ -284,7 +284,7 @@ def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
 
 
 def _value(name: str, text: str) -> object:
-    """Return what a text stands for in JSON or in Python, or itself."""
+    """Return a text read as JSON or as Python, else the text itself."""
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)

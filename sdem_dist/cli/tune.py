@@ -191,7 +191,7 @@ def space_of(given: tuple[str, ...]) -> Any:
 
 
 def parts(text: str) -> list[str]:
-    """Cut a text at its commas that stand in no brackets or quotes."""
+    """Cut a text at the commas outside brackets and quotes."""
     found, depth, quoted = [""], 0, ""
     for c in text:
         if quoted:

@@ -35,7 +35,7 @@ class BatchCluster(Protocol):
     scheduler_address: str
 
     def scale(self, *, jobs: int) -> object:
-        """Hold so many jobs."""
+        """Keep this number of jobs running."""
 
     async def scale_down(self, workers: list[object]) -> object:
         """Cancel jobs."""

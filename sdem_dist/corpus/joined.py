@@ -29,6 +29,10 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     corpora : sequence of Corpus
         Of one vocabulary and the same classes, as those that ``sdem ingest --vocabulary-from`` made of one.
 
+    Returns
+    -------
+    Corpus
+
     Raises
     ------
     CorpusError

@@ -18,7 +18,7 @@ NAMES = ("y", "ids", "targets")
 
 
 class Part(NamedTuple):
-    """A part of a collection that is to be computed, and what stands beside its documents."""
+    """A part of a Dask collection, not yet computed, and the columns beside its documents."""
 
     X: Any
     y: Any
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     targets: Any
 
     def computed(self, client: Client) -> tuple[Any, ...]:
-        """Return futures of what is to be computed, and the rest as it is."""
+        """Return futures of delayed columns, and the others unchanged."""
         return tuple(client.compute(one) if hasattr(one, "dask") else one for one in self)
 
 

@@ -79,7 +79,7 @@ class KeyedRows:
 
     @classmethod
     def read(cls, file: BinaryIO, layout: Layout) -> KeyedRows:
-        """Read what `write` wrote, from where `file` stands."""
+        """Read what `write` wrote, from the current position of `file`."""
         arrays = [np.frombuffer(file.read(np.dtype(kind).itemsize * n), kind) for kind, n in layout]
         arrays[_TARGETS] = arrays[_TARGETS].reshape(len(arrays[0]), -1)
         return cls(*arrays)

@@ -176,6 +176,7 @@ def _write_shards(
     """Write all documents; return what the manifest says of the shards, and the document frequencies of counts."""
     from sdem_dist.corpus.rows import cut
     from sdem_dist.corpus.shards import ids_of_rows, write_shard
+    from sdem_dist.kernels.ragged import add_each  # numba comes with it
 
     kind = {"dense": collected.dense, "labelled": bool(collected.classes)}
     frequency = None if collected.dense else np.zeros(collected.n_features, np.int64)
@@ -184,5 +185,5 @@ def _write_shards(
         found = None if groups is None else groups(ids_of_rows(rows))
         shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=found))
         if frequency is not None:
-            np.add.at(frequency, rows.indices[rows.data != 0], 1)  # np.bincount would make another array of this length
+            add_each(frequency, rows.indices if rows.data.all() else rows.indices[rows.data != 0])
     return tuple(shards), frequency

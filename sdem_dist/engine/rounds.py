@@ -216,7 +216,7 @@ class Flight(Generic[State, Statistics, Prepared]):
         return self._whole(list(self.blocks))
 
     def take(self) -> State:
-        """Return the same for the last time: each block is let go when it has come."""
+        """Return the same for the last time: each block is dropped when it has arrived."""
         blocks = self.blocks
         self._states = deque()
         return self._whole(blocks)

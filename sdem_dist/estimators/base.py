@@ -52,7 +52,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     _lazy_parameters: LazyParameters
 
     def _check_compatible(self, source: Source) -> None:
-        """Raise CorpusError where a corpus is not such as the model was trained on."""
+        """Raise CorpusError where a corpus does not match the training documents."""
         self._check_columns(source)
         if self.spec.target == "labels":
             check_classes(self.classes_, source)
@@ -201,6 +201,11 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             None with a corpus.
         client : distributed.Client, default=None
             Score a corpus on this cluster.
+
+        Returns
+        -------
+        dict of str to float
+            The names are those of the glossary; losses are in nats a document.
         """
         from sdem_dist.estimators.running import evaluate_source
 
@@ -226,7 +231,18 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         return report_of(self, X, y)
 
     def save(self, path: str | Path) -> None:
-        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
+        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`.
+
+        Parameters
+        ----------
+        path : str or Path
+            A model of that name is replaced, another file is not.
+
+        Raises
+        ------
+        ModelError
+            The file cannot be written, or is something else than a model.
+        """
         from sdem_dist.estimators.saving import save_model
 
         check_is_fitted(self)
@@ -253,6 +269,14 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that this model was trained on, a CSR matrix.
 
+        Parameters
+        ----------
+        texts : sequence of str
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_features)
+
         Raises
         ------
         ModelError
@@ -262,7 +286,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         from sdem_dist.text.transform import transform_texts
         from sdem_dist.text.vectorizer import VectorizerSettings
 
-        check_is_fitted(self)
+        check_is_fitted(self, "vectorizer_")  # known before training: held-out texts are counted then
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError(
                 "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
@@ -297,6 +321,8 @@ class LazyParameters:
     def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:
         self._make, self._trained = make, trained
         self._value: Any = None
+        self.factors: tuple[object, object, np.ndarray] | None = None
+        """A weighting, document frequencies, and what they multiply columns with."""
 
     @property
     def value(self) -> Any:

@@ -153,6 +153,15 @@ class JointMixture(OfText, Components, JointClassifier):
         """Return ln p(x) of each row, shape (n_samples,).
 
         Of the values that are not missing; of counts without the multinomial coefficient.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            In nats.
         """
         check_is_fitted(self)
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))

@@ -309,8 +309,19 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
     if estimator.weighting_ is None or estimator.document_frequency_ is None:
         return documents
-    factors = estimator.weighting_.factors(estimator.document_frequency_, estimator.vocabulary_)
-    return estimator.weighting_.apply(documents, factors)
+    return estimator.weighting_.apply(documents, _factors(estimator))
+
+
+def _factors(estimator: Estimator) -> np.ndarray:
+    """Return what multiplies each column: made once for a model, since a wide one has millions."""
+    weighting, frequency = estimator.weighting_, estimator.document_frequency_
+    kept = getattr(estimator, "_lazy_parameters", None)
+    if kept is None:
+        return weighting.factors(frequency, estimator.vocabulary_)
+    if kept.factors is None or kept.factors[0] is not weighting or kept.factors[1] is not frequency:
+        kept.factors = weighting, frequency, weighting.factors(frequency, estimator.vocabulary_)
+    found: np.ndarray = kept.factors[2]
+    return found
 
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:

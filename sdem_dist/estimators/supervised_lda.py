@@ -211,6 +211,10 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             For a dask array the result is one too, computed block by block.
         client : distributed.Client, optional
             Its workers read a corpus.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets), float64
         """
         check_is_fitted(self)
 
@@ -261,7 +265,19 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             raise ValueError("a single target does not match the outputs")
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
+        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            None with a corpus.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
         from sdem_dist.corpus import Corpus
 
         if isinstance(X, Corpus):

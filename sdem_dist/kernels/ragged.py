@@ -25,3 +25,10 @@ def gather(source, offsets, order, size, out):
         for i in range(part.size):
             target[i] = part[i]
         place += part.size
+
+
+@jit
+def add_each(counts, places):
+    """Add 1 to ``counts[place]`` for every place."""
+    for place in places:
+        counts[place] += 1

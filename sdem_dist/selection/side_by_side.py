@@ -209,7 +209,7 @@ class SideBySide:
         return sum(8 * width * len(chunk.places) for chunk in self.chunks)
 
     def epoch(self, number: int) -> dict[int, Predicted]:
-        """Run one epoch, from 0, of all settings under way; return what the folds of each say."""
+        """Run one epoch, from 0, of all settings under way; return the predictions of each one's folds."""
         documents, executor, waiting = self._documents, self._executor, []
         started = time.perf_counter()
         under_way = [chunk for chunk in self.chunks if chunk.places]

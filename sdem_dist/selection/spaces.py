@@ -127,7 +127,7 @@ def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict
 
 
 def _different(estimator: EngineEstimator, found: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Leave out what has been named before, by what estimators come of it."""
+    """Leave out settings that give the same estimator as an earlier one."""
     known, kept = estimator.get_params(deep=False), []
     seen: list[dict[str, object]] = []
     for chosen in found:

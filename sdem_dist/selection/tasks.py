@@ -23,7 +23,7 @@ Feed = tasks.Feed[States, tuple[SdemStatistics, ...], LocalDocuments]
 
 
 class Unseen(NamedTuple):
-    """What learners say of the documents of their fold among those of a range."""
+    """Predictions of learners for the documents of their fold within a range."""
 
     log_proba: list[np.ndarray]
     """Of each learner ln p(y | d) at temperature 1: shape (n_documents of its fold, n_classes), float32."""
@@ -51,7 +51,7 @@ def submit_epoch(feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[Stat
 
 
 def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[States]) -> list[Unseen]:
-    """Return what the learners say of documents that they were not trained on, of each range."""
+    """Return the learners' predictions for documents that they were not trained on, for each range."""
     learner, found = feed.learner, []
     assert isinstance(learner, Several)
     for documents in feed.prepared(ranges, tasks._Watch()):
