@@ -259,7 +259,7 @@ def surveyed(
 
 
 def positions_of(survey: SurveyResult, numbers: tuple[int, ...], source: Source) -> np.ndarray:
-    """Return where in the corpus so many examples of each class are."""
+    """Return positions in the corpus of `numbers` examples of each class."""
     return np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
 
 
@@ -299,7 +299,7 @@ def owners_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def sample_counts(log_words: np.ndarray, drawn: np.ndarray, length: int, rng: np.random.Generator) -> sp.csr_matrix:
-    """Draw a document of so many words from each of some components, shape (n_drawn, n_features)."""
+    """Draw a document of `length` words from each of some components, shape (n_drawn, n_features)."""
     p = np.exp(log_words)
     p /= p.sum(axis=1, keepdims=True)
     rows = [sp.csr_matrix(rng.multinomial(length, p[j])) for j in drawn]
