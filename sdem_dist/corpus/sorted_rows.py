@@ -161,8 +161,9 @@ def write_some_shards(
     made, ends = [], np.cumsum(sizes)
     for number, part in enumerate(cut([rows], sizes)):
         own = None if groups is None else groups[ends[number] - sizes[number] : ends[number]]
-        kind_of = {"dense": dense, "labelled": labelled, "groups": own}
-        info = write_shard(parent, first + number, part, n_features, **kind_of, overwrite=True)
+        info = write_shard(
+            parent, first + number, part, n_features, dense=dense, labelled=labelled, groups=own, overwrite=True
+        )
         made.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:
         counted = np.stack(np.unique(rows.indices[rows.data != 0].astype(np.int64), return_counts=True))

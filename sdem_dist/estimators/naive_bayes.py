@@ -15,7 +15,7 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Steps, Unlabelled, pseudo_count
+from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, pseudo_count
 from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
 from sdem_dist.estimators.overlap import may_overlap
 from sdem_dist.estimators.parameters import (
@@ -75,7 +75,7 @@ class Beginning(NamedTuple):
 
 
 @estimator
-class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
+class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
@@ -205,10 +205,10 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         choice = yield from chosen(source, learner, plan, initial, share, patience)
         accuracy = choice.of_validation("accuracy")
         if self.loss == "auto" and may_overlap(source.n_documents, len(source.classes), accuracy):
-            other, start = self._learner(source, loss="ncll")
-            its = yield from chosen(source, other, plan, start, share, patience, " with ncll")
+            rival, start = self._learner(source, loss="ncll")
+            its = yield from chosen(source, rival, plan, start, share, patience, " with ncll")
             if its.of_validation(MONITOR) < choice.of_validation(MONITOR):
-                learner, initial, choice = other, start, its
+                learner, initial, choice = rival, start, its
             _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
         _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
         learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)

@@ -7,7 +7,6 @@ import numpy as np
 from sdem_dist.kernels.code_points import load64, store64
 from sdem_dist.kernels.jit import jit
 
-
 AT_A_TIME = 256
 """Nodes that are looked up together."""
 

@@ -9,7 +9,6 @@ from typing import overload
 
 import numpy as np
 
-
 _AT_A_TIME = 1 << 16
 """Strings that are decoded together."""
 
