@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
-    """Base of the classifiers; they say how documents are scored."""
+    """Base of the classifiers; subclasses define how documents are scored."""
 
     def _take(self, learner: Any, state: Any) -> None:
         super()._take(learner, state)

@@ -344,7 +344,7 @@ def _silent(stage: str, done: int, total: int | None) -> None:
 
 
 def _paths(sources: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the sources, or say what they are where they are not paths."""
+    """Return the sources; raise an error if they are not paths."""
     if isinstance(sources, str | Path):
         sources = [sources]
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
