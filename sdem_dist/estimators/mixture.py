@@ -259,7 +259,7 @@ def surveyed(
 
 
 def positions_of(survey: SurveyResult, numbers: tuple[int, ...], source: Source) -> np.ndarray:
-    """Return where in the corpus so many examples of each class are."""
+    """Return positions in the corpus of `numbers` examples of each class."""
     return np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
 
 
@@ -301,7 +301,7 @@ def owners_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
 def sample_counts(
     log_words: np.ndarray, drawn: np.ndarray, length: int | np.ndarray, rng: np.random.Generator
 ) -> sp.csr_matrix:
-    """Draw a document of so many words, all or each of its own number, from each of some components."""
+    """Draw a document from each of some components, of `length` words or each of its own length."""
     p = np.exp(log_words)
     p /= p.sum(axis=1, keepdims=True)
     of_each = np.broadcast_to(length, len(drawn))

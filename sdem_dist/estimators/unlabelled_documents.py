@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Choice(NamedTuple):
-    """What held-out documents say of a weight: means over draws."""
+    """Scores of held-out documents for a weight: means over draws."""
 
     log_loss: float
     """At the best temperature."""
