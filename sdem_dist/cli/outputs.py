@@ -11,7 +11,7 @@ import click
 
 
 def check_output(output: Path, inputs: Iterable[str | Path]) -> None:
-    """Raise UsageError where a file that is not a model would replace something dear: better before the work than after it.
+    """Raise UsageError where a table or a page would replace a model, a corpus or what is read.
 
     Parameters
     ----------

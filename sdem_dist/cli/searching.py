@@ -1,4 +1,4 @@
-"""What a person sees while a search runs: a live table where somebody watches, plain lines where nobody does."""
+"""What is shown while a search runs: a live table in a terminal, else plain lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
 
 
 def line(event: EpochOfSettings, metric: Metric) -> str:
-    """Return what a person without a terminal wants to know of an epoch."""
+    """Return an epoch as a line for logs."""
     from sdem_dist.selection.metrics import name_of
     from sdem_dist.selection.summary import described
 

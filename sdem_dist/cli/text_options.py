@@ -16,7 +16,18 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-READING = ("format", "label", "label_separator", "text", "id", "group", "labels_file", "zero_based", "encoding")
+READING = (
+    "format",
+    "label",
+    "label_separator",
+    "text",
+    "id",
+    "group",
+    "weight",
+    "labels_file",
+    "zero_based",
+    "encoding",
+)
 SPLITTING = ("analyzer", "token_pattern", "ngram_range", "stem", "stop_words", "strip_accents", "lowercase")
 CHOOSING = ("min_df", "max_df", "max_features", "n_features")
 
@@ -54,6 +65,7 @@ _READING = (
     ),
     click.option("--id", metavar="COLUMN", help="Column of the documents' ids, likewise.  [default: their positions]"),
     click.option("--group", metavar="COLUMN", help="Column of what folds keep together, such as an author, likewise."),
+    click.option("--weight", metavar="COLUMN", help="Column of the documents' weights in training, likewise."),
     click.option("--labels-file", type=Place(), help="Labels of an .npz matrix, one a line, or .npy."),
     click.option(
         "--first-column",
@@ -132,28 +144,28 @@ class SectionedCommand(click.Command):
 
 
 def reading_options(command: Command) -> Command:
-    """Add what says how sources are read."""
+    """Add the options of sources."""
     for option in reversed(_READING):
         command = option(command)
     return command
 
 
 def text_options(command: Command) -> Command:
-    """Add what says how text becomes words, and which of them count."""
+    """Add the options of how text becomes words, and which words count."""
     for option in reversed(_WORDS):
         command = option(command)
     return command
 
 
 def taken_reading(options: dict[str, Any]) -> Reading:
-    """Take the options of `reading_options` but ``on_error`` out of others, and return what they say."""
+    """Take the options of `reading_options` but ``on_error`` out of others, and return their settings."""
     from sdem_dist.text import Reading
 
     return Reading(**{name: options.pop(name) for name in READING})
 
 
 def taken_settings(options: dict[str, Any]) -> VectorizerSettings:
-    """Take the options of `text_options` out of others, and return what they say; ValueError where they do not fit."""
+    """Take the options of `text_options` out of others, and return their settings; ValueError if they contradict each other."""
     from sdem_dist.text import VectorizerSettings
 
     given = {name: value for name in (*SPLITTING, *CHOOSING) if (value := options.pop(name)) is not None}

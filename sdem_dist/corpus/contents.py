@@ -55,7 +55,7 @@ def reopened(path: str | Path, header: Header) -> Corpus:
 
 
 WriteShards = Callable[["Group", list[int]], tuple[tuple[ShardInfo, ...], "np.ndarray | None"]]
-"""From the group of shards and their sizes to what the manifest says of them, and the document frequencies."""
+"""From the group of shards and their sizes to their entries in the manifest, and the document frequencies."""
 
 
 def write_contents(
@@ -148,7 +148,7 @@ def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path,
 
 
 def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
-    """Raise CorpusError if corpora at `paths` must be kept, or if what is there is no corpus."""
+    """Raise CorpusError if corpora at `paths` must be kept, or if something else than a corpus is there."""
     taken = [str(path) for path in paths if _holds_corpus(path, overwrite)]
     if taken and not overwrite:
         exist, what, them = ("exists", "a corpus", "it") if len(taken) == 1 else ("exist", "corpora", "them")

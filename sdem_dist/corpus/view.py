@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class View:
-    """Base of corpora that read another one; those say how they `read`, and name what comes of it by `cache_key`.
+    """Base of corpora that read another one; subclasses define `read`, and `cache_key` as a name of the result.
 
     Attributes
     ----------

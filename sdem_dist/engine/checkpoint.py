@@ -1,4 +1,4 @@
-"""The checkpoint folder of a fit: where each stage stands, and what finished ones gave; every file is published atomically."""
+"""The checkpoint folder of a fit: the progress of each stage, and the results of finished ones, published atomically."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RESULT = re.compile(r"stage-(\d+)\.sdem")
 
 
 class Progress(NamedTuple):
-    """Where a stage stands between two rounds."""
+    """The progress of a stage between two rounds."""
 
     stage: int
     """Its place among the stages of the fit."""

@@ -27,7 +27,7 @@ UNEVEN = 0.05
 DOCUMENT_SECONDS = 2e-6
 """What a document is taken to cost before any has been measured."""
 FEW = 64
-"""Up to so many sums are merged by four, where they are; more by sixteen, so that the scheduler has fewer tasks."""
+"""Up to this many sums are merged by four, on the workers that have them; more are merged by sixteen, for fewer tasks."""
 
 
 @dataclass
@@ -216,7 +216,7 @@ class Flight(Generic[State, Statistics, Prepared]):
         return self._whole(list(self.blocks))
 
     def take(self) -> State:
-        """Return the same for the last time: each block is let go when it has come."""
+        """Return the same for the last time: each block is dropped when it has arrived."""
         blocks = self.blocks
         self._states = deque()
         return self._whole(blocks)

@@ -234,7 +234,7 @@ class Training(Generic[State, Statistics, Prepared]):
 
 @contextmanager
 def _all_told(executor: Executor, emit: Callable[[Event], object]) -> Iterator[None]:
-    """Emit what has happened to workers and tasks also where a run ends with an error."""
+    """Emit the events of workers and tasks even if the run ends with an error."""
     try:
         yield
     finally:

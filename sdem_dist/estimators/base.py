@@ -53,7 +53,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     _lazy_parameters: LazyParameters
 
     def _check_compatible(self, source: Source) -> None:
-        """Raise CorpusError where a corpus is not such as the model was trained on."""
+        """Raise CorpusError where a corpus does not match the training documents."""
         self._check_columns(source)
         if self.spec.target == "labels":
             check_classes(self.classes_, source)
@@ -181,7 +181,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
 
     @property
     def kept_(self) -> dict[str, float]:
-        """What `history_` says of the epoch whose model this is: the last one, or with `patience` the best one."""
+        """The entry of `history_` for the epoch of this model: the last one, or with `patience` the best one."""
         watched = f"validation_{self._monitor}"
         scored = [entry for entry in self.history_ if watched in entry]
         if self.patience is not None and scored:
@@ -202,6 +202,11 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             None with a corpus.
         client : distributed.Client, default=None
             Score a corpus on this cluster.
+
+        Returns
+        -------
+        dict of str to float
+            The names are those of the glossary; losses are in nats a document.
         """
         from sdem_dist.estimators.running import evaluate_source
 
@@ -227,7 +232,18 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         return report_of(self, X, y)
 
     def save(self, path: str | Path) -> None:
-        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
+        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`.
+
+        Parameters
+        ----------
+        path : str or Path
+            A model of that name is replaced, another file is not.
+
+        Raises
+        ------
+        ModelError
+            The file cannot be written, or is something else than a model.
+        """
         from sdem_dist.estimators.saving import save_model
 
         check_is_fitted(self)
@@ -254,6 +270,14 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that this model was trained on, a CSR matrix.
 
+        Parameters
+        ----------
+        texts : sequence of str
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_features)
+
         Raises
         ------
         ModelError
@@ -262,7 +286,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         from sdem_dist.errors import ModelError
         from sdem_dist.text.texts import texts_of_strings
 
-        check_is_fitted(self)
+        check_is_fitted(self, "vectorizer_")  # known before training: held-out texts are counted then
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError(
                 "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "

@@ -65,6 +65,10 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         sample_weight : array-like of shape (n_samples,), default=None
         **options
             As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
+
+        Returns
+        -------
+        self
         """
         super().fit(X, None, sample_weight, **options)
         if not isinstance(X, Corpus):
@@ -135,29 +139,83 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         return np.asarray(self._parameters.log_prior)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
+        """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), int64
+        """
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self._scores(b).argmax(axis=1), None, client)
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(cluster | d), shape (n_samples, n_components)."""
+        """Return p(cluster | d), shape (n_samples, n_components).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components), float64
+        """
         check_is_fitted(self)
         n_components = len(self.learner_.model.owners)
         return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), n_components, client)
 
     def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(d) of each document, without the multinomial coefficient of counts, shape (n_samples,)."""
+        """Return ln p(d) of each document, without the multinomial coefficient of counts, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            In nats.
+        """
         check_is_fitted(self)
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._scores(b)))
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean of ln p(d) of documents in memory or of a corpus."""
+        """Return the mean of ln p(d) of documents in memory or of a corpus.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : ignored
+
+        Returns
+        -------
+        float
+            In nats a document.
+        """
         if isinstance(X, Corpus):
             return -self.evaluate(X)["nll"]
         return float(self.score_samples(X).mean())
 
     def bic(self, X: object) -> float:
-        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
+        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self)
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
         return float(self._n_parameters * np.log(len(scores)) - 2.0 * scores.sum())

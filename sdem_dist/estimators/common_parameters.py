@@ -77,12 +77,18 @@ class OfText:
 
 
 @estimator
-class Unlabelled:
+class Hidden:
     """Documents in memory whose class is not known."""
 
     unlabelled: object = param(
         None, checked_later("label"), "The label, such as -1, of documents whose class is hidden."
     )
+
+
+@estimator
+class Unlabelled(Hidden):
+    """How much such documents count."""
+
     unlabelled_weight: float = param(1.0, real(), "Weight of each of them; they count through ``-ln p(x)``.")
 
 

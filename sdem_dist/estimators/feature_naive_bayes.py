@@ -185,7 +185,17 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         return of_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs)
 
     def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing."""
+        """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing.
+
+        Parameters
+        ----------
+        X : {array-like, dask array} of shape (n_samples, n_features), or Corpus
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            In nats.
+        """
         from sdem_dist.losses import marginal_log_likelihood
 
         check_is_fitted(self)
@@ -261,7 +271,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
 
 
 def drawn_from(log_prior: np.ndarray, n: int, random_state: object) -> tuple[np.ndarray, np.random.Generator]:
-    """Return classes or components drawn by their prior, and the generator that goes on.
+    """Return classes or components drawn by their prior, and the generator for what follows.
 
     Raises
     ------

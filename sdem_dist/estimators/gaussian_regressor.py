@@ -204,6 +204,11 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
             Return the standard deviations too, which grow with what is not known.
         client : distributed.Client, optional
             Its workers read a corpus.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            With `return_std` two of them: means and standard deviations.
         """
         check_is_fitted(self)
         location, scale = self._units()

@@ -112,6 +112,10 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
         sample_weight : array-like of shape (n_samples,), default=None
         **options
             As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
+
+        Returns
+        -------
+        self
         """
         rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
         self._on_dense = (
@@ -183,17 +187,51 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
         return np.asarray(self.learner_.distances(self._parameters, self.learner_.prepare(documents)))
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the nearest cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
+        """Return the nearest cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), int64
+        """
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self._distances(b).argmin(axis=1), None, client)
 
     def transform(self, X: object, client: Client | None = None) -> Any:
-        """Return the distances of documents from the centres, shape (n_samples, n_clusters)."""
+        """Return the distances of documents from the centres, shape (n_samples, n_clusters).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters), float64
+        """
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: np.sqrt(self._distances(b)), self.learner_.n_clusters, client)
 
     def score(self, X: object, y: object = None) -> float:
-        """Return minus the sum of squared distances of documents to the nearest centre."""
+        """Return minus the sum of squared distances of documents to the nearest centre.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
         distances = np.asarray(self.transform(X))
         return -float((distances.min(axis=1) ** 2).sum())
 

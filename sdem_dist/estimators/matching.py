@@ -1,4 +1,4 @@
-"""Whether documents on disk are such as a model was trained on."""
+"""Checks that documents on disk match those that a model was trained on."""
 
 from __future__ import annotations
 

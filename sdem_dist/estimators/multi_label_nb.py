@@ -151,7 +151,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         model = OneAgainstRest(source.n_features, n_labels, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, initial = steps_of_the_margin(self, source, model)
+        sizes, initial = steps_of_the_margin(self, source, model, self.loss)
         learner = LabelSdem(
             model,
             source.weight,
@@ -187,6 +187,17 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         """Return the log-odds of each label over its temperature, shape (n_samples, n_labels); see `predict_proba`.
 
         Of two classes of one label each: the difference, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), float64
         """
         check_is_fitted(self)
         if not self.several_labels:
@@ -201,6 +212,10 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
         client : distributed.Client, optional
             Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), float64
         """
         check_is_fitted(self)
         if not self.several_labels:
@@ -208,7 +223,19 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return over_blocks(self, X, lambda b: probabilities(self._class_scores(b)), len(self.classes_), client)
 
     def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return the logarithms of `predict_proba`."""
+        """Return the logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), float64
+        """
         check_is_fitted(self)
         if not self.several_labels:
             return super().predict_log_proba(X, client)
@@ -219,6 +246,18 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
 
         A document gets the labels whose probability is at least their threshold. Of one label a document: its class,
         shape (n_samples,).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), int64
+            Or classes, of shape (n_samples,).
         """
         check_is_fitted(self)
         if not self.several_labels:
@@ -229,7 +268,16 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return np.asarray(probabilities(self._class_scores(X)) >= self.thresholds_, np.int64)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first."""
+        """Return the labels of each document by name, the most probable first.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        list of tuple
+        """
         check_is_fitted(self)
         names, found = self.classes_.tolist(), []
         probabilities = np.asarray(self.predict_proba(X))
@@ -239,7 +287,19 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return found
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the share of documents all of whose labels are right, or on a corpus with its own labels."""
+        """Return the share of documents all of whose labels are right, or on a corpus with its own labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : indicator matrix, or sequence of collections of labels, default=None
+            None with a corpus.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
         from sdem_dist.corpus import Corpus
 
         check_is_fitted(self)

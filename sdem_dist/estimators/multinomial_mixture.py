@@ -125,6 +125,13 @@ class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
         -------
         X : CSR matrix of shape (n_samples, n_features)
         labels : ndarray of shape (n_samples,)
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+        length : int, default=100
+            Words of each document.
         """
         check_is_fitted(self)
         drawn, rng = drawn_from(self.component_log_prior_, n_samples, random_state)

@@ -133,7 +133,22 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     def fit(
         self, X: object, y: object = None, sample_weight: object = None, **options: Any
     ) -> MultiplicativeMixtureClassifier:
-        """Train on a table or a sparse matrix in memory, or on a corpus of either; see `MultinomialNB.fit`."""
+        """Train on a table or a sparse matrix in memory, or on a corpus of either.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            No value is negative.
+        y : array-like of shape (n_samples,), default=None
+            None with a corpus.
+        sample_weight : array-like of shape (n_samples,), default=None
+        **options
+            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
+
+        Returns
+        -------
+        self
+        """
         rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
         sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
         self._on_sparse = sparse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from inspect import get_annotations
 from numbers import Integral, Real
@@ -109,7 +109,7 @@ def estimator(cls: _Class) -> _Class:
     """Make the constructor of a class whose parameters `param` declares, and its docstring's entries for ``{parameters}``."""
     made: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
     if made.__doc__ and "{parameters}" in made.__doc__:
-        entries = "\n    ".join(line for declared in _own_first(made) for line in _entry(declared))
+        entries = "\n    ".join(line for declared in _in_order(made) for line in _entry(declared))
         made.__doc__ = made.__doc__.replace("{parameters}", entries)
     return made
 
@@ -129,13 +129,11 @@ def check(estimator: object) -> None:
             raise ValueError(f"{declared.name} must be {constraint.words}, got {value!r}")
 
 
-def _own_first(cls: type) -> Iterator[Field[object]]:
-    """Yield the parameters in the order for people: a class's own before those that it inherits."""
+def _in_order(cls: type) -> list[Field[object]]:
+    """Return the parameters in the order for people: positional ones, then a class's own before those it inherits."""
     known = {declared.name: declared for declared in fields(cls)}
-    for owner in cls.__mro__:
-        for name in get_annotations(owner):
-            if name in known:
-                yield known.pop(name)
+    own_first = [known.pop(name) for owner in cls.__mro__ for name in get_annotations(owner) if name in known]
+    return sorted(own_first, key=lambda declared: bool(declared.kw_only))
 
 
 def _entry(declared: Field[object]) -> list[str]:

@@ -79,7 +79,7 @@ def growing_batches(n_documents: int, n_epochs: int, seed: int, batch: int, lane
 
 
 def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DOCUMENTS) -> Plan:
-    """Return the plan of so many passes over all documents, a round each."""
+    """Return the plan of `n_epochs` passes over all documents, one round each."""
     return Plan(n_documents, n_epochs, 1, lanes_of(n_documents, least), seed)
 
 

@@ -76,7 +76,7 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
 
 @contextmanager
 def _forgetting(source: Source) -> Iterator[None]:
-    """Drop what the process has cached of documents in memory: nobody can ask for it again."""
+    """Drop cached documents in memory afterwards: they cannot be asked for again."""
     try:
         yield
     finally:

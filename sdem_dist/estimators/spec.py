@@ -1,4 +1,4 @@
-"""What the parts of a fit know of each other: an estimator's declaration, its documents, and what training led to."""
+"""What the parts of a fit share: an estimator's declaration, its documents, and the result of a training."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Source:
     """Documents of each class, by weight."""
     vocabulary: list[str] | None = None
     vectorizer: dict[str, object] | None = None
-    """How text became numbers, where the corpus says."""
+    """How text became numbers, if the corpus knows."""
     single: bool = True
     """Numbers to be learned are one a document, not a column of a table."""
     weighting: Weighting | None = None
@@ -235,7 +235,7 @@ class Estimator(BaseEstimator):
 
     @abstractmethod
     def _check_compatible(self, source: Source) -> None:
-        """Raise CorpusError where a corpus is not such as the model was trained on."""
+        """Raise CorpusError where a corpus does not match the training documents."""
 
     @abstractmethod
     def _check_columns(self, source: Source) -> None:

@@ -211,6 +211,10 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             For a dask array the result is one too, computed block by block.
         client : distributed.Client, optional
             Its workers read a corpus.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets), float64
         """
         check_is_fitted(self)
 
@@ -261,12 +265,24 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             raise ValueError("a single target does not match the outputs")
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
+        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            None with a corpus.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
         from sdem_dist.corpus import Corpus
 
         if isinstance(X, Corpus):
             if sample_weight is not None:
-                raise ValueError("a corpus has no sample weights: leave sample_weight at None")
+                raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
             return self.evaluate(X, y)["r2"]
         return float(super().score(X, y, sample_weight))
 

@@ -91,6 +91,11 @@ class TableMixture(ClusterMixture[FeatureEm[Features], FeatureState]):
         -------
         X : ndarray of shape (n_samples, n_features), float64
         labels : ndarray of shape (n_samples,)
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
         """
         check_is_fitted(self)
         drawn, rng = drawn_from(self.component_log_prior_, n_samples, random_state)

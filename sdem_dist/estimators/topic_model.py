@@ -214,16 +214,32 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
             come in its order, see `sdem_dist.corpus.Corpus.ids`.
         client : distributed.Client, optional
             Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components), float64
+            Rows sum to 1.
         """
         check_is_fitted(self)
         return over_blocks(self, X, self._proportions, self._n_features_out, client)
 
     def _topic_labels(self) -> list[object]:
-        """Return what each topic says of what is to be predicted."""
+        """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
         return [None] * self._n_features_out
 
     def topics(self, n_words: int = 10) -> Topics:
-        """Return all topics with their words, in the order of `components_`, see `sdem_dist.inspection.topics.Topic`."""
+        """Return all topics with their words, in the order of `components_`, see `sdem_dist.inspection.topics.Topic`.
+
+        Parameters
+        ----------
+        n_words : int, default=10
+            Words of each topic.
+
+        Returns
+        -------
+        Topics
+            A list that shows itself as a table.
+        """
         from sdem_dist.inspection.topics import topics_of_documents
 
         check_is_fitted(self)

@@ -13,7 +13,7 @@ from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seede
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
 from sdem_dist.estimators.weighting import scaled, shared_unit, weighting_of
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
-from sdem_dist.losses import kin
+from sdem_dist.losses import Loss, kin
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.spec import Source
@@ -100,7 +100,11 @@ def weighed(e: Any, source: Source) -> Source:
 
 
 def steps_of_the_margin(
-    e: Any, source: Source, model: NaiveBayes | OneAgainstRest, moves: dict[object, Moves] | None = None
+    e: Any,
+    source: Source,
+    model: NaiveBayes | OneAgainstRest,
+    loss: str | Loss,
+    moves: dict[object, Moves] | None = None,
 ) -> tuple[StepSizes, SdemState]:
     """Return the sizes of an estimator's steps in units of the margin, and the state that they start at.
 
@@ -113,7 +117,7 @@ def steps_of_the_margin(
         factors = source.weighting.factors(source.corpus.document_frequency, source.vocabulary)
         prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
     normed = e.weighting_ is not None and e.weighting_.norm > 0
-    step = e.step or (STEPS[kin(e.loss)] if normed or source.weighted else STEP_OF_COUNTS)
+    step = e.step or (STEPS[kin(loss)] if normed or source.weighted else STEP_OF_COUNTS)
     unit = shared_unit(source, prior, {} if moves is None else moves)
     sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
     return sizes, model.start_at(prior)

@@ -84,7 +84,7 @@ class Categorical(Family):
         return np.where(np.expand_dims(outside, -1), self.trials * inside[..., 1:], mu), int(outside.sum())
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return what is not a category."""
+        """Return which values are not categories."""
         known = (x >= 0) & (x < self.n_categories) & (x == np.floor(x))
         return np.asarray(~(np.isnan(x) | known).all(axis=-1))
 

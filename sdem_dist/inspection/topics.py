@@ -29,7 +29,7 @@ class Topic(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What the topic is called: its number, and its class or what it says."""
+        """The name of the topic: its number, and its class or its coefficients."""
         said = self.label if isinstance(self.label, tuple) else (self.label,)
         shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
         return f"{self.number}" if self.label is None else f"{self.number} ({shown})"
@@ -90,7 +90,7 @@ def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
 
 
 def named(topics: Sequence[Topic]) -> list[str]:
-    """Return what topics are called where their words are to stand beside their numbers."""
+    """Return names of topics: their numbers with their words."""
     return [f"topic {t.title}: {' '.join(t.telling)}" for t in topics]
 
 

@@ -1,4 +1,4 @@
-"""Where a search stands, in one file of a folder: the settings, their states, and what folds said."""
+"""The progress of a search in one file of a folder: settings, their states, and the folds' predictions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def path_of(folder: str | Path, *, resume: bool) -> Path:
 
 
 def write(path: Path, run: Json, epoch: int, trials: list[Trial], side: SideBySide) -> None:
-    """Publish where a search stands after so many epochs."""
+    """Publish the progress of a search after an epoch."""
 
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
         for place, state in side.states():

@@ -61,6 +61,11 @@ def learning_curve(
     random_state : int, default=0
     client : distributed.Client, default=None
 
+    Returns
+    -------
+    LearningCurve
+        Shows itself as a table; `sdem_dist.plots.learning_curve` draws it.
+
     Raises
     ------
     ValueError

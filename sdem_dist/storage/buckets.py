@@ -209,7 +209,7 @@ def put_if(url: str, content: bytes, tag: str | None) -> str:
 
 
 def delete(url: str) -> None:
-    """Remove an object; of one that is not there nothing is said."""
+    """Remove an object; a missing one is no error."""
     with suppress(FileNotFoundError):
         _asked(url, lambda o, s, key: o.delete(s, key))
 

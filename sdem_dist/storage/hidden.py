@@ -1,4 +1,4 @@
-"""Hidden folders beside what is being made; the next to make the same clears those of processes that died."""
+"""Hidden folders beside a file that is being made; the next process that makes it removes those of dead ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that is kept in folders until its whole is done, so that who comes after a kill does not do it again."""
+"""Finished parts of a job, kept in folders until the whole is done, so that a run after a kill does not repeat them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python says of every code point, as tables for the kernels: what belongs to a word, and what lower case makes of it."""
+"""Python's properties of every code point, as tables for the kernels: part of a word or not, and its lower case."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Merged:
 
 
 def merge(slices: Sequence[RunSlice], limits: tuple[int, int], with_totals: bool, vocabulary: Path) -> Merged:
-    """Merge slices of runs into a file of the terms that at least and at most so many documents have.
+    """Merge slices of runs into a file of the terms whose document frequency is within bounds.
 
     Parameters
     ----------

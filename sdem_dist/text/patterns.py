@@ -1,4 +1,4 @@
-"""Regular expressions that come with a file: those that can take for ever are refused."""
+"""Regular expressions from a file: those that could run for ever are refused."""
 
 from __future__ import annotations
 

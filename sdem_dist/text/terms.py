@@ -115,7 +115,7 @@ def sorted_words(spelled: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def _eight_bytes(spelled: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the next eight bytes of words as numbers that sort as the bytes do; zeros stand behind the end."""
+    """Return the next eight bytes of words as numbers that sort as the bytes do; zeros follow the end."""
     keys = np.zeros(len(starts), np.uint64)
     for byte in range(8):
         inside = sizes > byte

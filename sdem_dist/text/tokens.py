@@ -1,4 +1,4 @@
-"""Texts become numbers of words, or code points: compiled for what has a name, by scikit-learn for everything else."""
+"""Texts become numbers of words, or code points: by kernels for the named analyzers, by scikit-learn for all others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Tokenizer(Protocol):
 
 
 def tokenizer_of(settings: VectorizerSettings) -> Tokenizer:
-    """Return the fastest tokenizer for these settings; a line of the log says if it is the slow one."""
+    """Return the fastest tokenizer for these settings; the log has a line if it is the slow one."""
     if settings.analyzer != "word":
         return Characters(settings)
     pattern = _COMPILED.fullmatch(settings.token_pattern)

@@ -21,11 +21,13 @@ import choose_defaults
 import choose_topic_defaults
 import corpora
 import defaults
+import indifferent
 import large
 import lda
 import loss_cost
 import missing_values
 import mixtures
+import record
 import regression
 import reviews
 import safe_steps
@@ -79,6 +81,12 @@ def test_defaults_are_chosen_on_held_out_fourths(split):
     accuracy, loss = choose_defaults.cross_validated(split, step=0.2)
     assert 0.6 < accuracy <= 1.0
     assert loss > 0
+
+
+def test_what_should_hardly_matter(split):
+    found = indifferent.rows(split)
+    assert {setting: len(of) for setting, of in found.items()} == {"norm": 4, "alpha": 4, "lanes": 4}
+    assert "apart 0.0" in indifferent.line("norm", found["norm"])
 
 
 def test_choosing(split):
@@ -255,3 +263,16 @@ def test_the_whole_way_goes_from_texts_to_predictions(tmp_path):
     split = whole_way.Split(texts, y, ["good fun, good", "dull and bad"], np.array([1, 0]))
     for run in whole_way.CONTENDERS.values():
         assert run(split, tmp_path)[0].tolist() == [1, 0]
+
+
+def test_a_recorded_run_takes_the_place_of_the_one_before():
+    page = "# Results\n\n## By hand\n\ntext\n"
+    for command in (["a.py"], ["b.py", "--seeds", "3"], ["a.py"]):
+        page = record.with_section(page, command, record.section(command, f"{command[0]} printed\n"))
+    assert [line for line in page.splitlines() if line.startswith("## ")] == [
+        "## By hand",
+        "## `a.py`",
+        "## `b.py --seeds 3`",
+    ]
+    assert page.count("    a.py printed") == 1
+    assert page.startswith("# Results\n\n## By hand\n\ntext\n")
