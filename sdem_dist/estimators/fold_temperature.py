@@ -12,7 +12,7 @@ from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.spec import Source
 from sdem_dist.learners.sdem import Sdem
@@ -34,7 +34,7 @@ class OutOfFold(NamedTuple):
 
 
 def calibrated_by_folds(
-    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState | None
+    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: MadeByWorkers[SdemState] | None
 ) -> Stages[Trained]:
     """Yield the trainings without each fold, then that of all documents, whose temperature they give."""
     folds = yield from out_of_fold(source, learner, plan, initial)
@@ -43,7 +43,9 @@ def calibrated_by_folds(
     return found._replace(history=[*found.history[:-1], {**found.history[-1], **said}])
 
 
-def out_of_fold(source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState | None) -> Stages[OutOfFold]:
+def out_of_fold(
+    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: MadeByWorkers[SdemState] | None
+) -> Stages[OutOfFold]:
     """Yield a training for each fold, without it, and return what its documents say together.
 
     One more document counts as wrong, by the median margin: where all are right nobody knows how rare errors are.

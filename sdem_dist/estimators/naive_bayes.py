@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
@@ -190,7 +190,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         found, moves = [], dict[object, Moves]()
         for source in (weighed(self, source) for source in sources):
             learner, initial = self._begun(source, moves)
-            start = learner.init() if initial is None else initial
+            start = learner.init() if initial is None else initial.block(0, 1)
             found.append(Beginning(source.weighting, learner, start, self._plan(source)))
         return found
 
@@ -221,7 +221,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
 
     def _learner(
         self, source: Source, moves: dict[object, Moves] | None = None
-    ) -> tuple[Sdem[NaiveBayes], SdemState | None]:
+    ) -> tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]:
         """Return the learner for a training source, and where it starts, if not at its own beginning.
 
         By weighting, `moves` keeps how far steps go, for other weights of the same documents.
@@ -282,7 +282,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
 
     def _begun(
         self, source: Source, moves: dict[object, Moves] | None = None
-    ) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState | None]:
+    ) -> tuple[Sdem[NaiveBayes] | WordEm, MadeByWorkers[SdemState] | None]:
         if self.loss != "nll":
             return self._learner(source, moves)
         return self._counting(source), None

@@ -229,7 +229,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--draws", type=int, default=10, help="draws of the cuts of 20 Newsgroups")
     parser.add_argument("--slow", action="store_true", help="with LogisticRegression's C by cross-validation")
-    parser.add_argument("--rows", default="", help="classifiers, separated by semicolons: on large corpora some take an hour")
+    parser.add_argument(
+        "--rows", default="", help="classifiers, separated by semicolons: on large corpora some take an hour"
+    )
     options = parser.parse_args()
     names = options.only.split(",") if options.only else [*NAMES, *CUTS]
     rng = np.random.default_rng(0)
