@@ -55,7 +55,7 @@ class ByteCache:
         with self.lock:
             if key in self._values:
                 return cast(Value, self._values[key])
-        value = make()  # outside the lock: two threads may make the same value, and then have equal ones
+        value = make()  # outside the lock: two threads may both make the value, and their values are equal
         with self.lock:
             if key not in self._values:
                 nbytes = cast(Sized, value).nbytes

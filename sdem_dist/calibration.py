@@ -89,7 +89,7 @@ def calibration_sums(
     used = weights > 0
     scores, labels, weights = scores[used], labels[used], weights[used]
     known = np.isfinite(scores.max(axis=1, keepdims=True)) & ~np.isnan(scores).any(axis=1, keepdims=True)
-    scores = np.where(known, scores, 0.0)  # of no class at all: of any
+    scores = np.where(known, scores, 0.0)  # no class is possible: all are taken as equal
     log_p = log_softmax(scores, axis=1) if len(labels) else scores
     p = np.exp(log_p)
     of_bins = bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights)
@@ -102,7 +102,7 @@ def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
 
     Half a temperature is the square, every second one is half.
     """
-    least = np.maximum(scores, -1e300)  # of a class that cannot be
+    least = np.maximum(scores, -1e300)  # of a class with probability 0
     gaps = least - least[np.arange(len(labels)), labels][:, None]
     losses = np.empty(len(TEMPERATURES))
     for last in (-1, -2):
@@ -127,7 +127,7 @@ def nearest_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndar
     near : float
         Where to begin.
     """
-    possible = np.isfinite(scores[np.arange(len(labels)), labels])  # what cannot be, no temperature mends
+    possible = np.isfinite(scores[np.arange(len(labels)), labels])  # no temperature helps a label with probability 0
     scores, labels, weights = scores[possible], labels[possible], weights[possible]
     if not weights.any():
         return 1.0

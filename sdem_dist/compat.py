@@ -5,10 +5,13 @@ Tests name each (tests/test_compat.py), so that a new version that changes one f
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import sys
 import time
 from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -80,6 +83,8 @@ async def probe(address: str, seconds: float) -> None:
     OSError
         Nothing answered in time.
     """
+    import asyncio
+
     from distributed import Security
     from distributed.comm import connect
 
@@ -116,6 +121,33 @@ async def close_process(job: Any) -> None:
     from distributed.deploy.spec import ProcessInterface
 
     await ProcessInterface.close(job)
+
+
+class _Later(ModuleType):
+    """Stands for a module that is imported when something of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
+
+
+def import_scikit_learn() -> None:
+    """Import scikit-learn without pandas and ``scipy.stats``: they take twice as long as the rest, and few need them.
+
+    Only its ``utils.fixes`` imports the two, whole. Each is imported when something of it is asked for.
+    """
+    if "sklearn" in sys.modules:
+        return
+    stand_ins = {name: _Later(name) for name in ("pandas", "scipy.stats") if name not in sys.modules}
+    stand_ins = {name: module for name, module in stand_ins.items() if find_spec(name) is not None}
+    sys.modules.update(stand_ins)
+    try:
+        import_module("sklearn.utils.fixes")
+    finally:
+        for name, module in stand_ins.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]
 
 
 def check_sample_weight(sample_weight: Any, X: Any, *, dtype: type = float) -> np.ndarray:

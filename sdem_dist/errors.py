@@ -16,7 +16,7 @@ class UnreadableError(CorpusError):
 
 
 class BucketError(SdemError):
-    """A bucket refuses, and will go on to: it is not there, access is denied, or credentials are missing or expired."""
+    """A bucket refuses for good: it does not exist, access is denied, or credentials are missing or expired."""
 
 
 class DocumentError(SdemError, ValueError):

@@ -85,7 +85,7 @@ def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
 
 def evaluation_sums(documents: Scored) -> np.ndarray:
     """Return sums over documents in the order of `SUMS`, shape (7,)."""
-    used = documents.weights > 0  # a document of weight zero counts nowhere, even where its loss is infinite
+    used = documents.weights > 0  # a document of weight zero does not count, even with an infinite loss
     scores, labels, weights, lengths, nll, log_likelihood = (column[used] for column in documents)
     if scores.shape[1] == 1:  # a rival that never is
         scores = np.concatenate([scores, np.full((len(scores), 1), -np.inf)], axis=1)

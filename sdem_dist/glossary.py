@@ -45,7 +45,7 @@ METRICS = {
 """By the name that programs use, in the order in which people are shown them."""
 UNSHOWN = ("temperature", "tempered_log_loss")
 """What would serve best of an evaluation, for those who calibrate; people are not shown it."""
-PREFIXES = {"": "training", "validation_": "validation", "held_out_": "held-out"}
+PREFIXES = {"": "training", "validation_": "held-out", "held_out_": "held-out"}
 """Documents that a metric of a history is of, by what its name begins with."""
 
 

@@ -78,7 +78,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
     if cls is None:
         raise ValueError(f"it is made with {name}, which is not of this package: pass the class as load_model(own=)")
     fields = {k: restored(v, own) for k, v in value.items() if k != KIND}
-    declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # of the user's classes they may not be there
+    declared = get_type_hints(cls) if cls in _KNOWN.values() else {}  # classes of the user may lack them
     fields = {k: _typed(v, declared[k], f"{k!r} of {name}") if k in declared else v for k, v in fields.items()}
     try:
         return cls(**fields)
@@ -89,7 +89,7 @@ def restored(value: object, own: Mapping[str, type]) -> object:
 def _typed(value: object, declared: object, where: str) -> object:
     """Return a value as a field declares it: whole numbers as floats where those are asked for, all else unchanged.
 
-    NaN is no setting; infinities are, such as ln 0. For a protocol or a variable of classes any record will do.
+    NaN is not a setting; infinities are, such as ln 0. For a protocol or a variable of classes any record will do.
     """
     kinds = get_args(declared)
     if get_origin(declared) in (Union, UnionType):

@@ -12,7 +12,7 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.families import Family
 from sdem_dist.learners.fields import restored_state
-from sdem_dist.learners.protocol import Lane, Learner, WideLearner
+from sdem_dist.learners.protocol import AnyLearner, Lane, WideLearner
 from sdem_dist.losses import Loss
 from sdem_dist.records import plain, restored
 
@@ -177,7 +177,7 @@ def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
 
 
 def check_learner(
-    learner: Learner[Any, Any, Any],
+    learner: AnyLearner,
     documents: Documents | DenseDocuments,
     *,
     state: Any = None,
@@ -249,7 +249,7 @@ def check_learner(
         _check_blocks(cast(WideLearner[Any, Any, Any], learner), state, lanes, prepared)
 
 
-def _check_settings(learner: Learner[Any, Any, Any], state: Any, own: Sequence[type]) -> None:
+def _check_settings(learner: AnyLearner, state: Any, own: Sequence[type]) -> None:
     """Check that a state comes back from arrays, and a learner from JSON."""
     _holds(tuple(learner.state_fields()) == state._fields, "state_fields does not name the fields of a state, in order")
     arrays = {name: np.asarray(value) for name, value in state._asdict().items()}
@@ -264,7 +264,7 @@ def _check_settings(learner: Learner[Any, Any, Any], state: Any, own: Sequence[t
     _holds(restored(settings, known) == learner, "the learner does not come back from JSON")
 
 
-def _check_evaluation(learner: Learner[Any, Any, Any], state: Any, prepared: list[Any]) -> None:
+def _check_evaluation(learner: AnyLearner, state: Any, prepared: list[Any]) -> None:
     sums = learner.evaluate(state, prepared)
     _close(
         sum(learner.evaluate(state, [part]) for part in prepared), sums, "evaluation sums do not add up over batches"
@@ -273,9 +273,7 @@ def _check_evaluation(learner: Learner[Any, Any, Any], state: Any, prepared: lis
     _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
 
 
-def _check_weights(
-    learner: Learner[Any, Any, Any], documents: Documents | DenseDocuments, state: Any, parts: list[Any]
-) -> None:
+def _check_weights(learner: AnyLearner, documents: Documents | DenseDocuments, state: Any, parts: list[Any]) -> None:
     """Check that documents of weight zero, and no documents, change nothing."""
     n = documents.n_documents
     nobody = replace(documents, weights=np.zeros(n))

@@ -1,4 +1,4 @@
-"""Text from anybody's documents, made harmless for a terminal."""
+"""Untrusted text, made harmless for a terminal."""
 
 from __future__ import annotations
 

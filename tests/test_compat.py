@@ -9,6 +9,8 @@ import operator
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -38,6 +40,23 @@ def test_workers_of_a_scheduler(client):
     found = client.sync(compat.described_workers, client)
     assert list(found) == [address] and found[address]["memory_limit"] >= 0
     assert compat.scheduler_address(client) == client.cluster.scheduler_address
+
+
+def test_scikit_learn_gets_pandas_and_statistics_when_it_asks():
+    code = """
+import sys
+from sdem_dist.compat import import_scikit_learn
+import_scikit_learn()
+assert not {"pandas", "scipy.stats"} & set(sys.modules)
+from sklearn.utils import fixes
+import numpy as np
+assert fixes._mode(np.array([3, 1, 3])).mode[0] == 3
+pandas = fixes.pd
+assert pandas.DataFrame({"a": [1]}).shape == (1, 1)
+import pandas as real, scipy.stats
+assert type(real) is type(sys) and real.DataFrame is pandas.DataFrame and scipy.stats.norm.cdf(0) == 0.5
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_a_failed_task_runs_again(client):

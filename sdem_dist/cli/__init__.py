@@ -20,6 +20,7 @@ from sdem_dist.cli.shown import visible
 from sdem_dist.counted import nearest
 from sdem_dist.errors import SdemError
 from sdem_dist.interrupts import heard
+from sdem_dist.storage.places import is_url
 
 _COMMANDS = {
     "demo": ("sdem_dist.cli.demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
@@ -77,7 +78,7 @@ class LazyGroup(click.Group):
         """Run a command; errors and warnings of the package are messages for the person at the terminal, not code."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # of what a terminal's encoding has no letter for
+                stream.reconfigure(errors="backslashreplace")  # for characters that the terminal's encoding lacks
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show, warnings.showwarning)
             try:
@@ -93,15 +94,17 @@ class LazyGroup(click.Group):
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
                 raise
-            except KeyboardInterrupt:  # commands that leave something behind say so themselves
+            except KeyboardInterrupt:  # commands that leave files behind say so themselves
                 click.echo("Interrupted.", err=True)
                 raise SystemExit(128 + signal.SIGINT) from None
             except MemoryError as error:
                 raise click.ClickException(f"there is not enough memory for that ({error or 'MemoryError'})") from error
             except OSError as error:
+                if is_url(str(error.filename)):
+                    raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error
                 if not _output_fails(error):
                     raise
-                if error.errno == errno.EPIPE:  # whoever read it has enough
+                if error.errno == errno.EPIPE:  # the reader closed the pipe
                     raise SystemExit(128 + signal.SIGPIPE) from None
                 raise click.ClickException(f"the output cannot be written: {error.strerror or error}") from error
 

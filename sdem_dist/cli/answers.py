@@ -1,4 +1,4 @@
-"""What models say of documents, as columns of a table or as lines for people."""
+"""Predictions of documents, as columns of a table or as lines for people."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> 
     Raises
     ------
     ModelError
-        The model is no classifier, or `sdem calibrate` has not shown it documents.
+        The model is not a classifier, or `sdem calibrate` has not shown it documents.
     """
     from sdem_dist.conformal import sets
     from sdem_dist.estimators.classifier import EngineClassifier

@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.outputs import refuse_inputs
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 from sdem_dist.counted import counted
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=Place())
 @click.argument("corpus")
-@click.option("-o", "--output", type=LocalPath(), metavar="FILE", help="Where the model goes.  [default: MODEL]")
+@click.option("-o", "--output", type=Place(), metavar="FILE", help="Where the model goes.  [default: MODEL]")
 @source_options
 def calibrate(model: Path, corpus: str, output: Path | None, source: SourceOptions) -> None:
     """Show MODEL labelled documents that had no part in its training, for sdem predict --coverage.

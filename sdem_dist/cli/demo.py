@@ -45,7 +45,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     from sdem_dist.text import VectorizerSettings, collect_docstrings
     from sdem_dist.text.docstrings import PACKAGES
 
-    console = Console(highlight=False, soft_wrap=True)  # a command that is copied has no line ends in it
+    console = Console(highlight=False, soft_wrap=True)  # a command to copy stays on one line
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

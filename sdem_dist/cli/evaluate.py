@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
     SourceOptions,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=Place())
 @click.argument("corpus")
 @click.option("--report", "full", is_flag=True, help="Show figures by class and the most frequent confusions, too.")
 @click.option(
@@ -106,7 +106,7 @@ def evaluate(
             if errors is not None:
                 write_table(errors, mistakes(estimator, report, examined))
             weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
-    if full and report is not None:  # what only a report has; its log-loss is the metrics' "ncll"
+    if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if as_json:
         found = metrics | (report.to_dict() if full and report is not None else {})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sdem_dist.cli.outputs import check_output
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=Place())
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("--against", metavar="CLASS", help="Compare the prediction with this class.  [default: the runner-up]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a text: all words, and where they stand.")

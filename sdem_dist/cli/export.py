@@ -7,23 +7,25 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.outputs import check_output
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, Place
+from sdem_dist.cli.shown import say
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=Place())
 @click.argument("file", type=LocalPath())
-@click.option("--onnx", "form", flag_value=".onnx", help="An ONNX file, for onnxruntime and others: from counts.")
+@click.option("--onnx", "form", flag_value=".onnx", help="An ONNX file, for onnxruntime: from text if it can.")
 @click.option("--sklearn", "form", flag_value=".skops", help="A scikit-learn pipeline as a skops file: from text.")
-@click.option("--from-counts", is_flag=True, help="Leave the step from text to counts out of the pipeline.")
+@click.option("--from-counts", is_flag=True, help="Leave out the step from text to counts.")
 def export(model: Path, file: Path, form: str | None, from_counts: bool) -> None:
     """Write MODEL to FILE for other programs; without an option the suffix says the format, .onnx or .skops.
 
     A scikit-learn pipeline predicts from text, like MODEL, and is read by skops.io.load(FILE, trusted=...). An ONNX file
-    takes counts of words, in double precision; the words and how texts are counted are in its metadata.
+    takes texts, too, where operators of onnxruntime count them as MODEL does; else it takes counts of words, in double
+    precision, and the command says why. The words and how texts are counted are in its metadata.
     """
     from sdem_dist.estimators.persistence import load_model
-    from sdem_dist.export.files import save_onnx, save_skops
+    from sdem_dist.export.files import save_onnx, save_skops, why_from_counts
 
     form = form or file.suffix.lower()
     if form not in (".onnx", ".skops"):
@@ -31,11 +33,11 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool) -> None
     check_output(file, (model,))
     estimator = load_model(model)
     if form == ".onnx":
-        save_onnx(estimator, file)
-        click.echo(
-            f"{file}: ONNX; takes counts of {estimator.n_features_in_:,} words, double, and gives label and probabilities"
-        )
+        save_onnx(estimator, file, from_counts=from_counts)
+        why = "" if from_counts else why_from_counts(estimator)
+        takes = f"counts of {estimator.n_features_in_:,} words, double" if from_counts or why else "texts"
+        say(f"{file}: ONNX; takes {takes}, and gives label and probabilities{f' ({why})' if why else ''}")
         return
     save_skops(estimator, file, from_counts=from_counts)
     of_text = not from_counts and (estimator.vectorizer_ or {"kind": "matrix"})["kind"] != "matrix"
-    click.echo(f"{file}: scikit-learn pipeline (skops); takes {'texts' if of_text else 'numbers'}")
+    say(f"{file}: scikit-learn pipeline (skops); takes {'texts' if of_text else 'numbers'}")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import click
 
 from sdem_dist.cli.ingest_report import show_report, shown_progress
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.text_options import (
     CHOOSING,
     READING,
@@ -23,6 +23,7 @@ from sdem_dist.cli.text_options import (
 )
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.errors import SdemError
+from sdem_dist.storage.places import place
 
 EPILOG = """\b
 Examples:
@@ -53,7 +54,7 @@ class IngestCommand(SectionedCommand):
 
 
 @click.command(cls=IngestCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=LocalPath())
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place())
 @click.argument("corpus", metavar="CORPUS")
 @reading_options
 @text_options
@@ -93,7 +94,7 @@ def ingest(
     from sdem_dist import text
 
     beside = f"{corpus.rstrip('/')}-held-out"
-    if not options["held_out"] and Path(beside).exists():
+    if not options["held_out"] and place(beside).exists():
         raise click.ClickException(
             f"{beside} was held out from an earlier {corpus}, and its documents may be in the new one: remove it, hold "
             "documents out anew with --held-out, or choose another name"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +11,7 @@ from sdem_dist.cli.shown import table, visible
 from sdem_dist.cli.sources import SourceOptions, source_options
 from sdem_dist.cli.text_options import READING, given_options
 from sdem_dist.counted import counted, sized
+from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,17 +43,17 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     from sdem_dist.corpus import check_corpus, open_corpus
     from sdem_dist.text.sources import SUFFIXES, plain_suffix
 
-    if Path(corpus).is_file():
+    if place(corpus).is_file():
         from sdem_dist.cli.inspect_model import card_shown, model_shown
         from sdem_dist.estimators.saving import KIND
         from sdem_dist.storage.archive import is_archive
 
-        if plain_suffix(Path(corpus)) in SUFFIXES and not is_archive(corpus, KIND):
+        if plain_suffix(place(corpus)) in SUFFIXES and not is_archive(corpus, KIND):
             raise click.ClickException(
                 f"{corpus} is a source, neither a corpus nor a model: make a corpus of it first "
                 f"(sdem ingest {corpus} NAME.zarr), and inspect that"
             )
-        click.echo(card_shown(Path(corpus), measured, source) if card else model_shown(Path(corpus)))
+        click.echo(card_shown(place(corpus), measured, source) if card else model_shown(place(corpus)))
         return
     if card:
         raise click.UsageError(f"--card is of a model, and {corpus} is none")

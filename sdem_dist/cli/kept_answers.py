@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from sdem_dist.cli.streaming import sendable
 from sdem_dist.cli.table_files import Part, write_parts
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.storage.kept import kept_folder
+from sdem_dist.text.formats.folder import files_below
 
 if TYPE_CHECKING:
     from sdem_dist.cli.streaming import CorpusRange
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Of what is kept."""
+PART = ".part"
 
 
 def write_kept_table(
@@ -59,14 +60,15 @@ def write_kept_table(
     with kept_folder(path.absolute(), "predicted", hashlib.sha256(content).hexdigest()[:32]) as folder:
         if not resume:
             for old in folder.iterdir():
-                old.unlink()
+                if old.suffix == PART:
+                    old.unlink()
         numbers, n_blocks = deque[int](), 0
 
         def missing() -> Iterator[tuple[object, object]]:
             nonlocal n_blocks
             for number, block in enumerate(blocks):
                 n_blocks = number + 1
-                if not _place(folder, number).exists():
+                if not _place(folder, number).is_file():
                     numbers.append(number)
                     yield shared, sendable(block)
 
@@ -78,7 +80,7 @@ def write_kept_table(
 
 
 def _place(folder: Path, number: int) -> Path:
-    return folder / f"{number}.part"
+    return folder / f"{number}{PART}"
 
 
 def content_of(path: Path) -> object:
@@ -92,6 +94,6 @@ def content_of(path: Path) -> object:
         return open_corpus(path).header.uid
     files = [path]
     if path.is_dir():
-        files = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names)
+        files = list(files_below(path, hidden=True))
     stats: list[Any] = [file.stat() for file in files]
     return [(str(file.absolute()), there.st_size, there.st_mtime_ns) for file, there in zip(files, stats, strict=True)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.shown import visible
 from sdem_dist.counted import counted
 from sdem_dist.storage.numbers import JsonObject
@@ -20,7 +20,7 @@ BEGINNING = '{"event": "'
 
 
 @click.command(no_args_is_help=True)
-@click.argument("log", type=LocalPath())
+@click.argument("log", type=Place())
 def log(log: Path) -> None:
     """Say where the time of a run went, from the LOG that `sdem train --log` wrote.
 
@@ -73,7 +73,7 @@ def read_events(path: Path) -> list[JsonObject]:
     Raises
     ------
     ClickException
-        The file cannot be read, or a line is no event.  Events cut short, as a run that is killed leaves its last one, are
+        The file cannot be read, or a line is not an event.  Events cut short, as a run that is killed leaves its last one, are
         left out.
     """
     try:
@@ -87,7 +87,7 @@ def read_events(path: Path) -> list[JsonObject]:
             event["event"]
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines) or line.startswith(BEGINNING) or BEGINNING.startswith(line.rstrip("\n")):
-                continue  # cut short when a run was killed; another may have gone on below
+                continue  # cut short when a run was killed; a resumed run may follow
             raise click.ClickException(f"{path}, line {number}: no event; is it a log of sdem train --log?") from error
         events.append(event)
     return events

@@ -11,7 +11,7 @@ import click
 
 
 def check_output(output: Path, inputs: Iterable[str | Path]) -> None:
-    """Raise UsageError where a file that is no model would replace something dear: better before the work than after it.
+    """Raise UsageError where a table or a page would replace a model, a corpus or what is read.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ def check_output(output: Path, inputs: Iterable[str | Path]) -> None:
 def refuse_inputs(output: Path, inputs: Iterable[str | Path]) -> None:
     """Raise UsageError where an output is one of the inputs, by whatever name, or a file of a folder among them."""
     for path in inputs:
-        same = False
-        with suppress(OSError):  # one of them is not there, or is no file
+        same = str(path) == str(output)
+        with suppress(OSError):  # one of them does not exist, or is not a file
             within = os.path.isdir(path) and Path(path).resolve() in output.resolve().parents
-            same = os.path.samefile(path, output) or (within and output.exists())
+            same = same or os.path.samefile(path, output) or (within and output.exists())
         if same:
             what = f"a file of {path}" if os.path.isdir(path) else path
             raise click.UsageError(f"{output} would replace {what}, which this command reads; choose another name")

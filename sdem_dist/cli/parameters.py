@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from sdem_dist.errors import SdemError
-from sdem_dist.storage.places import refuse_url
+from sdem_dist.storage import buckets
+from sdem_dist.storage.places import is_url, place, refuse_url
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[object]
@@ -17,11 +18,27 @@ else:
     ParamType = click.ParamType
 
 
-class LocalPath(click.Path):
-    """A path of this machine: of a URL, `Path` would make a local folder."""
+class Place(click.Path):
+    """A path, or the URL of an object in a bucket."""
 
     def __init__(self, *, allow_dash: bool = False, file_okay: bool = True, exists: bool = False) -> None:
         super().__init__(path_type=Path, allow_dash=allow_dash, file_okay=file_okay, exists=exists)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path, with the methods of one also where it is a URL."""
+        if not is_url(str(value)):
+            return super().convert(value, param, ctx)
+        try:
+            buckets.split(str(value))
+        except SdemError as error:
+            self.fail(str(error), param, ctx)
+        return place(str(value))
+
+
+class LocalPath(Place):
+    """A path of this machine: of a URL, `Path` would make a local folder."""
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -76,7 +93,7 @@ class ColumnNumber(ParamType):
         """Return the number; of a name say that there are none."""
         if not str(value).isdecimal():
             self.fail(
-                f"{value!r} is no number: columns of TAB-separated lines have numbers from 0; of a table with names of "
+                f"{value!r} is not a number: columns of TAB-separated lines have numbers from 0; of a table with names of "
                 "columns write the texts alone into a .txt file, or ingest it",
                 param,
                 ctx,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.text_options import HOW_READ, format_option
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.counted import counted
@@ -51,11 +51,9 @@ def stream_options(command: Command) -> Command:
             show_default=True,
             help="With workers and -o: go on where the same command was killed, or begin again.",
         ),
-        click.option(
-            "-o", "--output", type=LocalPath(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."
-        ),
-        click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=LocalPath(allow_dash=True)),
-        click.argument("model", type=LocalPath()),
+        click.option("-o", "--output", type=Place(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."),
+        click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
+        click.argument("model", type=Place()),
     ):
         command = option(command)
     return where_options(cluster_option(command))
@@ -131,7 +129,6 @@ def _run(
     **how_read: Any,
 ) -> None:
     from sdem_dist.cli.answers import chosen
-    from sdem_dist.cli.kept_answers import content_of, write_kept_table
     from sdem_dist.cli.sources import refuse_for_a_corpus
     from sdem_dist.cli.streaming import Sources, answer_task, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import check_table, part_of, write_table
@@ -168,11 +165,12 @@ def _run(
             return answered_by_workers(blocks, transformer, answer, client)
 
         if output is not None and client is not None and not streaming:
+            from sdem_dist.cli.kept_answers import content_of, write_kept_table
+            from sdem_dist.engine.dask import DaskExecutor
+
             columns, suffix = _beside(answers), output.suffix.lower()
             read = ([content_of(path) for path in (model, *paths)], reading, on_error, BLOCK)
             identity = (read, suffix, answers.what, top, threshold, alone, coverage)
-            from sdem_dist.engine.dask import DaskExecutor
-
             executor = DaskExecutor(client)
             shared = executor.put((transformer, lambda documents, block: part_of(suffix, columns(documents, block))))
             write_kept_table(output, identity, executor, answer_task, shared, blocks, resume=resume)

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.outputs import check_output
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 
 
 @click.command(no_args_is_help=True)
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=Place())
 @click.argument("corpus")
 @click.option(
     "-o", "--output", type=LocalPath(), metavar="FILE", default="report.html", show_default=True, help="The page."

@@ -1,4 +1,4 @@
-"""What a person sees while a search runs: a live table where somebody watches, plain lines where nobody does."""
+"""What is shown while a search runs: a live table in a terminal, else plain lines."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
+    from sdem_dist.selection.metrics import Metric
     from sdem_dist.selection.run import EpochOfSettings
     from sdem_dist.selection.trials import Trial
 
@@ -24,17 +25,17 @@ ROWS = 20
 """Settings of a table; the best are shown."""
 
 
-def _ranked(trials: list[Trial], metric: object) -> list[Trial]:
-    return sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))  # type: ignore[arg-type]
+def _ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
+    return sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
 
 
-def line(event: EpochOfSettings, metric: object) -> str:
-    """Return what a person without a terminal wants to know of an epoch."""
+def line(event: EpochOfSettings, metric: Metric) -> str:
+    """Return an epoch as a line for logs."""
     from sdem_dist.selection.metrics import name_of
     from sdem_dist.selection.summary import described
 
     best, alive = _ranked(event.trials, metric)[0], sum(trial.alive for trial in event.trials)
-    name = name_of(metric)  # type: ignore[arg-type]
+    name = name_of(metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
     if event.what == "epoch":
         going = f"epoch {event.epoch}: {alive} of {len(event.trials)} settings go on"
@@ -43,7 +44,7 @@ def line(event: EpochOfSettings, metric: object) -> str:
     return visible(f"{going}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
 
 
-def table(event: EpochOfSettings, metric: object) -> Table:
+def table(event: EpochOfSettings, metric: Metric) -> Table:
     """Return the settings as a table, the best first."""
     from rich.table import Table
     from rich.text import Text
@@ -51,7 +52,7 @@ def table(event: EpochOfSettings, metric: object) -> Table:
     from sdem_dist.selection.metrics import name_of
     from sdem_dist.selection.summary import described
 
-    name = name_of(metric)  # type: ignore[arg-type]
+    name = name_of(metric)
     columns = list(dict.fromkeys([name, "log-loss", "accuracy"]))
     shown = Table(title=f"{event.what} {event.epoch}, {event.seconds:.1f} s", title_justify="left")
     for column in (*columns, "epochs", "", "setting"):
@@ -76,7 +77,7 @@ def table(event: EpochOfSettings, metric: object) -> Table:
 
 
 @contextmanager
-def watched(metric: object, quiet: bool) -> Iterator[list[Callable[[EpochOfSettings], None]]]:
+def watched(metric: Metric, quiet: bool) -> Iterator[list[Callable[[EpochOfSettings], None]]]:
     """Yield the callbacks of a search; a table is left as it was at the end."""
     if quiet:
         yield []
@@ -90,5 +91,5 @@ def watched(metric: object, quiet: bool) -> Iterator[list[Callable[[EpochOfSetti
             yield [_updating(live, metric)]
 
 
-def _updating(live: Live, metric: object) -> Callable[[EpochOfSettings], None]:
+def _updating(live: Live, metric: Metric) -> Callable[[EpochOfSettings], None]:
     return lambda event: live.update(table(event, metric), refresh=True)

@@ -23,7 +23,7 @@ from sdem_dist.cli.text_options import (
     taken_settings,
 )
 from sdem_dist.counted import counted
-from sdem_dist.storage.places import is_url
+from sdem_dist.storage.places import is_url, place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -62,7 +62,7 @@ def refuse_for_a_corpus(names: tuple[str, ...]) -> None:
 
 def is_source(path: str) -> bool:
     """Whether a path is that of a file or a folder of documents, and no corpus."""
-    return not is_url(path) and Path(path).exists() and not Path(path, "zarr.json").exists()
+    return place(path).exists() and not (place(path) / "zarr.json").exists()
 
 
 @contextmanager
@@ -126,12 +126,14 @@ def examined_by_workers(
     from sdem_dist import open_corpus, write_corpus
     from sdem_dist.estimators.examined import Examined
     from sdem_dist.storage.hidden import hidden_folder
+    from sdem_dist.storage.kept import kept_folder
     from sdem_dist.text import ingest
 
     estimator.vectorize([])  # says what is wrong with a model of numbers
     classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
-    with hidden_folder(beside.absolute(), "corpus") as folder:
-        words = write_corpus(  # one document without words: what new documents follow
+    shared = kept_folder(beside, "corpus", "0" * 32) if is_url(beside) else hidden_folder(beside.absolute(), "corpus")
+    with shared as folder:
+        words = write_corpus(  # one empty document: new documents follow its corpus
             folder / "words.zarr",
             sp.csr_matrix((1, estimator.n_features_in_), dtype="uint8"),
             None if classes is None else classes[:1],
@@ -159,25 +161,23 @@ def examined_documents(
     Raises
     ------
     ModelError, IngestError
-        The model was not trained on text, or a line of the source is no document of one of its classes.
+        The model was not trained on text, or a line of the source is not a document of one of its classes.
     click.UsageError
         Options of a source are given, and `path` is a corpus.
     """
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus
+    from sdem_dist.cli.streaming import transformer_of
     from sdem_dist.corpus.label_sets import set_named
     from sdem_dist.estimators.examined import Examined
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, placed_blocks
-    from sdem_dist.text.transform import TextTransformer
-    from sdem_dist.text.vectorizer import VectorizerSettings
 
     if not is_source(path):
         refuse_for_a_corpus((*READING, "on_error"))
         return Examined(open_corpus(path))
-    estimator.vectorize([])  # says what is wrong with a model of numbers
-    transformer = TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_)
+    transformer = transformer_of(estimator)
     count = transformer.counter()
     target = estimator.spec.target
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
@@ -187,12 +187,12 @@ def examined_documents(
     gate = LineGate(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")
     counts, labels, texts = [], [], []
     ids: list[object] = []
-    if numeric_format([Path(path)], source.reading) is not None:
+    if numeric_format([place(path)], source.reading) is not None:
         raise click.UsageError(
             f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the "
             "training), and give that"
         )
-    for block in placed_blocks(Path(path), source.reading, gate):
+    for block in placed_blocks(place(path), source.reading, gate):
         counts.append(count(block.texts))
         labels += block.labels
         ids += block.ids or []

@@ -39,7 +39,7 @@ class Counted:
 
     @property
     def columns(self) -> dict[str, list[object]]:
-        """What stands beside documents in a table."""
+        """The other columns of the documents' table."""
         return {"id": self.ids}
 
 

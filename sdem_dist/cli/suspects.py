@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ from sdem_dist.cli.sources import corpus_of, is_source
 from sdem_dist.cli.text_options import reading_options, text_options
 from sdem_dist.cli.train import TrainCommand, estimator_of
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
+from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -51,10 +51,10 @@ def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: s
         if estimator.spec.target != "labels":
             raise click.UsageError(f"--estimator {options['estimator']}: suspects are found by classifiers")
     if is_source(corpus) and (scheduler or cluster):
-        raise click.UsageError(f"{corpus} is no corpus, and workers elsewhere need one: make it with sdem ingest")
+        raise click.UsageError(f"{corpus} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
-            corpus_of(corpus, Path(corpus if is_source(corpus) else "suspects"), options) as documents,
+            corpus_of(corpus, place(corpus if is_source(corpus) else "suspects"), options) as documents,
             client_of(scheduler, workers, cluster) as client,
         ):
             found = label_suspects(

@@ -16,6 +16,8 @@ import click
 from sdem_dist.cli.answers import on_a_line
 from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.shown import visible
+from sdem_dist.storage import buckets
+from sdem_dist.storage.places import is_url
 from sdem_dist.text.records import listed
 
 Columns = dict[str, Any]
@@ -39,8 +41,12 @@ class Part:
 
     def save(self, path: Path) -> None:
         """Write it to a file, which appears whole."""
+        content = json.dumps(self.names).encode() + b"\n" + self.body
+        if is_url(path):
+            buckets.put(str(path), content)
+            return
         new = path.with_suffix(".new")
-        new.write_bytes(json.dumps(self.names).encode() + b"\n" + self.body)
+        new.write_bytes(content)
         new.replace(path)
 
     @classmethod
@@ -105,7 +111,7 @@ def as_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return repr(value)  # the shortest that reads as the same number
+        return repr(value)  # the shortest text that reads back as the same number
     if isinstance(value, list) and all(isinstance(member, str | int | float) for member in value):
         return visible("|".join(map(str, value)))
     return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
@@ -161,7 +167,7 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    found, writer = pa.schema([]), None  # types as far as they are known: null where no value was met
+    found, writer = pa.schema([]), None  # types as far as known: null where no value was seen
     try:
         for part in parts:
             table = pa.ipc.open_stream(part.body).read_all()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
-from sdem_dist.cli.parameters import Lengths, LocalPath, Share, StopWords
+from sdem_dist.cli.parameters import Lengths, Place, Share, StopWords
 from sdem_dist.storage.numbers import JsonObject
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ HOW_READ = (
         type=click.Choice(["raise", "skip"]),
         default="raise",
         show_default=True,
-        help="Stop at a line that is no document, or leave it out and count it.",
+        help="Stop at a line that is not a document, or leave it out and count it.",
     ),
 )
 """Options of every command that reads sources."""
@@ -54,7 +54,7 @@ _READING = (
     ),
     click.option("--id", metavar="COLUMN", help="Column of the documents' ids, likewise.  [default: their positions]"),
     click.option("--group", metavar="COLUMN", help="Column of what folds keep together, such as an author, likewise."),
-    click.option("--labels-file", type=LocalPath(), help="Labels of an .npz matrix, one a line, or .npy."),
+    click.option("--labels-file", type=Place(), help="Labels of an .npz matrix, one a line, or .npy."),
     click.option(
         "--first-column",
         "zero_based",
@@ -146,14 +146,14 @@ def text_options(command: Command) -> Command:
 
 
 def taken_reading(options: dict[str, Any]) -> Reading:
-    """Take the options of `reading_options` but ``on_error`` out of others, and return what they say."""
+    """Take the options of `reading_options` but ``on_error`` out of others, and return their settings."""
     from sdem_dist.text import Reading
 
     return Reading(**{name: options.pop(name) for name in READING})
 
 
 def taken_settings(options: dict[str, Any]) -> VectorizerSettings:
-    """Take the options of `text_options` out of others, and return what they say; ValueError where they do not fit."""
+    """Take the options of `text_options` out of others, and return their settings; ValueError if they contradict each other."""
     from sdem_dist.text import VectorizerSettings
 
     given = {name: value for name in (*SPLITTING, *CHOOSING) if (value := options.pop(name)) is not None}

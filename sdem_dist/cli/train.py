@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from sdem_dist.cli.parameters import Alpha, LocalPath
+from sdem_dist.cli.parameters import Alpha, LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import corpus_of, is_source
 from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
@@ -61,11 +61,11 @@ class TrainCommand(SectionedCommand):
 
 @click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpus")
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=Place())
 @click.option(
     "--loss",
-    type=click.Choice(["ncll", "hinge", "nll"]),
-    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: hinge; of others ncll]",
+    type=click.Choice(["auto", "ncll", "hinge", "nll"]),
+    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: auto; of others ncll]",
 )
 @click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
 @click.option(
@@ -91,14 +91,14 @@ class TrainCommand(SectionedCommand):
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"
 )
-@click.option("--validation", metavar="CORPUS", help="Corpus to evaluate after each epoch.")
+@click.option("--validation", metavar="CORPUS", help="Held-out corpus to evaluate after each epoch.")
 @click.option(
     "--patience",
     type=click.IntRange(1),
     metavar="N",
-    help="Stop when the validation loss has not fallen for N epochs; keep the best. (It may rise in the first few.)",
+    help="Stop when the held-out loss has not fallen for N epochs; keep the best. (It may rise in the first few.)",
 )
-@click.option("--checkpoint", type=LocalPath(), metavar="FOLDER", help="Keep checkpoints here.")
+@click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep checkpoints here.")
 @click.option(
     "--checkpoint-rounds", type=click.IntRange(1), metavar="N", help="One after every N rounds.  [default: every epoch]"
 )
@@ -120,7 +120,7 @@ class TrainCommand(SectionedCommand):
     metavar="NAME=VALUE",
     help="Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
 )
-@click.option("--log", type=LocalPath(), metavar="FILE", help="Append events as JSON Lines; read by sdem log.")
+@click.option("--log", type=Place(), metavar="FILE", help="Append events as JSON Lines; read by sdem log.")
 @click.option(
     "--performance-report",
     type=LocalPath(),
@@ -173,7 +173,7 @@ def train(
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
     if is_source(corpus) and (scheduler or cluster):
-        raise click.UsageError(f"{corpus} is no corpus, and workers elsewhere need one: make it with sdem ingest")
+        raise click.UsageError(f"{corpus} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
             corpus_of(corpus, model, options) as documents,
@@ -192,7 +192,7 @@ def train(
                 skip_damaged=options["skip_damaged"],
                 callbacks=callbacks,
             )
-            estimator.save(model)  # before whatever may go wrong when the cluster ends and Dask's report is written
+            estimator.save(model)  # before the cluster ends and Dask's report is written, which may fail
     except KeyboardInterrupt:
         folder = options["checkpoint"]
         hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
@@ -284,7 +284,7 @@ def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
 
 
 def _value(name: str, text: str) -> object:
-    """Return what a text stands for in JSON or in Python, or itself."""
+    """Return a text read as JSON or as Python, else the text itself."""
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.searching import watched
 from sdem_dist.cli.shown import say, visible
 from sdem_dist.cli.sources import corpus_of, is_source
@@ -37,7 +37,7 @@ Examples:
 
 @click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpus")
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=Place())
 @click.option(
     "--metric", type=click.Choice(METRICS), help="What decides.  [default: log-loss; of numbers R2, else perplexity]"
 )
@@ -84,7 +84,7 @@ Examples:
     "--curve", type=LocalPath(), metavar="FILE.png", help="Draw the winner's accuracy by number of documents, too."
 )
 @click.option("--table", type=LocalPath(), metavar="FILE.csv", help="Write all settings and their scores.")
-@click.option("--checkpoint", type=LocalPath(), metavar="FOLDER", help="Keep the search here after each epoch.")
+@click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep the search here after each epoch.")
 @click.option("--resume", is_flag=True, help="Go on from FOLDER, if it holds this search.")
 @click.option("--overwrite", is_flag=True, help="Replace a MODEL that exists, as --resume does.")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides folds and draws.  [default: 0]")
@@ -124,7 +124,7 @@ def tune(
     metric = options["metric"] or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
     validation = open_corpus(options["validation"]) if options["validation"] else None
     if is_source(corpus) and (scheduler or cluster):
-        raise click.UsageError(f"{corpus} is no corpus, and workers elsewhere need one: make it with sdem ingest")
+        raise click.UsageError(f"{corpus} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
             corpus_of(corpus, model, options) as documents,
@@ -191,7 +191,7 @@ def space_of(given: tuple[str, ...]) -> Any:
 
 
 def parts(text: str) -> list[str]:
-    """Cut a text at its commas that stand in no brackets or quotes."""
+    """Cut a text at the commas outside brackets and quotes."""
     found, depth, quoted = [""], 0, ""
     for c in text:
         if quoted:
@@ -214,7 +214,7 @@ def _of_file(path: Path) -> list[dict[str, Any]]:
             f"--space {path}: it is neither NAME=A,B,C nor a file that can be read: {error}"
         ) from error
     except ValueError as error:
-        raise click.UsageError(f"--space {path}: this is no JSON: {error}") from error
+        raise click.UsageError(f"--space {path}: this is not JSON: {error}") from error
     spaces = space if isinstance(space, list) else [space]
     if not spaces or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in spaces):
         raise click.UsageError(f"--space {path}: write {{name: [values]}}, or a list of such")

@@ -70,7 +70,10 @@ def client_of(
     scheduler: str | None, workers: int | None, cluster: str | None = None, lifetime: str | None = None
 ) -> Iterator[Client | None]:
     """Yield the client that the options ask for, or None."""
-    from sdem_dist.cluster import batch_jobs, connected
+    if (scheduler, workers, cluster) == (None, None, None):
+        yield None
+        return
+    from sdem_dist.cluster import batch_jobs, connected  # Dask comes with it
 
     if cluster is not None and "://" not in cluster:
         with batch_jobs(cluster, lifetime, say=lambda line: click.echo(line, err=True)) as client:

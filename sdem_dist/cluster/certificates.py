@@ -47,7 +47,7 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
         with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:  # readable for its owner only
             _fill(Path(made), folder, trustme, days)
             Path(made).rename(folder)  # whole, or not at all
-            Path(made).mkdir()  # for the context to remove
+            Path(made).mkdir()  # the context removes it
     except OSError as error:
         raise ClusterError(f"{folder} cannot be made: {error.strerror}") from error
     return folder / "tls.yaml"

@@ -84,7 +84,7 @@ def connected(
                         threads_per_worker=1,
                         processes=True,
                         host="127.0.0.1",
-                        dashboard_address="127.0.0.1:0",  # None would still take port 8787
+                        dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
                         silence_logs=logging.ERROR,
                         preload=[_LEAVE_INTERRUPTS],
                     )
@@ -117,7 +117,7 @@ def reported(client: Client | None, path: Path | None) -> Iterator[None]:
         raise ClusterError("Dask's report needs bokeh, here and at the scheduler: pip install 'sdem_dist[report]'")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise ClusterError(f"{path} cannot be written: it is a folder, or lies in one that does not exist")
-    check_writable(path, error=ClusterError)  # Dask writes it in the end
+    check_writable(path, error=ClusterError)  # Dask writes it when the block ends
 
     with client.as_current(), performance_report(filename=str(path)):
         yield
@@ -127,7 +127,7 @@ def _client(scheduler: str, timeout: float) -> Client:
     from distributed import Client
 
     if scheduler.endswith(".json"):
-        if not Path(scheduler).exists():  # distributed would wait for it without a deadline
+        if not Path(scheduler).exists():  # distributed waits for it without a deadline
             raise ClusterError(f"there is no scheduler file {scheduler}: start the scheduler, or check the path")
         where, address = {"scheduler_file": scheduler}, _address_in(Path(scheduler))
     else:

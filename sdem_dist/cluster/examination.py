@@ -51,7 +51,7 @@ def examine(client: Client, folder: Path, n_features: int | None = None, n_class
         workers = list(info["workers"])
         if not workers:
             raise ClusterError(f"the scheduler at {info['address']} has no workers to look at")
-        # The first call compiles nothing but opens connections, which is not what a round trip should count.
+        # The first call opens connections, which a round trip should not count.
         _ask(client, facts.length, b"")
         found, trips, speeds, offsets = {}, {}, {}, {}
         for worker in workers:

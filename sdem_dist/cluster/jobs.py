@@ -170,7 +170,7 @@ def _ended_by_signals() -> Iterator[None]:
         return
 
     def leave(number: int, _: object) -> None:
-        for each in (signal.SIGTERM, signal.SIGHUP):  # a second one would end the clean-up halfway
+        for each in (signal.SIGTERM, signal.SIGHUP):  # a second interrupt would stop the clean-up halfway
             signal.signal(each, signal.SIG_IGN)
         sys.exit(128 + number)
 

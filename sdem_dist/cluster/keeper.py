@@ -35,7 +35,7 @@ class BatchCluster(Protocol):
     scheduler_address: str
 
     def scale(self, *, jobs: int) -> object:
-        """Hold so many jobs."""
+        """Keep this number of jobs running."""
 
     async def scale_down(self, workers: list[object]) -> object:
         """Cancel jobs."""
@@ -63,7 +63,7 @@ class Keeper:
         self._cluster = cluster
         self._settings = settings
         self._say = say
-        self._last_seen: dict[TellingJob, float] = {}  # by job, not by name: names are used again
+        self._last_seen: dict[TellingJob, float] = {}  # by job, since names are reused
         self._failures = 0
         self._stopped = False
 
@@ -101,13 +101,13 @@ class Keeper:
             self._last_seen[job] = now
             return False
         if job.job_id is None:
-            return self._fails(job, f"a job was refused: {job.refusal}") if job.refusal is not None else False
+            return self._fails(f"a job was refused: {job.refusal}") if job.refusal is not None else False
         said, over = await asyncio.to_thread(words.about, self._settings.system, job.job_id)
         said = ", ".join(said.splitlines())
         if self._has_worker(str(name)):
             return False
         if job not in self._last_seen:
-            return over is True and self._fails(job, f"{said}: it ended before it brought a worker")
+            return over is True and self._fails(f"{said}: it ended before it brought a worker")
         if over or now - self._last_seen[job] > SILENT:
             self._say(f"{said}: submitting another")
             return True
@@ -117,7 +117,7 @@ class Keeper:
         present = [str(worker.name) for worker in list(self._cluster.scheduler.workers.values())]
         return any(worker == name or worker.startswith(f"{name}-") for worker in present)
 
-    def _fails(self, job: TellingJob, what: str) -> bool:
+    def _fails(self, what: str) -> bool:
         if self._failures >= FAILURES:
             return False
         self._failures += 1

@@ -45,7 +45,7 @@ def job_options(settings: JobSettings) -> JsonObject:
     if settings.lifetime is not None:
         arguments += ["--lifetime", f"{settings.lifetime:g}s"]
         arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
-    prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]  # the file's own come after, and win
+    prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]  # those of the file come later and win
     prologue += dask.config.get(f"{config}.job-script-prologue")
     security = None
     if dask.config.get("distributed.comm.tls.ca-file"):

@@ -173,7 +173,7 @@ def _seconds(path: Path, name: str, value: object) -> float:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"') from error
     if seconds <= 0:
-        raise ClusterError(f"{path}: {name}: {value!r} is no time at all")
+        raise ClusterError(f"{path}: {name}: {value!r} is not a time at all")
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""From what machines tell about themselves to one line each of what is right and what is not.  Pure functions."""
+"""One line for each check of a machine, from the facts that it reports.  Pure functions."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def batches(X: object, y: ArrayLike | None, ids: Ids | None, targets: ArrayLike 
         raise CorpusError(f"X is a {type(X).__name__} of rows: pass a matrix, numpy.asarray(X)")
     if y is not None or ids is not None or targets is not None:
         raise CorpusError(
-            f"X, a {type(X).__name__}, is no matrix, and iterables of batches (X, y) bring labels, ids and targets with each "
+            f"X, a {type(X).__name__}, is not a matrix, and iterables of batches (X, y) bring labels, ids and targets with each "
             "batch, not as arguments: pass a sparse matrix, an ndarray, a dask array or a DataFrame, or batches alone"
         )
     return _of_iterable(X)

@@ -23,9 +23,11 @@ from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.corpus.sorted_rows import SortedDocuments, rows_between, write_pieces, write_rows
 from sdem_dist.corpus.tables import TABLE, encoded_table, facts_of_table, joined_categories, numbering
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage import buckets
 from sdem_dist.storage.kept import SUMMARY, once
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.places import refuse_url
+from sdem_dist.storage.places import is_url
+from sdem_dist.storage.places import place as to_place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -79,13 +81,12 @@ def write_collection(
     Raises
     ------
     CorpusError
-        `X` is no Dask collection, what stands beside it is not cut as it is, or a part does not fit.
+        `X` is not a Dask collection, what stands beside it is not cut as it is, or a part does not fit.
     """
     from sdem_dist.corpus.contents import destination, reopened, write_contents
     from sdem_dist.engine.dask import DaskExecutor
     from sdem_dist.engine.ordered import in_order
 
-    refuse_url(str(path), "with client, corpora are folders", CorpusError)
     executor, parts = DaskExecutor(client), parts_of(X, columns)
     if is_frame(X):
         if vectorizer is not None and vectorizer.get("kind") != TABLE:
@@ -96,19 +97,23 @@ def write_collection(
             categories = joined_categories(list(in_order(executor, column_kinds, frames)), names)
         vocabulary, vectorizer = facts_of_table(names, categories, storing.dense, vocabulary, vectorizer)
         storing = replace(storing, categories=categories)
-    with destination(path, overwrite) as (place, scratch):
+    with destination(path, overwrite) as (where, scratch):
+        if is_url(path):  # within what is published, so that the next writer clears it after a kill
+            scratch = to_place(where) / "scratch"
         jobs = ((scratch / f"part-{i}", i, storing, *part.computed(client)) for i, part in enumerate(parts))
         found = list(in_order(executor, store_part, jobs))
         documents = _arranged(executor, found, storing, scratch, seed)
         header = write_contents(
-            place,
+            where,
             documents,
-            partial(documents.write_shards, executor, Path(place)),
+            partial(documents.write_shards, executor, to_place(where)),
             vocabulary=vocabulary,
             vectorizer=vectorizer,
             made_by=made_by,
             shard_documents=shard_documents,
         )
+        if is_url(path):
+            buckets.remove(str(scratch))
     return reopened(path, header)
 
 

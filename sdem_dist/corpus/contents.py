@@ -79,7 +79,7 @@ def write_contents(
     if words is not None:
         parent = arrays.add_group(group, VOCABULARY)
         arrays.write_arrays(parent, {"bytes": words[0], "offsets": words[1]})
-        del words  # of many n-grams, as much as the documents
+        del words  # with many n-grams they are as large as the documents
     sizes = shard_sizes(facts.n_documents, facts.n_nonzeros, shard_documents)
     shards, frequency = write_shards(arrays.add_group(group, SHARDS), sizes)
     header = Header(
@@ -138,17 +138,17 @@ def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path,
                     raise CorpusError(f"cannot write {path}: {error.strerror}") from error
                 raise
         return
-    # The folder lies in the corpus to be, so that a disk with room for the one has room for the other, and goes with it.
+    # The folder lies inside the new corpus: on the same disk, and removed with it.
     with (
         publish_directory(path, overwrite=overwrite) as new,
-        # a worker may still write into it after another's failure
+        # a worker may still write into it after another worker failed
         tempfile.TemporaryDirectory(prefix="spill-", dir=new, ignore_cleanup_errors=True) as folder,
     ):
         yield new, Path(folder)
 
 
 def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
-    """Raise CorpusError if corpora at `paths` must be kept, or if what is there is no corpus."""
+    """Raise CorpusError if corpora at `paths` must be kept, or if something else than a corpus is there."""
     taken = [str(path) for path in paths if _holds_corpus(path, overwrite)]
     if taken and not overwrite:
         exist, what, them = ("exists", "a corpus", "it") if len(taken) == 1 else ("exist", "corpora", "them")
@@ -173,7 +173,7 @@ def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
         attributes = arrays.get_attributes(arrays.open_group(path))
         present = MANIFEST in attributes or contents_of(attributes) is not None
         if is_url(path) and not present and WRITER in attributes:
-            return False  # of a process that died, or one that writes there now
+            return False  # left by a process that died, or in use by one that writes now
     except UnreadableError:
         raise
     except CorpusError:

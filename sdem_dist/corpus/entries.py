@@ -1,4 +1,4 @@
-"""Which numbers documents may be made of, and which arrays make a sparse matrix."""
+"""Which numbers documents may hold, and which arrays make a sparse matrix."""
 
 from __future__ import annotations
 

@@ -29,6 +29,10 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     corpora : sequence of Corpus
         Of one vocabulary and the same classes, as those that ``sdem ingest --vocabulary-from`` made of one.
 
+    Returns
+    -------
+    Corpus
+
     Raises
     ------
     CorpusError
@@ -48,7 +52,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
         raise CorpusError("there are no corpora to join")
     for corpus in corpora:
         if type(corpus) is not Corpus and not isinstance(corpus, JoinedCorpus):
-            raise CorpusError(f"{corpus!r} is no corpus on disk: join corpora first, and take a subset of the whole")
+            raise CorpusError(f"{corpus!r} is not a corpus on disk: join corpora first, and take a subset of the whole")
     return corpora[0] if len(corpora) == 1 else JoinedCorpus(corpora)
 
 

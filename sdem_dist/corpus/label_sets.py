@@ -17,7 +17,7 @@ from sdem_dist.errors import CorpusError
 
 
 def label_set(labels: Iterable[object]) -> LabelSet:
-    """Return labels as a set: sorted, each once; raise CorpusError for what is no label, or cannot be sorted."""
+    """Return labels as a set: sorted, each once; raise CorpusError for what is not a label, or cannot be sorted."""
     try:
         return tuple(sorted({plain_label(label) for label in labels}))  # type: ignore[type-var]
     except TypeError as error:
@@ -84,9 +84,9 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
     Raises
     ------
     CorpusError
-        Something is no label; the message names the document.
+        Something is not a label; the message names the document.
     ValueError
-        A matrix is no indicator matrix, or has not a column for each name.
+        A matrix is not an indicator matrix, or has not a column for each name.
     """
     indicator = indicator_of(y)
     if indicator is not None:

@@ -64,8 +64,14 @@ class LabelEncoder:
             raise CorpusError(
                 f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
             )
-        if labels.dtype.kind in "OT":  # may hold None or mixed kinds, which np.unique cannot sort
-            return np.fromiter((self._seen_code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
+        if labels.dtype.kind in "OT":  # np.unique cannot sort None or mixed kinds
+            values = labels.tolist()
+            try:
+                return np.fromiter(
+                    map(self._seen.__getitem__, zip(map(type, values), values, strict=True)), np.int32, n_documents
+                )
+            except (KeyError, TypeError):  # one is new, or not hashable
+                return np.fromiter((self._seen_code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
         found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
         codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]
         return np.array(codes, np.int32)[inverse]
@@ -106,7 +112,7 @@ class LabelEncoder:
         return tuple(found[code] for code in order), positions
 
 
-_DATES = "dates and times are no labels; make texts of them (y.astype(str))"
+_DATES = "dates and times are not labels; make texts of them (y.astype(str))"
 
 
 def _plain(label: object) -> ClassLabel | LabelSet:

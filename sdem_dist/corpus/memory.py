@@ -155,7 +155,7 @@ class MemoryCorpus(InMemory[Documents]):
             rows = rows[order]
             labels, column, table = (None if a is None else a[order] for a in (labels, column, table))
         if not rows.has_canonical_format:
-            rows = rows if shuffle else rows.copy()  # the caller's matrix stays as it is
+            rows = rows if shuffle else rows.copy()  # the caller's matrix is not changed
             rows.sum_duplicates()
         data, indptr = _compact(rows.data), rows.indptr.astype(np.int64)
         documents = Documents(data, rows.indices, indptr, n_features, labels, column, table)

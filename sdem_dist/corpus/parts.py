@@ -18,7 +18,7 @@ NAMES = ("y", "ids", "targets")
 
 
 class Part(NamedTuple):
-    """A part of a collection that is to be computed, and what stands beside its documents."""
+    """A part of a Dask collection, not yet computed, and the columns beside its documents."""
 
     X: Any
     y: Any
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     targets: Any
 
     def computed(self, client: Client) -> tuple[Any, ...]:
-        """Return futures of what is to be computed, and the rest as it is."""
+        """Return futures of delayed columns, and the others unchanged."""
         return tuple(client.compute(one) if hasattr(one, "dask") else one for one in self)
 
 
@@ -67,7 +67,7 @@ def parts_of(X: Any, columns: tuple[Any, Any, Any]) -> list[Part]:
 
 
 def column_kinds(frame: Any) -> dict[int, list[object]]:
-    """Return what the columns of a partition hold that is no number: a task."""
+    """Return what the columns of a partition hold that is not a number: a task."""
     try:
         return categories_by_column(frame)
     except ValueError as error:
@@ -92,7 +92,7 @@ def _beside_an_array(X: Any, column: Any, name: str) -> Sequence[Any]:
         return _beside_partitions(X, column, name)
     if np.isnan(X.shape[0]):
         raise CorpusError(
-            f"the blocks of X have no known length, and {name} is no dask array: X.compute_chunk_sizes() first"
+            f"the blocks of X have no known length, and {name} is not a dask array: X.compute_chunk_sizes() first"
         )
     if len(column) != X.shape[0]:
         raise CorpusError(f"X has {X.shape[0]} documents and {name} has {len(column)}")

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from sdem_dist.documents import Documents
     from sdem_dist.storage.arrays import Group
 
-# Manifests of large corpora are megabytes, and tasks that open a corpus many: each is parsed and kept once in a process.
+# A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and keeps it.
 # zarr's group has it too, among its attributes.
 _opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
 _MAX_OPENED = 32
-# Of what lies behind a URL it cannot be told cheaply whether it is still the same: tasks share it while any is alive.
+# Whether a corpus at a URL is still the same cannot be told cheaply: tasks share it while any of them uses it.
 _received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
 
 

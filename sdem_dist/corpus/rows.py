@@ -55,22 +55,20 @@ class KeyedRows:
 
     def take(self, order: np.ndarray) -> KeyedRows:
         """Return the documents at the positions `order`, in that order."""
-        return self._picked(order, partial(_gathered, order=order))
+        return self._picked(order, partial(_gathered, order=np.ascontiguousarray(order, np.int64)))
 
     def slice(self, start: int, stop: int) -> KeyedRows:
         """Return the documents from `start` up to `stop`, as views where possible."""
         return self._picked(slice(start, stop), partial(_sliced, start=start, stop=stop))
 
-    def _picked(self, rows: Where, ragged: Callable[[np.ndarray], tuple[Where, np.ndarray]]) -> KeyedRows:
-        """Return `rows`; `ragged` gives the entries of such rows from their offsets, and the offsets of those."""
-        entries, indptr = ragged(self.indptr)
+    def _picked(self, rows: Where, ragged: Callable[..., tuple[np.ndarray, ...]]) -> KeyedRows:
+        """Return `rows`; `ragged` gives the offsets of such rows, and their entries in one or more arrays."""
+        indptr, data, indices = ragged(self.indptr, self.data, self.indices)
         ids, id_bytes = self.ids, self.id_bytes
         if id_bytes is None:
             ids = ids[rows]
         else:
-            letters, ids = ragged(ids)
-            id_bytes = id_bytes[letters]
-        data, indices = self.data[entries], self.indices[entries]
+            ids, id_bytes = ragged(ids, id_bytes)
         return KeyedRows(self.keys[rows], data, indices, indptr, self.labels[rows], self.targets[rows], ids, id_bytes)
 
     def write(self, file: BinaryIO) -> Layout:
@@ -81,7 +79,7 @@ class KeyedRows:
 
     @classmethod
     def read(cls, file: BinaryIO, layout: Layout) -> KeyedRows:
-        """Read what `write` wrote, from where `file` stands."""
+        """Read what `write` wrote, from the current position of `file`."""
         arrays = [np.frombuffer(file.read(np.dtype(kind).itemsize * n), kind) for kind, n in layout]
         arrays[_TARGETS] = arrays[_TARGETS].reshape(len(arrays[0]), -1)
         return cls(*arrays)
@@ -105,7 +103,7 @@ class KeyedRows:
         return cls(keys, data, indices, indptr, labels, targets, ids, id_bytes)
 
 
-_TARGETS = 5  # the place of the one table among the arrays
+_TARGETS = 5  # the position of the table among the arrays
 Layout = tuple[tuple[str, int], ...]
 Where = np.ndarray | slice
 
@@ -126,18 +124,22 @@ def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows
         held = [whole.slice(size, whole.n_documents)] if n_held else []
 
 
-def _gathered(offsets: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the entries of the ranges `order`, one range after another, and the offsets of those ranges."""
-    lengths = np.diff(offsets)[order]
+def _gathered(offsets: np.ndarray, *values: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the offsets of the ranges `order`, and what of each array is in them, one range after another."""
+    from sdem_dist.kernels.ragged import gather  # numba comes with it
+
     moved = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(lengths, out=moved[1:])
-    entries = np.arange(moved[-1]) + np.repeat(offsets[:-1][order] - moved[:-1], lengths)
-    return entries, moved
+    np.cumsum(np.diff(offsets)[order], out=moved[1:])
+    found = [np.empty(int(moved[-1]), array.dtype) for array in values]
+    for array, out in zip(values, found, strict=True):
+        gather(array.view(np.uint8), offsets, order, array.itemsize, out.view(np.uint8))
+    return moved, *found
 
 
-def _sliced(offsets: np.ndarray, start: int, stop: int) -> tuple[slice, np.ndarray]:
-    """The entries of the ranges from `start` up to `stop`, and the offsets of those ranges."""
-    return slice(int(offsets[start]), int(offsets[stop])), offsets[start : stop + 1] - offsets[start]
+def _sliced(offsets: np.ndarray, *values: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, ...]:
+    """Return the offsets of the ranges from `start` up to `stop`, and what of each array is in them."""
+    entries = slice(int(offsets[start]), int(offsets[stop]))
+    return offsets[start : stop + 1] - offsets[start], *(array[entries] for array in values)
 
 
 def _joined_offsets(parts: list[np.ndarray]) -> np.ndarray:

@@ -29,13 +29,13 @@ def write_shard(
     dense: bool,
     labelled: bool,
     texts: TextsAt | None = None,
-    groups: GroupsAt | None = None,
+    groups: np.ndarray | None = None,
     overwrite: bool = False,
 ) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
 
-    `texts` gives the joined bytes and the offsets of the texts of documents with these ids, `groups` the hashes of their
-    groups.
+    `texts` gives the joined bytes and the offsets of the texts of documents with these ids; `groups` are the hashes of the
+    rows' groups.
     With `overwrite` one that a killed process began is replaced.
     The dtype of its entries is chosen from the shard's own: those they arrived with must not matter.
     """
@@ -53,7 +53,7 @@ def write_shard(
     if texts is not None:
         contents["texts_bytes"], contents["texts_offsets"] = texts(ids_of_rows(rows))
     if groups is not None:
-        contents["groups"] = groups(ids_of_rows(rows))
+        contents["groups"] = groups
     from sdem_dist.storage import arrays
     from sdem_dist.storage.checksum import crc32c
 
@@ -253,5 +253,5 @@ def ascending_within_rows(indices: np.ndarray, indptr: np.ndarray) -> bool:
     if len(indices) < 2:
         return True
     falls = indices[1:] <= indices[:-1]
-    falls[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False  # from one row to the next it may fall
+    falls[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False  # it may fall from one row to the next
     return not falls.any()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +17,15 @@ from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shards import write_shard
 from sdem_dist.corpus.shuffle import keys_of_ranks
 from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.places import is_url
+from sdem_dist.storage.shared_files import REQUESTS, load_array, read_values, save_array
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.collect import Collected
     from sdem_dist.engine.executor import Executor
     from sdem_dist.storage.arrays import Group
 
-ROWS = "rows"
+ROWS, GROUPS = "rows", "groups.npy"
 TASK_ENTRIES = 1 << 23
 """Entries of the shards that one task writes, about."""
 
@@ -35,6 +39,12 @@ def write_rows(folder: Path, collected: Collected) -> JsonObject:
         "class_counts": list(collected.class_counts),
         "n_targets": collected.n_targets,
     }
+
+
+def write_groups(folder: Path, keys: np.ndarray, hashes: np.ndarray) -> None:
+    """Write the hashes of the groups of documents with these keys beside their rows."""
+    order = np.argsort(keys)
+    np.save(folder / GROUPS, np.stack([keys[order], hashes[order]]))
 
 
 def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> list[list[object]]:
@@ -52,15 +62,28 @@ def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> list[list[object]]
 def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> list[KeyedRows]:
     """Return the documents of `write_rows` with keys from `first` up to `stop`."""
     found = []
-    with (folder / ROWS).open("rb") as file:
-        for place, low, high, layout in summary["pieces"]:
-            if low < stop and high >= first:
-                file.seek(place)
-                rows = KeyedRows.read(file, tuple((kind, size) for kind, size in layout))
-                start = int(np.searchsorted(rows.keys, np.uint64(first)))
-                end = rows.n_documents if stop > high else int(np.searchsorted(rows.keys, np.uint64(stop)))
-                found.append(rows.slice(start, end))
+    for place, low, high, layout in summary["pieces"]:
+        if low < stop and high >= first:
+            size = sum(np.dtype(kind).itemsize * n for kind, n in layout)
+            piece = read_values(folder / ROWS, np.uint8, place, place + size)
+            rows = KeyedRows.read(BytesIO(piece.data), tuple((kind, n) for kind, n in layout))
+            start = int(np.searchsorted(rows.keys, np.uint64(first)))
+            end = rows.n_documents if stop > high else int(np.searchsorted(rows.keys, np.uint64(stop)))
+            found.append(rows.slice(start, end))
     return found
+
+
+def groups_between(folders: Iterable[Path], first: int, stop: int) -> np.ndarray | None:
+    """Return the hashes of `write_groups` of the documents with keys from `first` up to `stop`, by key; None without any."""
+    parts = [np.load(folder / GROUPS, mmap_mode="r") for folder in folders if (folder / GROUPS).exists()]
+    if not parts:
+        return None
+    last = np.uint64(stop - 1)
+    inside = [
+        part[:, np.searchsorted(part[0], np.uint64(first)) : np.searchsorted(part[0], last, "right")] for part in parts
+    ]
+    keys, hashes = np.concatenate(inside, axis=1)
+    return np.asarray(hashes[np.argsort(keys)])
 
 
 @dataclass(frozen=True)
@@ -103,7 +126,7 @@ class SortedDocuments(Facts):
         for number, written in enumerate(in_order(executor, write_some_shards, jobs)):
             shards += [ShardInfo(**info) for info in written]
             if frequency is not None:
-                words, documents = np.load(_frequencies(self.scratch, groups[number][0]))
+                words, documents = load_array(_frequencies(self.scratch, groups[number][0]))
                 frequency[words] += documents
         return tuple(shards), frequency
 
@@ -126,25 +149,25 @@ def write_some_shards(
     from sdem_dist.storage import arrays
     from sdem_dist.storage.kept import SUMMARY
 
-    held: list[KeyedRows] = []
-    for folder in folders:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        held += rows_between(folder, summary, *between)
-    rows = KeyedRows.concatenate(held)
-    del held
+    def found(folder: Path) -> list[KeyedRows]:
+        return rows_between(folder, json.loads((folder / SUMMARY).read_text(encoding="utf-8")), *between)
+
+    with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
+        rows = KeyedRows.concatenate([part for parts in pool.map(found, folders) for part in parts])
     rows = rows.take(np.argsort(rows.keys))
+    groups = groups_between(folders, *between)
     parent = arrays.group_to_fill(place)
     n_features, dense, labelled = int(str(kind["n_features"])), bool(kind["dense"]), bool(kind["labelled"])
-    made = []
-    for shard, part in enumerate(cut([rows], sizes), first):
-        info = write_shard(parent, shard, part, n_features, dense=dense, labelled=labelled, overwrite=True)
+    made, ends = [], np.cumsum(sizes)
+    for number, part in enumerate(cut([rows], sizes)):
+        own = None if groups is None else groups[ends[number] - sizes[number] : ends[number]]
+        info = write_shard(
+            parent, first + number, part, n_features, dense=dense, labelled=labelled, groups=own, overwrite=True
+        )
         made.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:
         counted = np.stack(np.unique(rows.indices[rows.data != 0].astype(np.int64), return_counts=True))
-        path = _frequencies(scratch, first)
-        partial = path.with_name(f"{path.name}.{id(rows):x}.npy")
-        np.save(partial, counted)
-        partial.replace(path)
+        save_array(_frequencies(scratch, first), counted)
     return made
 
 

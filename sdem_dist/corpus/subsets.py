@@ -1,4 +1,4 @@
-"""Subsets of a corpus that somebody chose: masks, as folds are."""
+"""Chosen subsets of a corpus: masks, as folds are."""
 
 from __future__ import annotations
 

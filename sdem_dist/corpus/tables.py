@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TABLE = "table"
 """The kind of a manifest's `vectorizer` that holds the numbering of a table."""
 MANY_CATEGORIES, MOSTLY = 20, 0.9
-"""From so many on, and so large a share of the rows, different texts are no categories."""
+"""From this many different texts on, and this share of the rows, a column of texts is not one of categories."""
 
 
 class EncodedTable(NamedTuple):
@@ -69,7 +69,7 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
 
 
 def _is_number(column: pd.Series) -> bool:
-    """Say whether a column holds numbers; one of Python objects does if all that are there are, as where None is missing."""
+    """Say whether a column holds numbers: of Python objects, whether all but the missing ones are numbers."""
     from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype, is_object_dtype
 
     if is_object_dtype(column.dtype):
@@ -147,7 +147,7 @@ def facts_of_table(
 
 
 def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
-    """Return what each column of a part of a table holds that is no number, sorted; ValueError as `encoded_table`."""
+    """Return what each column of a part of a table holds that is not a number, sorted; ValueError as `encoded_table`."""
     columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
     return {i: _categories(column).tolist() for i, column in enumerate(columns) if not _is_number(column)}
 

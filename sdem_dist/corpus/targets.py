@@ -32,7 +32,7 @@ def _is_number(value: SupportsFloat | str) -> bool:
     try:
         float(value)
     except (TypeError, ValueError):
-        return value is None  # which numpy takes for NaN
+        return value is None  # NumPy makes NaN of it
     return True
 
 

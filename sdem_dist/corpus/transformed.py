@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from sdem_dist.corpus.layout import Header
+from sdem_dist.corpus.view import View
 from sdem_dist.documents import DenseDocuments
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TransformedCorpus:
+class TransformedCorpus(View):
     """Another corpus behind the same reading interface.
 
     Attributes
@@ -37,18 +38,9 @@ class TransformedCorpus:
         return f"{self.corpus.cache_key} {self.transform!r}"
 
     @property
-    def n_documents(self) -> int:
-        """How many documents there are."""
-        return self.corpus.n_documents
-
-    @property
     def header(self) -> Header:
         """The manifest of the documents as they were."""
         return self.corpus.header
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.corpus.place(document)
 
     def read(self, start: int, stop: int) -> DenseDocuments:
         """Return the documents `start` up to `stop`, transformed."""

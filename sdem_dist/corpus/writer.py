@@ -175,13 +175,15 @@ def _write_shards(
 ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
     """Write all documents; return what the manifest says of the shards, and the document frequencies of counts."""
     from sdem_dist.corpus.rows import cut
-    from sdem_dist.corpus.shards import write_shard
+    from sdem_dist.corpus.shards import ids_of_rows, write_shard
+    from sdem_dist.kernels.ragged import add_each  # numba comes with it
 
     kind = {"dense": collected.dense, "labelled": bool(collected.classes)}
     frequency = None if collected.dense else np.zeros(collected.n_features, np.int64)
     shards = []
     for shard, rows in enumerate(cut(collected.rows(), sizes)):
-        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=groups))
+        found = None if groups is None else groups(ids_of_rows(rows))
+        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=found))
         if frequency is not None:
-            np.add.at(frequency, rows.indices[rows.data != 0], 1)  # a sum of its own would be as long
+            add_each(frequency, rows.indices if rows.data.all() else rows.indices[rows.data != 0])
     return tuple(shards), frequency

@@ -22,6 +22,7 @@ extensions = [
     "numpydoc",
     "mathml",
     "package_facts",
+    "gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_ext", "_templates", "toy"]

@@ -45,7 +45,7 @@ def blamed(learner: Learner[State, Statistics, Prepared], corpus: Located, state
             try:
                 learner.map(state, learner.prepare(corpus.read(start, stop)), replace(lane, start=start, stop=stop))
             except (SdemError, OSError, MemoryError):
-                raise  # no document is to blame for storage
+                raise  # a storage error has no document to blame
             except Exception:  # noqa: BLE001  any: it is the same that brought us here
                 return True
             return False

@@ -1,4 +1,4 @@
-"""Progress for people: a bar where somebody watches, in a cell or a terminal, plain lines where nobody does."""
+"""Progress for people: a bar in a notebook's cell or a terminal, else plain lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LogLines:
         self._seconds = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Write what a person without a terminal wants to know of an event."""
+        """Write an event as a line for logs."""
         if isinstance(event, StageStarted):
             self._stage, self._seconds = event, 0.0
         if isinstance(event, WorkerLost):
@@ -67,7 +67,7 @@ class LogLines:
             self._write(f"checkpoint {event.path}")
         elif isinstance(event, StageEnded) and event.reason == "patience":
             self._write(
-                f"{event.stage}: stopped after epoch {event.n_epochs}, since the validation loss did not improve; "
+                f"{event.stage}: stopped after epoch {event.n_epochs}, since the held-out loss did not improve; "
                 f"epoch {event.kept} is kept"
             )
         elif isinstance(event, StageEnded) and event.reason == "callback":

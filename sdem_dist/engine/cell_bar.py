@@ -37,7 +37,7 @@ class CellBar:
         if isinstance(event, StageStarted):
             if self._stage is not None and self._stage.monitored:
                 self._show()
-                self._cell = None  # what was said stays, and this stage has a line of its own
+                self._cell = None  # earlier lines stay; each stage has its own
             self._stage, self._said = event, event.stage
             self._done = event.epoch * event.n_rounds + event.round
             self._total = max(1, event.n_epochs * event.n_rounds)

@@ -1,4 +1,4 @@
-"""The checkpoint folder of a fit: where each stage stands, and what finished ones gave; every file is published atomically."""
+"""The checkpoint folder of a fit: the progress of each stage, and the results of finished ones, published atomically."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from sdem_dist.learners.protocol import State
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.numbers import from_json, to_json
-from sdem_dist.storage.places import refuse_url
+from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.publish import check_writable
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
 _RESULT = re.compile(r"stage-(\d+)\.sdem")
 
 
 class Progress(NamedTuple):
-    """Where a stage stands between two rounds."""
+    """The progress of a stage between two rounds."""
 
     stage: int
     """Its place among the stages of the fit."""
@@ -46,7 +47,7 @@ class Progress(NamedTuple):
 
 @dataclass
 class Checkpoints:
-    """A folder of one fit, made if need be.
+    """A folder of one fit, made if need be, or a URL.
 
     ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, and ``stage-STAGE.sdem`` what a stage gave after which
     another has begun.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
@@ -74,8 +75,7 @@ class Checkpoints:
     keep: int = 2
 
     def __post_init__(self) -> None:
-        refuse_url(self.folder, "checkpoints are kept in a folder", ModelError)
-        self.folder = Path(self.folder)
+        self.folder = place(self.folder)
         self._last = time.monotonic()
         if self.every_rounds is not None and self.every_seconds is not None:
             raise ValueError("give every_rounds or every_seconds, not both")
@@ -83,10 +83,12 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
             with hidden_folder(self.folder / "checkpoint", "probe"):
                 pass
+            if is_url(self.folder):
+                check_writable(self.folder / "checkpoint", error=ModelError)
         except OSError as error:
             raise ModelError(f"cannot keep checkpoints in {self.folder}: {error.strerror or error}") from error
         if strange := sorted(
-            p.name for p in self.folder.glob("checkpoint-*.sdem") if not _CHECKPOINT.fullmatch(p.name)
+            p.name for p in self.folder.iterdir() if p.match("checkpoint-*.sdem") and not _CHECKPOINT.fullmatch(p.name)
         ):
             raise ModelError(
                 f"{self.folder} holds {strange[0]}, which is named as checkpoints of earlier versions were: this one cannot go "

@@ -65,7 +65,7 @@ class DaskExecutor:
         self._asked = time.time()
         self._watch = Watch(client, self._run, wait_for_workers, silence)
         with dask.config.set(TASK_STREAM):  # seen by a scheduler in this process
-            self._task_stream(count=0)  # from now on it keeps what `transfer_seconds` asks for
+            self._task_stream(count=0)  # from now on it records what `transfer_seconds` reads
 
     @property
     def n_workers(self) -> int:
@@ -181,7 +181,7 @@ class DaskExecutor:
                     f"the scheduler at {self._watch.address} was asked to try {handle.key!r} again, and has not for "
                     f"{self._watch.silence:g} s"
                 )
-            await asyncio.sleep(0.01)  # the news of the retry is on its way
+            await asyncio.sleep(0.01)  # the message of the retry is under way
         return error
 
     def _watched(self, handle: Future[Any], start: Callable[[], Awaitable[Value]]) -> Value:

@@ -86,7 +86,7 @@ class Watch:
 
     def everywhere(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
-        self._client.sync(self._look)  # a worker lost since need not be called
+        self._client.sync(self._look)  # a worker that was lost meanwhile is not asked
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values()
         found: list[Value] = []
         for chosen in (list(first), [worker for worker in self.workers if worker not in first]):
@@ -143,7 +143,7 @@ class Watch:
         if running:
             self._peopled = self._looked
             if before or self._disturbed:
-                with suppress(ValueError):  # a scheduler that takes no functions
+                with suppress(ValueError):  # a scheduler that refuses functions
                     await self._answer(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
         elif self._looked - self._peopled >= self._wait_for_workers:
             what = (

@@ -91,7 +91,7 @@ class InProcess:
         control group of this process, has.
     """
 
-    rounds_ahead = 0  # the driver is at hand, and a single thread would run them at once
+    rounds_ahead = 0  # the driver is in this process, and a single thread runs them at once
     n_remembered = 0  # a task that is done is forgotten
 
     def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:

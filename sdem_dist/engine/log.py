@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import time
 import warnings
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sdem_dist.engine.events import Event
+from sdem_dist.engine.events import Event, RunEnded
+from sdem_dist.errors import BucketError
+from sdem_dist.storage import buckets
+from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import free_space
+
+PUT_SECONDS = 5.0
+"""A log in a bucket is written anew after so many seconds: objects cannot be appended to."""
 
 
 class JsonLines:
     """Append every event of a run to a file, a JSON object a line, as it happens.
 
     Each has ``event``, the name of its class, ``time`` in UTC, and the event's own fields. A disk that fills up during the
-    run ends the log with a warning, and not the run.
+    run ends the log with a warning, and not the run. At a URL the last seconds of a run that is killed are missing.
 
     Parameters
     ----------
-    path : path
+    path : path or URL
         Made where it is absent; a resumed run goes on in the same file.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        self._path = place(path)
         self._ended = False
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab+") as file:  # a path that cannot be written is noticed before the run
-            if file.tell():
-                file.seek(-1, 2)
-                if file.read(1) != b"\n":  # a run that was killed while it wrote
-                    file.write(b"\n")
+        self._append: _AppendedObject | _AppendedFile
+        self._append = _AppendedObject(str(self._path)) if is_url(path) else _AppendedFile(self._path)
 
     def __call__(self, event: Event) -> None:
         """Append one event."""
@@ -44,14 +49,55 @@ class JsonLines:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             **asdict(event),
         }
-        # Opened each time: what was written is the reader's, whatever becomes of this process.
         try:
-            with self._path.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(entry, default=str) + "\n")
-        except OSError as error:
-            self._ended = True  # the last line may be cut short, which only the last may be
-            warnings.warn(
-                f"the log {self._path} ends here, and the run goes on: {error.strerror or error}"
-                f"{free_space(self._path.absolute().parent)}",
-                stacklevel=2,
-            )
+            self._append((json.dumps(entry, default=str) + "\n").encode(), last=isinstance(event, RunEnded))
+        except (OSError, BucketError) as error:
+            self._ended = True  # only the last line may be cut short
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            room = "" if is_url(self._path) else free_space(self._path.absolute().parent)
+            warnings.warn(f"the log {self._path} ends here, and the run goes on: {reason}{room}", stacklevel=2)
+
+
+class _AppendedFile:
+    """A file that is opened for each line, so that written lines survive the death of this process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab+") as file:  # a path that cannot be written is noticed before the run
+            if file.tell():
+                file.seek(-1, 2)
+                if file.read(1) != b"\n":  # a run that was killed while it wrote
+                    file.write(b"\n")
+
+    def __call__(self, line: bytes, last: bool) -> None:
+        with self._path.open("ab") as out:
+            out.write(line)
+
+
+class _AppendedObject:
+    """An object that is written whole every few seconds, after the last line, and when the process ends."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        try:
+            self._content = bytearray(buckets.get(url))
+        except FileNotFoundError:
+            self._content = bytearray()
+        self._put()
+        atexit.register(self._finish)
+
+    def __call__(self, line: bytes, last: bool) -> None:
+        self._content += line
+        self._waiting = True
+        if last or time.monotonic() - self._written >= PUT_SECONDS:
+            self._put()
+
+    def _put(self) -> None:
+        buckets.put(self._url, bytes(self._content))
+        self._written, self._waiting = time.monotonic(), False
+
+    def _finish(self) -> None:
+        if self._waiting:
+            with suppress(OSError, BucketError):  # nobody is left to be told
+                self._put()

@@ -45,7 +45,7 @@ def _limits() -> Iterator[Path]:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii")
-    except OSError:  # no control groups here, or this one is not shown
+    except OSError:  # no control groups, or not visible from here
         return ""
 
 

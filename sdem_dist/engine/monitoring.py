@@ -78,11 +78,11 @@ UNSEEN = Monitoring(every=0)
 
 
 def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
-    """Return what fits a line: the metrics `shown`, of validation documents where there are any."""
+    """Return what fits a line: the metrics `shown`, of held-out documents where there are any."""
     validated = any(name.startswith(VALIDATION) for name in event.metrics)
     names = [(name, f"{VALIDATION if validated else ''}{name}") for name in shown]
     said = [f"{glossary.short(name)} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
-    return "  ".join([f"epoch {event.epoch + 1}", *(["validation"] if validated else []), *said])
+    return "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *said])
 
 
 def kept(event: StageEnded) -> str:

@@ -62,7 +62,7 @@ class Bundling:
     def _seconds(self, size: int) -> float:
         n_lanes, n_workers, task = self.plan.n_lanes, self.executor.n_workers, size * self._lane_seconds
         n_tasks = -(-n_lanes // size)
-        n_parts = n_tasks if size >= LEAVES else n_lanes  # sixteen lanes travel as one sum; fewer each for itself
+        n_parts = n_tasks if size >= LEAVES else n_lanes  # sixteen lanes travel as one sum; fewer travel one by one
         mapped = max(-(-n_tasks // n_workers) * (task + TASK_SECONDS), n_tasks * SCHEDULER_SECONDS)
         return mapped + UNEVEN * task + n_parts * PART_SECONDS / n_workers
 
@@ -80,7 +80,7 @@ def submit_round(
 
     ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, sums are merged by 4 while more than 4
     are left (by 16 while more than 64), in a task each, and one task updates; with more than one block, ``M B`` tasks cut
-    first.  Bundles of fewer than 16 lanes are no sums yet: if there are more lanes, ``ceil(L / 16)`` tasks make them.
+    first.  Bundles of fewer than 16 lanes are not sums yet: if there are more lanes, ``ceil(L / 16)`` tasks make them.
     """
     lanes = plan.lanes(epoch, round_)
     if not lanes:  # more rounds than documents
@@ -102,7 +102,7 @@ def submit_round(
             blocks[b],
             [executor.submit(tasks.block_of, learner, part, b, n) for part in parts],
             bundle,
-            b / n,  # or one worker might come to hold them all
+            b / n,  # or one worker might end up with all of them
         )
         for b in range(n)
     ]
@@ -192,7 +192,7 @@ class Flight(Generic[State, Statistics, Prepared]):
         blocks = submit_round(self._feed, self._plan, self._executor, self.blocks, epoch, round_, size)
         same = blocks is self.blocks  # a round without documents
         self._states.append(blocks)
-        # Submitted before the tasks of later rounds, they come before them; each where its block is.
+        # Submitted before the tasks of later rounds, so that they run first, each where its block is.
         work = [] if same else [self._executor.submit(tasks.work_behind, block) for block in blocks]
         self._rounds.append((epoch, round_, work))
 
@@ -216,7 +216,7 @@ class Flight(Generic[State, Statistics, Prepared]):
         return self._whole(list(self.blocks))
 
     def take(self) -> State:
-        """Return the same for the last time: each block is let go when it has come."""
+        """Return the same for the last time: each block is dropped when it has arrived."""
         blocks = self.blocks
         self._states = deque()
         return self._whole(blocks)
@@ -227,7 +227,7 @@ class Flight(Generic[State, Statistics, Prepared]):
 
     def _whole(self, blocks: Blocks[State]) -> State:
         left = dict(enumerate(blocks))
-        blocks.clear()  # each goes when it has come
+        blocks.clear()  # each is dropped when it has arrived
 
         def get(number: int) -> State:
             return self._executor.result(left.pop(number)).value

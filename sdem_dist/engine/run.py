@@ -102,7 +102,7 @@ class _Run:
                 self._emit(RunEnded(number))
                 outcome: Outcome = end.value
                 return outcome
-            result = None  # it is the generator's now, and may be as wide as the model
+            result = None  # the generator has it now, and it may be as large as the model
             result = self._trained(asked, number) if isinstance(asked, Stage) else self._scored(asked, number)
             del asked  # with its start
             number += 1

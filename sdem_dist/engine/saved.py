@@ -50,7 +50,7 @@ class Saved(NamedTuple, Generic[State]):
         """
         name = prefix(number, self.n_blocks)
         try:
-            if contents_checksum(self.path) not in (self.contents, None):  # of None, reading says why
+            if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
                 raise ModelError(
                     f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SEEN_BY_ALL}"
                 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.plan import Plan
@@ -93,7 +93,9 @@ class StageResult(NamedTuple, Generic[State]):
     """One entry an epoch."""
 
 
-Stages = Generator[Stage[Any, Any, Any] | Scoring[Any, Any, Any], Any, Outcome]
+AnyStage: TypeAlias = Stage[Any, Any, Any]
+"""A stage whose states and statistics only its learner looks into."""
+Stages = Generator[AnyStage | Scoring[Any, Any, Any], Any, Outcome]
 """Stages and scorings one after the other, and what comes of them."""
 
 

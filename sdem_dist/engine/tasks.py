@@ -214,7 +214,7 @@ def map_lanes(
 def block_of(
     learner: Learner[State, Statistics, Prepared], part: Timed[list[Statistics]], block: int, n_blocks: int
 ) -> Timed[list[Statistics]]:
-    """Return what one block needs of statistics, so that only this travels; the work is told with the first block."""
+    """Return the statistics that one block needs, so that only these travel; the work is reported with the first block."""
     return Timed(
         [wide(learner).block_of_statistics(s, block, n_blocks) for s in part.value],
         () if block else part.work,

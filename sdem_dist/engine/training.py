@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic
 
 from sdem_dist.counted import counted
@@ -30,6 +29,7 @@ from sdem_dist.engine.scoring import evaluate, groups_of, groups_of_plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, StageResult
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.protocol import Prepared, State, Statistics
+from sdem_dist.storage.places import place
 
 MANY_TASKS = 1_000
 """Without checkpoints, a state's value takes the place of the tasks behind it when there are so many, or more if they are
@@ -107,7 +107,7 @@ class Training(Generic[State, Statistics, Prepared]):
         found = kept.latest(number, stage.plan.n_epochs) if kept is not None and resume else None
         at, saved = found[:2] if found else (Progress(number, 0, 0, [], -1, 0.0), None)
         self._best = found[2] if found else None
-        del found  # a wide state is not to be kept twice
+        del found  # a wide state must not be kept twice
         self._first = at.epoch * stage.plan.n_rounds + at.round
         self._history: History = monitoring.continued(at.history, stage.plan.n_epochs, at.best_epoch)
         self._best_epoch, self._seconds = at.best_epoch, at.seconds
@@ -208,7 +208,7 @@ class Training(Generic[State, Statistics, Prepared]):
         self._history.append({"epoch": epoch + 1, "seconds": seconds, **metrics})
         rate = self._plan.n_documents / max(seconds, 1e-9)
         self._stopped = self._emit(EpochEnded(self._name, epoch, seconds, rate, moved, metrics))
-        self._executor.transfer_seconds()  # what evaluation moved belongs to no epoch
+        self._executor.transfer_seconds()  # transfers of evaluation belong to no epoch
         self._seconds, self._clock = 0.0, time.perf_counter()
         if self._monitoring.best(self._history, self._best_epoch):
             self._best = None  # or there would be two
@@ -229,14 +229,14 @@ class Training(Generic[State, Statistics, Prepared]):
         epoch, round_ = divmod(rounds_done, self._plan.n_rounds)
         at = Progress(self._number, epoch, round_, self._history, self._best_epoch, self._seconds)
         saved = self._kept.write(at, self._flight.block, self._best)
-        self._emit(CheckpointWritten(self._name, epoch, round_, Path(saved.path)))
+        self._emit(CheckpointWritten(self._name, epoch, round_, place(saved.path)))
         if self._executor.n_remembered:
             self._flight.replace(anchors.from_checkpoint(self._executor, saved))
 
 
 @contextmanager
 def _all_told(executor: Executor, emit: Callable[[Event], object]) -> Iterator[None]:
-    """Emit what has happened to workers and tasks also where a run ends with an error."""
+    """Emit the events of workers and tasks even if the run ends with an error."""
     try:
         yield
     finally:

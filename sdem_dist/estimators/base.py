@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from distributed import Client
     from sklearn.pipeline import Pipeline
+    from sklearn.utils import Tags
 
     from sdem_dist.engine.events import Callback
     from sdem_dist.engine.plan import Plan
     from sdem_dist.estimators.reporting import Report
-    from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
+    from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
 
 _limiting = Lock()
 """The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early."""
@@ -53,7 +54,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     _lazy_parameters: LazyParameters
 
     def _check_compatible(self, source: Source) -> None:
-        """Raise CorpusError where a corpus is not such as the model was trained on."""
+        """Raise CorpusError where a corpus does not match the training documents."""
         self._check_columns(source)
         if self.spec.target == "labels":
             check_classes(self.classes_, source)
@@ -174,7 +175,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         if self.spec.target == "labels":
             self.classes_ = source.classes
 
-    def _take(self, learner: ModelLearner[Any, Any, Any], state: Any) -> None:
+    def _take(self, learner: AnyModelLearner, state: Any) -> None:
         """Become the model of a learner's state."""
         self.learner_, self.state_ = learner, state
         self._lazy_parameters = LazyParameters(partial(learner.parameters, state))
@@ -202,6 +203,11 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             None with a corpus.
         client : distributed.Client, default=None
             Score a corpus on this cluster.
+
+        Returns
+        -------
+        dict of str to float
+            The names are those of the glossary; losses are in nats a document.
         """
         from sdem_dist.estimators.running import evaluate_source
 
@@ -227,7 +233,18 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         return report_of(self, X, y)
 
     def save(self, path: str | Path) -> None:
-        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`."""
+        """Save the model as one file of arrays and JSON, atomically; see `sdem_dist.load_model`.
+
+        Parameters
+        ----------
+        path : str or Path
+            A model of that name is replaced, another file is not.
+
+        Raises
+        ------
+        ModelError
+            The file cannot be written, or is something else than a model.
+        """
         from sdem_dist.estimators.saving import save_model
 
         check_is_fitted(self)
@@ -254,6 +271,14 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that this model was trained on, a CSR matrix.
 
+        Parameters
+        ----------
+        texts : sequence of str
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_features)
+
         Raises
         ------
         ModelError
@@ -263,7 +288,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         from sdem_dist.text.transform import transform_texts
         from sdem_dist.text.vectorizer import VectorizerSettings
 
-        check_is_fitted(self)
+        check_is_fitted(self, "vectorizer_")  # known before training: held-out texts are counted then
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError(
                 "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
@@ -275,7 +300,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._layout == "sparse"
         tags.input_tags.positive_only = self._layout == "sparse"
@@ -298,12 +323,14 @@ class LazyParameters:
     def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:
         self._make, self._trained = make, trained
         self._value: Any = None
+        self.factors: tuple[object, object, np.ndarray] | None = None
+        """A weighting, document frequencies, and what they multiply columns with."""
 
     @property
     def value(self) -> Any:
         """The parameters: the same bits whatever the number of threads that BLAS has."""
         if self._value is None:
-            # Inverses of wide covariances come out otherwise with more threads.
+            # Inverses of wide covariances have other bits with more threads.
             with _limiting, one_blas_thread():
                 if self._value is None:
                     self._value = self._make()
@@ -312,7 +339,7 @@ class LazyParameters:
     @property
     def trained(self) -> LazyParameters:
         """Those of the state: these, or what `with_prior` moved away from."""
-        # Not an attribute: a wide model in a cycle would wait for the garbage collector.
+        # Not an attribute: a wide model in a reference cycle would wait for the garbage collector.
         return self if self._trained is None else self._trained
 
     def with_prior(self, log_prior: np.ndarray) -> LazyParameters:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts, Explanations
+    from sdem_dist.reports.explained import DocumentParts
+    from sdem_dist.reports.explanation import Explanations
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
@@ -50,6 +51,10 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
             read piece by piece; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
         client : distributed.Client, optional
             Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), float64
         """
         from scipy.special import log_softmax
 
@@ -57,14 +62,26 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         return over_blocks(self, X, lambda b: log_softmax(self._class_scores(b), axis=1), len(self.classes_), client)
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(y | d), shape (n_samples, n_classes); `X` and `client` as for `predict_log_proba`."""
+        """Return p(y | d), shape (n_samples, n_classes); `X` and `client` as for `predict_log_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), float64
+            Rows sum to 1.
+        """
         from scipy.special import softmax
 
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: softmax(self._class_scores(b), axis=1), len(self.classes_), client)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the most probable class of each document, shape (n_samples,); `X` and `client` as for `predict_log_proba`."""
+        """Return the most probable class of each document, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            With the dtype of `classes_`.
+        """
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self.classes_[self._class_scores(b).argmax(axis=1)], None, client)
 
@@ -105,6 +122,16 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         Of new documents of any class, a share of at least `coverage` has that class in the set, if they are exchangeable
         with those of `calibrate_sets`. Sets may be empty, and have all classes where documents are few; see
         `sdem_dist.conformal`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        coverage : float, default=0.9
+            Between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), bool
 
         Raises
         ------
@@ -160,22 +187,34 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         Raises
         ------
         ValueError
-            `against` is no class of the model, or the documents do not fit it.
+            `against` is not a class of the model, or the documents do not fit it.
         ModelError
-            The model's scores are no sum over words.
+            The model's scores are not a sum over words.
         """
         from sdem_dist.estimators.explaining import explanations
 
         return explanations(self, X, against)
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
         from sdem_dist.estimators.explaining import refused
 
         raise refused(self)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the accuracy on documents, or on a corpus with its own labels."""
+        """Return the accuracy on documents, or on a corpus with its own labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : array-like of shape (n_samples,), default=None
+            None with a corpus.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
         from sdem_dist.corpus import Corpus
 
         if isinstance(X, Corpus):
@@ -207,6 +246,11 @@ class JointClassifier(EngineClassifier):
         """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
 
         `X` and `client` as for `predict_log_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), float64
+            In nats.
         """
         check_is_fitted(self)
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)

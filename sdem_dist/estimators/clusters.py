@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -14,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
+from sdem_dist.engine.stages import AnyStage, Scoring, Stages, metrics_of, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
-from sdem_dist.estimators.common_parameters import Seeded
+from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
 from sdem_dist.estimators.em_settings import EmSettings
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.estimators.scoring import over_blocks, over_corpus
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.spec import Extra
 
 Learner = TypeVar("Learner", WordEm, FeatureEm[Features])
 State = TypeVar("State", SdemState, FeatureState)
@@ -51,11 +51,7 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
     n_init_epochs: int = param(5, integer(), "Passes over the documents for each start.")
     init_documents: int = param(20_000, integer(), "Documents that k-means sees.")
     n_epochs: int = param(50, integer(), "Passes over the documents after that.")
-    evaluate_every: int = param(
-        10,
-        integer(0),
-        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
-    )
+    evaluate_every: int = param(10, *EVALUATE_EVERY)
 
     _monitor = "nll"
 
@@ -69,6 +65,10 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         sample_weight : array-like of shape (n_samples,), default=None
         **options
             As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
+
+        Returns
+        -------
+        self
         """
         super().fit(X, None, sample_weight, **options)
         if not isinstance(X, Corpus):
@@ -88,7 +88,7 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         """Yield the stages that EM's learner needs; return it."""
 
     @abstractmethod
-    def _started(self, learner: Learner, once: Plan, source: Source, which: str) -> Stages[Stage[Any, Any, Any]]:
+    def _started(self, learner: Learner, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
         """Yield the stages that find where to start, by the seed of `once`; return the stage of EM from there."""
 
     @abstractmethod
@@ -139,29 +139,83 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         return np.asarray(self._parameters.log_prior)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
+        """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), int64
+        """
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self._scores(b).argmax(axis=1), None, client)
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(cluster | d), shape (n_samples, n_components)."""
+        """Return p(cluster | d), shape (n_samples, n_components).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components), float64
+        """
         check_is_fitted(self)
         n_components = len(self.learner_.model.owners)
         return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), n_components, client)
 
     def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(d) of each document, without the multinomial coefficient of counts, shape (n_samples,)."""
+        """Return ln p(d) of each document, without the multinomial coefficient of counts, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            In nats.
+        """
         check_is_fitted(self)
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._scores(b)))
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean of ln p(d) of documents in memory or of a corpus."""
+        """Return the mean of ln p(d) of documents in memory or of a corpus.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : ignored
+
+        Returns
+        -------
+        float
+            In nats a document.
+        """
         if isinstance(X, Corpus):
             return -self.evaluate(X)["nll"]
         return float(self.score_samples(X).mean())
 
     def bic(self, X: object) -> float:
-        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
+        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self)
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
         return float(self._n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
@@ -170,6 +224,6 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         """Return the objective."""
         return {"lower_bound": float(self.lower_bound_)}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back the objective."""
         self.lower_bound_ = float(extra["lower_bound"])

@@ -18,17 +18,17 @@ from sdem_dist.estimators.parameters import (
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 CLASS_WEIGHT = checked_later('dict, "balanced" or None')
+EVALUATE_EVERY = (
+    integer(0),
+    "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
+)
 
 
 @estimator
 class Running:
     """How a fit is run and watched."""
 
-    evaluate_every: int = param(
-        1,
-        integer(0),
-        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
-    )
+    evaluate_every: int = param(1, *EVALUATE_EVERY)
     n_jobs: int | None = param(
         None, integer(optional=True), "Threads where there is no client; None: all cores. No bit depends on it."
     )
@@ -77,12 +77,18 @@ class OfText:
 
 
 @estimator
-class Unlabelled:
+class Hidden:
     """Documents in memory whose class is not known."""
 
     unlabelled: object = param(
         None, checked_later("label"), "The label, such as -1, of documents whose class is hidden."
     )
+
+
+@estimator
+class Unlabelled(Hidden):
+    """How much such documents count."""
+
     unlabelled_weight: float = param(1.0, real(), "Weight of each of them; they count through ``-ln p(x)``.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from sdem_dist.estimators.parameters import checked_later, estimator, or_none, p
 from sdem_dist.families import Bernoulli, Categorical, Poisson
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 MOST_CATEGORIES = 100_000
 """Categories of a column: each takes a number for every row and class."""
@@ -50,9 +53,9 @@ class BernoulliNB(FeatureNB):
         family = Bernoulli(pseudo_count(self.alpha, 0), threshold)
         return (Block(family, tuple(range(len(summary.n)))),)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # halved by a threshold, continuous features lose much
+        tags.classifier_tags.poor_score = True  # a threshold loses much of a continuous feature
         return tags
 
 
@@ -94,7 +97,7 @@ class CategoricalNB(FeatureNB):
         refuse_other_than_categories(type(self).__name__, X)
         return X
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.positive_only = True
@@ -131,21 +134,21 @@ class PoissonNB(FeatureNB):
         refuse(X, X < 0, "Negative values", type(self).__name__, "counts are 0 or more")
         return X
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
 
 
 def categorical_blocks(
-    summary: ColumnSummary, columns: np.ndarray, alpha: float, least: Any = None
+    summary: ColumnSummary, columns: np.ndarray, alpha: float, least: object = None
 ) -> tuple[Block, ...]:
     """Return columns as categorical variables, those with as many categories together.
 
     Raises
     ------
     ValueError
-        A column has too many categories, or `least` is no number for each.
+        A column has too many categories, or `least` is not a number for each.
     """
     high = np.maximum(summary.high[columns], 1.0)
     if (high >= MOST_CATEGORIES).any():
@@ -166,7 +169,7 @@ def categorical_blocks(
 
 
 def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
-    """Raise ValueError if a value is no number of a category."""
+    """Raise ValueError if a value is not a number of a category."""
     for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
         refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
 

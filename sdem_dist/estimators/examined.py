@@ -55,7 +55,7 @@ class Examined:
 
     @property
     def has_texts(self) -> bool:
-        """Whether somebody kept the texts: the reader of a source, or the corpus."""
+        """Whether the texts were kept, by the reader of a source or in the corpus."""
         return bool(self.texts) or (isinstance(self.documents, Corpus) and self.documents.has_texts)
 
     def texts_of(self, positions: Iterable[int]) -> list[str]:

@@ -15,7 +15,8 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.raw_text import are_texts
 from sdem_dist.estimators.validation import some
-from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, word_parts
+from sdem_dist.reports.explained import DocumentParts
+from sdem_dist.reports.explanation import Explanation, Explanations, word_parts
 from sdem_dist.reports.number_explanation import NumberExplanation, NumberExplanations, number_parts
 from sdem_dist.text.marking import marked, terms
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -179,7 +180,7 @@ def _explained(
     if text is not None and estimator.vectorizer_ is not None:
         words, marks = _spelled(estimator, text, parts, words)
     left = 0.0
-    if parts.offset_name and np.isfinite(log_odds):  # naive Bayes has no other part: what is left is rounding
+    if parts.offset_name and np.isfinite(log_odds):  # naive Bayes has no other part: the rest is rounding
         left = log_odds - parts.prior - float(parts.parts.sum())
     return Explanation(
         label=estimator.classes_[a].item() if hasattr(estimator.classes_[a], "item") else estimator.classes_[a],
@@ -205,7 +206,7 @@ def _spelled(
     settings = VectorizerSettings.from_json(estimator.vectorizer_ or {})
     if estimator.vocabulary_ is not None:
         values = dict(zip(words, parts.parts.tolist(), strict=True))
-        return words, [tuple(mark) for mark in marked(text, values, settings)]  # type: ignore[misc]
+        return words, [(*mark,) for mark in marked(text, values, settings)]
     place = {column: i for i, column in enumerate(parts.columns.tolist())}
     met: dict[int, dict[str, int]] = {}
     for term, _ in terms(text, settings):
@@ -218,7 +219,7 @@ def _spelled(
         total, part = sum(found.values()), float(parts.parts[place[column]])
         values |= {term: part * times / total for term, times in found.items()}
         words[place[column]] = " | ".join(found)
-    return words, [tuple(mark) for mark in marked(text, values, settings)]  # type: ignore[misc]
+    return words, [(*mark,) for mark in marked(text, values, settings)]
 
 
 def hashed(term: str, n_features: int) -> int:
@@ -231,7 +232,7 @@ def hashed(term: str, n_features: int) -> int:
 
 
 def refused(estimator: Any) -> ModelError:
-    """Return what is raised for models whose scores are no sum over words."""
+    """Return what is raised for models whose scores are not a sum over words."""
     return ModelError(
         f"{type(estimator).__name__} does not score documents by a sum over their words, and explain has nothing to show; "
         "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, EM and sdEM mixtures, and naive Bayes of tables do"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -31,11 +31,11 @@ from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel, Features
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Self
 
     from sdem_dist.estimators.scoring import over_corpus
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.reports.explained import DocumentParts
 from sdem_dist.estimators.source import Source
 
 SUM_LANE_DOCUMENTS = 2_000
@@ -177,7 +177,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         model: FeatureModel = self.learner_.model.variables
         return model.scores(self._parameters, model.features(table_of(self, X)))
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_columns
 
         model: FeatureModel = self.learner_.model.variables
@@ -185,13 +185,23 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         return of_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs)
 
     def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing."""
+        """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing.
+
+        Parameters
+        ----------
+        X : {array-like, dask array} of shape (n_samples, n_features), or Corpus
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            In nats.
+        """
         from sdem_dist.losses import marginal_log_likelihood
 
         check_is_fitted(self)
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def sample(self, n_samples: int = 1, random_state: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their classes from p(x, y).
 
         Parameters
@@ -247,7 +257,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         prior = {"log_prior": self._parameters.log_prior.tolist()} if moved else {}
         return {"class_count": self.class_count_.tolist(), "categories": categories, **prior}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned."""
         self.class_count_ = np.array(extra["class_count"], np.float64)
         if len(self.class_count_) != len(self.classes_):
@@ -261,12 +271,12 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
 
 
 def drawn_from(log_prior: np.ndarray, n: int, random_state: object) -> tuple[np.ndarray, np.random.Generator]:
-    """Return classes or components drawn by their prior, and the generator that goes on.
+    """Return classes or components drawn by their prior, and the generator for what follows.
 
     Raises
     ------
     ValueError
-        `n` is no number of rows.
+        `n` is not a number of rows.
     """
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n_samples must be an integer that is not negative, got {n!r}")

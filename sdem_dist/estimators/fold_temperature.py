@@ -1,7 +1,9 @@
-"""The temperature of a model of few documents: by cross-validation, where too few could be held out to say anything."""
+"""The temperature of a model of few documents: by cross-validation, where too few documents could be held out."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -14,18 +16,30 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
 from sdem_dist.estimators.base import Trained, final_stage
+from sdem_dist.estimators.overlap import may_overlap
 from sdem_dist.estimators.spec import Source
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
+Other = Callable[[], tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]]
 N_FOLDS = 3
 FEWEST = 2 * N_FOLDS
 """Documents under which folds say nothing."""
+_log = logging.getLogger(__name__)
+
+
+class Scores(NamedTuple):
+    """Of the documents of a fold by the model without it."""
+
+    scores: np.ndarray
+    """ln p(y, d), shape (n_documents, n_classes)."""
+    labels: np.ndarray
+    weights: np.ndarray
 
 
 class OutOfFold(NamedTuple):
-    """What the folds say."""
+    """What the predictions of all folds give."""
 
     temperature: float
     accuracy: float
@@ -34,39 +48,65 @@ class OutOfFold(NamedTuple):
 
 
 def calibrated_by_folds(
-    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: MadeByWorkers[SdemState] | None
+    source: Source,
+    learner: Sdem[NaiveBayes],
+    plan: Plan,
+    initial: MadeByWorkers[SdemState] | None,
+    other: Other | None = None,
 ) -> Stages[Trained]:
-    """Yield the trainings without each fold, then that of all documents, whose temperature they give."""
-    folds = yield from out_of_fold(source, learner, plan, initial)
-    found = yield from final_stage(replace(learner, temperature=folds.temperature), plan, initial)
-    said = {"held_out_accuracy": folds.accuracy, "held_out_log_loss": folds.log_loss}
-    return found._replace(history=[*found.history[:-1], {**found.history[-1], **said}])
+    """Yield the trainings without each fold, then that of all documents, whose temperature they give.
+
+    Parameters
+    ----------
+    other : callable or None
+        Makes the learner of NCLL and its start, which are tried on the first fold if classes seem to overlap there.
+    """
+    folds = Folds(source.corpus, N_FOLDS, learner.seed)
+    parts = [(yield from _scores_without(source, folds, 0, learner, plan, initial))]
+    said = summary_of(parts)
+    if other is not None and may_overlap(source.n_documents, learner.model.n_classes, said.accuracy):
+        rival, start = other()
+        tried = [(yield from _scores_without(source, folds, 0, rival, plan, start, " with ncll"))]
+        if summary_of(tried).log_loss < said.log_loss:
+            learner, initial, parts = rival, start, tried
+        _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
+    for number in range(1, N_FOLDS):
+        parts.append((yield from _scores_without(source, folds, number, learner, plan, initial)))
+    said = summary_of(parts)
+    found = yield from final_stage(replace(learner, temperature=said.temperature), plan, initial)
+    held_out = {"held_out_accuracy": said.accuracy, "held_out_log_loss": said.log_loss}
+    return found._replace(history=[*found.history[:-1], {**found.history[-1], **held_out}])
 
 
-def out_of_fold(
-    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: MadeByWorkers[SdemState] | None
-) -> Stages[OutOfFold]:
-    """Yield a training for each fold, without it, and return what its documents say together.
+def _scores_without(
+    source: Source,
+    folds: Folds,
+    number: int,
+    learner: Sdem[NaiveBayes],
+    plan: Plan,
+    initial: MadeByWorkers[SdemState] | None,
+    how: str = "",
+) -> Stages[Scores]:
+    """Yield a training without a fold, and return the scores of the fold."""
+    rest = folds.train(number)
+    without = _known_to(source, rest.mask)
+    fold = without.seen(folds.test(number))
+    learner = replace(learner, n_documents=rest.weight)
+    state = yield from state_of(
+        Stage(f"fold {number + 1} of {N_FOLDS}{how}", learner, plan, initial, without.seen(rest))
+    )
+    documents = cast(Documents, fold.read(0, fold.n_documents))
+    assert documents.weights is not None
+    local = learner.prepare(documents.taken(np.flatnonzero(documents.weights > 0)))
+    scores = joint_scores(learner.model.parameters(state, local.words), local.documents)
+    return Scores(scores, local.labels, local.weights)
+
+
+def summary_of(parts: list[Scores]) -> OutOfFold:
+    """Return the temperature that the folds' documents give, and their accuracy and log-loss.
 
     One more document counts as wrong, by the median margin: where all are right nobody knows how rare errors are.
     """
-    folds, parts = Folds(source.corpus, N_FOLDS, learner.seed), []
-    for number in range(N_FOLDS):
-        rest, without = folds.train(number), _known_to(source, folds.train(number).mask)
-        fold = without.seen(folds.test(number))
-        stage = Stage(
-            f"fold {number + 1} of {N_FOLDS}",
-            replace(learner, n_documents=rest.weight),
-            plan,
-            initial,
-            without.seen(rest),
-        )
-        state = yield from state_of(stage)
-        documents = cast(Documents, fold.read(0, fold.n_documents))
-        assert documents.weights is not None
-        local = learner.prepare(documents.taken(np.flatnonzero(documents.weights > 0)))
-        scores = joint_scores(learner.model.parameters(state, local.words), local.documents)
-        parts.append((scores, local.labels, local.weights))
     scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     best, second = np.sort(np.maximum(scores, -1e300), axis=1)[:, :-3:-1].T
     wrong = np.array([[0.0, np.median(second - best)]])

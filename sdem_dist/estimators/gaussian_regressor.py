@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.number_explanation import NumberExplanations
 
 _LEAST_PRIOR = 1e-10
@@ -204,6 +204,11 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
             Return the standard deviations too, which grow with what is not known.
         client : distributed.Client, optional
             Its workers read a corpus.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            With `return_std` two of them: means and standard deviations.
         """
         check_is_fitted(self)
         location, scale = self._units()
@@ -235,7 +240,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
         return number_explanations(self, X)
 
-    def _number_parts(self, documents: Any, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
         from sdem_dist.estimators.parts import of_regression
 
         (mean, covariance), (location, scale) = self._moments(), self._units()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +15,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
-from sdem_dist.estimators.common_parameters import OfText, Seeded
+from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
 from sdem_dist.estimators.mixture import sampled_positions, surveyed
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.estimators.raw_text import are_texts
@@ -30,8 +29,10 @@ from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
     from distributed import Client
+    from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.spec import Extra
 
 
 @estimator
@@ -85,11 +86,7 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
     init_documents: int = param(20_000, integer(), "Documents, drawn at random, in which k-means++ looks for starts.")
     n_init: int = param(TRIES, integer(), "Starts of k-means on these; the best goes on with all documents.")
     n_epochs: int = param(30, integer(), "Passes over all documents.")
-    evaluate_every: int = param(
-        10,
-        integer(0),
-        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
-    )
+    evaluate_every: int = param(10, *EVALUATE_EVERY)
 
     spec = Spec("sparse", "nothing", "cluster", shown=("distance",), words="center_log_prob_", shuffled=False)
     _monitor = "distance"
@@ -115,8 +112,12 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
         sample_weight : array-like of shape (n_samples,), default=None
         **options
             As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
+
+        Returns
+        -------
+        self
         """
-        rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
+        rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
         self._on_dense = (
             X.header.layout == "dense" if isinstance(X, Corpus) else not (sp.issparse(rows) or are_texts(X))
         )
@@ -170,7 +171,7 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
             positions, n = sampled_positions(survey), source.n_documents
             spans = [(0, n)] if len(positions) == n else [(p, p + 1) for p in positions]
             X, weights = sampled(learner, [source.documents.read(*span) for span in spans])
-            if len(spans) > 1:  # they were drawn by their weights
+            if len(spans) > 1:  # they were drawn in proportion to their weights
                 weights = np.ones(len(weights))
             found = k_means(X, weights, learner.n_clusters, plan.seed, tries=self.n_init, spherical=learner.spherical)
             return learner.start(found.centres)
@@ -186,17 +187,51 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
         return np.asarray(self.learner_.distances(self._parameters, self.learner_.prepare(documents)))
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the nearest cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece."""
+        """Return the nearest cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), int64
+        """
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self._distances(b).argmin(axis=1), None, client)
 
     def transform(self, X: object, client: Client | None = None) -> Any:
-        """Return the distances of documents from the centres, shape (n_samples, n_clusters)."""
+        """Return the distances of documents from the centres, shape (n_samples, n_clusters).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters), float64
+        """
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: np.sqrt(self._distances(b)), self.learner_.n_clusters, client)
 
     def score(self, X: object, y: object = None) -> float:
-        """Return minus the sum of squared distances of documents to the nearest centre."""
+        """Return minus the sum of squared distances of documents to the nearest centre.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
         distances = np.asarray(self.transform(X))
         return -float((distances.min(axis=1) ** 2).sum())
 
@@ -221,13 +256,13 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
         """Return the inertia, and what documents are."""
         return {"inertia": float(self.inertia_), "layout": self._layout}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned."""
         if extra["layout"] not in ("sparse", "dense"):
             raise ValueError(f"its layout is {extra['layout']!r}")
         self.inertia_, self._on_dense = float(extra["inertia"]), extra["layout"] == "dense"
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = False

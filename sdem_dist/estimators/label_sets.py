@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from sdem_dist.corpus.label_sets import all_labels, indicator_of, membership, sets_of
+from sdem_dist.corpus.view import View
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
 
     from sdem_dist.corpus import Corpus
     from sdem_dist.corpus.layout import ClassLabel, LabelSet
-    from sdem_dist.engine.tasks import CorpusLike
 
 
 @dataclass(frozen=True)
-class WithMembers:
+class WithMembers(View):
     """A corpus behind the same reading interface, whose documents bring their labels as targets of zeros and ones.
 
     Attributes
@@ -31,22 +31,12 @@ class WithMembers:
         Which label is in which set.
     """
 
-    corpus: CorpusLike
     members: sp.csr_matrix
 
     @property
     def cache_key(self) -> str:
         """Name the content."""
         return f"{self.corpus.cache_key} with {self.members.shape[1]} labels"
-
-    @property
-    def n_documents(self) -> int:
-        """How many documents there are."""
-        return self.corpus.n_documents
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.corpus.place(document)
 
     def read(self, start: int, stop: int) -> Documents:
         """Return the documents `start` up to `stop`, with their labels as targets."""

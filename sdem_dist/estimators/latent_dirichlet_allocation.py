@@ -94,13 +94,31 @@ class LatentDirichletAllocation(TopicModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
             Counts, whole numbers.
         n_particles : int, default=10
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            In nats.
         """
         check_is_fitted(self)
         topics, alpha = self._parameters.topics, self.learner_.inference.alpha
         return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, n_particles))
 
     def score(self, X: object, y: object = None, *, n_particles: int = 10) -> float:
-        """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`."""
+        """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : ignored
+        n_particles : int, default=10
+            More make the estimate less noisy, and take longer.
+
+        Returns
+        -------
+        float
+            In nats.
+        """
         check_is_fitted(self)
         if isinstance(X, Corpus):
             source_of(self, X, use="score")  # its pieces do not say which words their columns are
@@ -114,5 +132,15 @@ class LatentDirichletAllocation(TopicModel):
         """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator.
 
         The exponential of "plug_in_nll" from `evaluate` is lower.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        n_particles : int, default=10
+            More make the estimate less noisy, and take longer.
+
+        Returns
+        -------
+        float
         """
         return float(np.exp(-self.score(X, n_particles=n_particles)))

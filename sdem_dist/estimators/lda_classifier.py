@@ -38,10 +38,11 @@ from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
     from distributed import Client
+    from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
     from sdem_dist.inspection.topics import Topics
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
 
 BURN_IN = 3
 
@@ -197,7 +198,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
 
     @property
     def components_(self) -> np.ndarray:
-        """p(word | topic, class), shape (n_classes * n_topics, n_features)."""
+        """Return p(word | topic, class), shape (n_classes * n_topics, n_features)."""
         check_is_fitted(self)
         return np.exp(log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
 
@@ -214,7 +215,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scored(X)[0]
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_lda
         from sdem_dist.inspection.topics import named
 
@@ -235,6 +236,13 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
             For a dask array the result is one too, computed block by block.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), float64
+            In nats.
         """
         return super().predict_joint_log_proba(X, client)
 
@@ -250,6 +258,10 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             come in its order, see `sdem_dist.corpus.Corpus.ids`.
         client : distributed.Client, optional
             Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes * n_topics), float64
         """
 
         def shares(block: Any) -> np.ndarray:
@@ -261,13 +273,24 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         return over_blocks(self, X, shares, self._n_features_out, client)
 
     def topics(self, n_words: int = 10) -> Topics:
-        """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`."""
+        """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`.
+
+        Parameters
+        ----------
+        n_words : int, default=10
+            Words of each topic.
+
+        Returns
+        -------
+        Topics
+            A list that shows itself as a table.
+        """
         from sdem_dist.inspection.topics import topics_of_classes
 
         check_is_fitted(self)
         return topics_of_classes(self, n_words)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags

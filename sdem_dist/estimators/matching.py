@@ -1,4 +1,4 @@
-"""Whether documents on disk are such as a model was trained on."""
+"""Checks that documents on disk match those that a model was trained on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_words(estimator: Estimator, source: Source) -> None:
         raise CorpusError(f"the vocabulary of {source.name} does not match the model's; {_AGAIN.format('vocabulary')}")
     made, trained = source.vectorizer, estimator.vectorizer_
     if made is None or trained is None or (made.get("kind") == "matrix") != (trained.get("kind") == "matrix"):
-        return  # numbers that somebody else made from text do not say how
+        return  # numbers that others made from text do not tell how
     odd = [name for name in trained if name not in CHOOSING and made.get(name) != trained[name]]
     if odd:
         raise CorpusError(

@@ -15,10 +15,10 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators import plans
 from sdem_dist.estimators.classifier import JointClassifier, weights_of_classes
-from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, OfText, Seeded
+from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY, OfText, Seeded
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.gaussian_nb import gaussian_block
-from sdem_dist.estimators.parameters import checked_later, estimator, integer, one_of, param, real
+from sdem_dist.estimators.parameters import checked_later, estimator, one_of, param, real
 from sdem_dist.estimators.scoring import over_corpus
 from sdem_dist.estimators.source import documents_of, table_of
 from sdem_dist.estimators.spec import Layout, Spec
@@ -37,8 +37,10 @@ from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
 
 
 EM = TypeVar("EM", FeatureEm[Features], WordEm)
@@ -62,11 +64,7 @@ class Components(Seeded):
         4, checked_later("int, sequence of int or dict of class to int"), "Components of each class.", positional=True
     )
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
-    evaluate_every: int = param(
-        50,
-        integer(0),
-        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
-    )
+    evaluate_every: int = param(50, *EVALUATE_EVERY)
 
 
 @estimator
@@ -141,7 +139,7 @@ class JointMixture(OfText, Components, JointClassifier):
             scores = model.scores(self._parameters, model.features(table_of(self, X)))
         return by_class(scores, self.learner_.model.owners)[0]
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_component_columns, of_components
 
         owners = self.learner_.model.owners
@@ -155,11 +153,20 @@ class JointMixture(OfText, Components, JointClassifier):
         """Return ln p(x) of each row, shape (n_samples,).
 
         Of the values that are not missing; of counts without the multinomial coefficient.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            In nats.
         """
         check_is_fitted(self)
         return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
+    def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes from p(x, y).
 
         Parameters
@@ -182,7 +189,7 @@ class JointMixture(OfText, Components, JointClassifier):
         X = self.learner_.model.variables.sample(self._parameters, drawn, rng)
         return (np.maximum(X, 0.0) if self.components == "exponential" else X), y
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self.components != "gaussian"
         tags.classifier_tags.poor_score = tags.input_tags.positive_only

@@ -32,9 +32,10 @@ from sdem_dist.models.one_against_rest import OneAgainstRest
 
 if TYPE_CHECKING:
     from distributed import Client
+    from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
 
 
 @estimator
@@ -150,7 +151,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         model = OneAgainstRest(source.n_features, n_labels, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, initial = steps_of_the_margin(self, source, model)
+        sizes, initial = steps_of_the_margin(self, source, model, self.loss)
         learner = LabelSdem(
             model,
             source.weight,
@@ -186,6 +187,17 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         """Return the log-odds of each label over its temperature, shape (n_samples, n_labels); see `predict_proba`.
 
         Of two classes of one label each: the difference, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), float64
         """
         check_is_fitted(self)
         if not self.several_labels:
@@ -200,6 +212,10 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
         client : distributed.Client, optional
             Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), float64
         """
         check_is_fitted(self)
         if not self.several_labels:
@@ -207,7 +223,19 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return over_blocks(self, X, lambda b: probabilities(self._class_scores(b)), len(self.classes_), client)
 
     def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return the logarithms of `predict_proba`."""
+        """Return the logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), float64
+        """
         check_is_fitted(self)
         if not self.several_labels:
             return super().predict_log_proba(X, client)
@@ -218,6 +246,18 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
 
         A document gets the labels whose probability is at least their threshold. Of one label a document: its class,
         shape (n_samples,).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            A corpus is read piece by piece. For a dask array the result is one too.
+        client : distributed.Client, optional
+            Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), int64
+            Or classes, of shape (n_samples,).
         """
         check_is_fitted(self)
         if not self.several_labels:
@@ -228,7 +268,16 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return np.asarray(probabilities(self._class_scores(X)) >= self.thresholds_, np.int64)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first."""
+        """Return the labels of each document by name, the most probable first.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        list of tuple
+        """
         check_is_fitted(self)
         names, found = self.classes_.tolist(), []
         probabilities = np.asarray(self.predict_proba(X))
@@ -238,7 +287,19 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return found
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the share of documents all of whose labels are right, or on a corpus with its own labels."""
+        """Return the share of documents all of whose labels are right, or on a corpus with its own labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : indicator matrix, or sequence of collections of labels, default=None
+            None with a corpus.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
         from sdem_dist.corpus import Corpus
 
         check_is_fitted(self)
@@ -277,7 +338,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         words, totals = self.state_.words[:, 1::2], self.state_.totals[1::2]
         return np.asarray((np.log(words) - np.log(totals)).T)
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_labels, of_naive_bayes
 
         weighed = documents_of(self, documents)
@@ -285,7 +346,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
             return of_labels(self._parameters, weighed, pairs[:, 0], self.temperatures_)
         return of_naive_bayes(self._parameters, weighed, pairs, float(self.learner_.temperature))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.target_tags.multi_output = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
 from sdem_dist.estimators.clusters import ClusterMixture
 from sdem_dist.estimators.common_parameters import OfText
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
@@ -75,7 +75,7 @@ class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
         yield from ()
         return WordEm(model, source.weight, seed=plan.seed, rule="maximise", form=self._em_form())
 
-    def _started(self, learner: WordEm, once: Plan, source: Source, which: str) -> Stages[Stage[Any, Any, Any]]:
+    def _started(self, learner: WordEm, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
         n_examples = self.n_components if self.init == "examples" else self.init_documents
         survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
         if self.init == "examples":
@@ -117,7 +117,7 @@ class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
         return int(n_components - 1 + n_components * (self.n_features_in_ - 1))
 
     def sample(
-        self, n_samples: int = 1, random_state: Any = None, *, length: int = 100
+        self, n_samples: int = 1, random_state: object = None, *, length: int = 100
     ) -> tuple[sp.csr_matrix, np.ndarray]:
         """Draw documents of `length` words, and their clusters.
 
@@ -125,6 +125,13 @@ class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
         -------
         X : CSR matrix of shape (n_samples, n_features)
         labels : ndarray of shape (n_samples,)
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+        length : int, default=100
+            Words of each document.
         """
         check_is_fitted(self)
         drawn, rng = drawn_from(self.component_log_prior_, n_samples, random_state)

@@ -35,9 +35,10 @@ from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.spec import Extra
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
 NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
@@ -132,8 +133,23 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     def fit(
         self, X: object, y: object = None, sample_weight: object = None, **options: Any
     ) -> MultiplicativeMixtureClassifier:
-        """Train on a table or a sparse matrix in memory, or on a corpus of either; see `MultinomialNB.fit`."""
-        rows = getattr(X, "_meta", X)  # a dask array says by that what its blocks are
+        """Train on a table or a sparse matrix in memory, or on a corpus of either.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
+            No value is negative.
+        y : array-like of shape (n_samples,), default=None
+            None with a corpus.
+        sample_weight : array-like of shape (n_samples,), default=None
+        **options
+            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
+
+        Returns
+        -------
+        self
+        """
+        rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
         sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
         self._on_sparse = sparse
         if sparse and self.expand:
@@ -176,7 +192,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
             n_classes=len(source.classes),
             n_components=sum(numbers),
             n_features=transform.n_features(source.n_features),
-            eta=(eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps)),  # sums of rounded rows stay below
+            eta=(eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps)),  # sums of rounded rows stay below it
             owners=owners,
             transform=transform,
             schedule=self.schedule,
@@ -238,13 +254,13 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
         """Return what documents are."""
         return {"layout": self._layout}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned."""
         if extra["layout"] not in ("sparse", "dense"):
             raise ValueError(f"its layout is {extra['layout']!r}")
         self._on_sparse = extra["layout"] == "sparse"
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True

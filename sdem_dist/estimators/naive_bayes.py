@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,8 +15,9 @@ from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Steps, Unlabelled, pseudo_count
+from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, pseudo_count
 from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
+from sdem_dist.estimators.overlap import may_overlap
 from sdem_dist.estimators.parameters import (
     a_loss,
     either,
@@ -23,17 +25,20 @@ from sdem_dist.estimators.parameters import (
     integer,
     one_of,
     param,
+    real,
 )
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.training_time import (
     FEW,
     FEW_EPOCHS,
+    MONITOR,
     MOST_EPOCHS,
     chosen,
     share_held_out,
     taken_in,
 )
+from sdem_dist.estimators.unlabelled_documents import trained_with_unlabelled
 from sdem_dist.estimators.validation import classes_of_batches
 from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.estimators.weighting import checked_orders
@@ -50,8 +55,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
+    from sklearn.utils import Tags
+
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.explained import DocumentParts
 
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
@@ -68,7 +75,7 @@ class Beginning(NamedTuple):
 
 
 @estimator
-class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
+class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
@@ -107,6 +114,8 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         What scores are divided by for probabilities.
     damaged_shards_ : list of str
         What was wrong with each shard that `fit` left out, see its `skip_damaged`.
+    loss_ : str or Loss
+        What training lowered.
     learner_, state_ : Sdem or WordEm, SdemState
         What was trained: settings, and expectation parameters mu.
 
@@ -127,16 +136,26 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
     """
 
     loss: str | Loss = param(
-        "hinge",
-        either(one_of("hinge", "ncll", "nll"), a_loss()),
-        "The hinge loss (Masegosa 2014, equation 17), ``-ln p(y | d)``, or ``-ln p(y, d)``: scikit-learn's\n"
-        "``MultinomialNB``, exactly, in one pass over the counts. Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend`\n"
-        'of `sdem_dist.losses`; with ``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
+        "auto",
+        either(one_of("auto", "hinge", "ncll", "nll"), a_loss()),
+        'The hinge loss (Masegosa 2014, equation 17), "ncll": ``-ln p(y | d)``, or "nll": ``-ln p(y, d)``, scikit-learn\'s\n'
+        '``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss; with three or more classes of which\n'
+        "it gets over a fifth of the held-out documents wrong, NCLL if that has the lower log-loss there.\n"
+        "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
+        '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )
     n_epochs: int | str = param(
         "auto",
         either(one_of("auto"), integer()),
         'Passes over the documents; with hidden classes, iterations of EM. "auto": held-out documents choose, 20 at most.',
+    )
+
+    unlabelled_weight: float | str = param(
+        "auto",
+        either(one_of("auto"), real()),
+        'Of documents without a label. With "nll" each counts so much through ``-ln p(x)``; "auto": 1. With another loss\n'
+        'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight; "auto": held-out\n'
+        "labelled documents choose it. Training then takes 6 epochs, if `n_epochs` is not given.",
     )
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
@@ -147,8 +166,10 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
             raise ValueError(
                 "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
             )
-        if self.unlabelled is not None and (self.loss != "nll" or self.class_weight is not None):
-            raise ValueError("unlabelled documents need loss='nll', and no class_weight")
+        if self.unlabelled is not None and self.loss == "nll" and self.class_weight is not None:
+            raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
+        if self.unlabelled is not None and self.loss != "nll" and self.steps == "paper":
+            raise ValueError("steps='paper' takes no unlabelled documents with this loss: leave steps at 'margin'")
         if self.ngram_range is not None:
             checked_orders(self.ngram_range)
 
@@ -167,15 +188,28 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         if self.loss == "nll":
             return (yield from final_stage(self._counting(source), plan))
         learner, initial = self._learner(source)
+        if source.n_labelled and initial is not None:
+            weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
+            plan = replace(plan, n_epochs=FEW_EPOCHS) if self.n_epochs == "auto" else plan
+            share = self.validation_fraction if self.calibrate or weight is None else 0.0
+            return (yield from trained_with_unlabelled(source, learner, plan, initial.block(0, 1), weight, share))
         share = 0.0
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)
         if not share:
             if self.calibrate and self.validation_fraction and source.n_documents >= FEWEST:
-                return (yield from calibrated_by_folds(source, learner, plan, initial))
+                other = partial(self._learner, source, loss="ncll") if self.loss == "auto" else None
+                return (yield from calibrated_by_folds(source, learner, plan, initial, other))
             return (yield from final_stage(learner, plan, initial))
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
         choice = yield from chosen(source, learner, plan, initial, share, patience)
+        accuracy = choice.of_validation("accuracy")
+        if self.loss == "auto" and may_overlap(source.n_documents, len(source.classes), accuracy):
+            rival, start = self._learner(source, loss="ncll")
+            its = yield from chosen(source, rival, plan, start, share, patience, " with ncll")
+            if its.of_validation(MONITOR) < choice.of_validation(MONITOR):
+                learner, initial, choice = rival, start, its
+            _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
         _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
         learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
         return (yield from taken_in(choice, learner, plan, initial, share, self.n_epochs == "auto"))
@@ -216,28 +250,29 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         weights, seed = weights_of_classes(self.class_weight, source), plans.seed_of(self.random_state)
         if self.unlabelled is None:
             return WordEm(self._model(source), source.weight, weights, seed)
-        share = float(self.unlabelled_weight)
+        share = 1.0 if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
         return WordEm(self._model(source), source.weight, weights, seed, rule="maximise", unlabelled_weight=share)
 
     def _learner(
-        self, source: Source, moves: dict[object, Moves] | None = None
+        self, source: Source, moves: dict[object, Moves] | None = None, loss: str | Loss | None = None
     ) -> tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]:
         """Return the learner for a training source, and where it starts, if not at its own beginning.
 
         By weighting, `moves` keeps how far steps go, for other weights of the same documents.
         """
+        loss = loss or ("hinge" if self.loss == "auto" else self.loss)
         model, weights = self._model(source), weights_of_classes(self.class_weight, source)
         if self.merge == "mean":
-            kernel_form(self.loss, model.n_classes)  # says what is wrong with it
+            kernel_form(loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
-            sizes, initial = steps_of_the_margin(self, source, model, moves)
+            sizes, initial = steps_of_the_margin(self, source, model, loss, moves)
         learner = Sdem(
             model,
             source.weight,
             weights,
             plans.seed_of(self.random_state),
-            loss=self.loss,
+            loss=loss,
             merge=self.merge,
             steps=sizes,
             tolerance=0.0 if self.steps == "paper" else TOLERANCE,
@@ -266,13 +301,15 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
 
         parameters.check(self)
         self._check()
-        first = not hasattr(self, "state_")  # a first call that failed leaves classes_ behind
+        first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
         known = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
         if first:
             self.history_, self.n_iter_ = [], 0
             source = self._weighed(source)
             self._describe(source)
+        if self.loss != "nll" and source.n_labelled:
+            raise ValueError("partial_fit takes documents without a label with loss='nll' only: call fit")
         learner, initial = self._begun(source) if first else (self._continued(source), self.state_)
         stage = Stage("train", learner, replace(self._plan(source), n_epochs=1), initial=initial)
         with executor_for(None, self.n_jobs, source) as executor:
@@ -303,10 +340,16 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
     def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X) / float(self.learner_.temperature)
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_naive_bayes
 
         return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
+
+    @property
+    def loss_(self) -> str | Loss:
+        """What training lowered."""
+        check_is_fitted(self)
+        return self.learner_.loss if isinstance(self.learner_, Sdem) else "nll"
 
     @property
     def temperature_(self) -> float:
@@ -314,7 +357,7 @@ class MultinomialNB(WeighedWords, Classes, Unlabelled, Steps, JointClassifier):
         check_is_fitted(self)
         return float(self.learner_.temperature)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from inspect import get_annotations
 from numbers import Integral, Real
@@ -34,7 +34,7 @@ def one_of(*values: object) -> Constraint:
 def integer(least: int = 1, *, optional: bool = False) -> Constraint:
     """Allow integers from `least` on, or None."""
     words = {0: "an integer that is not negative", 1: "a positive integer"}.get(least, f"an integer from {least} on")
-    whole = Constraint("int", words, lambda v: _is(v, Integral) and bool(v >= least))  # type: ignore[operator]
+    whole = Constraint("int", words, lambda v: _is(v, Integral) and bool(cast(int, v) >= least))
     return or_none(whole) if optional else whole
 
 
@@ -50,7 +50,7 @@ def real(low: float = 0.0, high: float = np.inf, *, above: bool = False) -> Cons
         words = f"a finite number {'above' if above else 'from'} {low:g}{'' if above else ' on'}"
 
     def allows(value: object) -> bool:
-        if not _is(value, Real) or not np.isfinite(number := float(value)):  # type: ignore[arg-type]
+        if not _is(value, Real) or not np.isfinite(number := float(cast(float, value))):
             return False
         return (number > low if above else number >= low) and number <= high
 
@@ -109,7 +109,7 @@ def estimator(cls: _Class) -> _Class:
     """Make the constructor of a class whose parameters `param` declares, and its docstring's entries for ``{parameters}``."""
     made: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
     if made.__doc__ and "{parameters}" in made.__doc__:
-        entries = "\n    ".join(line for declared in _own_first(made) for line in _entry(declared))
+        entries = "\n    ".join(line for declared in _in_order(made) for line in _entry(declared))
         made.__doc__ = made.__doc__.replace("{parameters}", entries)
     return made
 
@@ -129,13 +129,11 @@ def check(estimator: object) -> None:
             raise ValueError(f"{declared.name} must be {constraint.words}, got {value!r}")
 
 
-def _own_first(cls: type) -> Iterator[Field[object]]:
-    """Yield the parameters in the order for people: a class's own before those that it inherits."""
+def _in_order(cls: type) -> list[Field[object]]:
+    """Return the parameters in the order for people: positional ones, then a class's own before those it inherits."""
     known = {declared.name: declared for declared in fields(cls)}
-    for owner in cls.__mro__:
-        for name in get_annotations(owner):
-            if name in known:
-                yield known.pop(name)
+    own_first = [known.pop(name) for owner in cls.__mro__ for name in get_annotations(owner) if name in known]
+    return sorted(own_first, key=lambda declared: bool(declared.kw_only))
 
 
 def _entry(declared: Field[object]) -> list[str]:

@@ -12,7 +12,7 @@ from sdem_dist.models.components import by_class
 from sdem_dist.models.lda import LdaParameters, log_word_probabilities
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores
 from sdem_dist.models.supervised_lda import TopicParameters
-from sdem_dist.reports.explanation import DocumentParts, TopicPart
+from sdem_dist.reports.explained import DocumentParts, TopicPart
 
 Table = Callable[[np.ndarray], np.ndarray]
 

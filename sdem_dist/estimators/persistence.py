@@ -17,12 +17,13 @@ from sdem_dist.models.weighting import Weighting
 from sdem_dist.records import restored
 from sdem_dist.storage.archive import read_archive
 from sdem_dist.storage.numbers import from_json
+from sdem_dist.storage.places import for_a_reader, place
 from sdem_dist.storage.strings import decode_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.learners.protocol import ModelLearner
+    from sdem_dist.learners.protocol import AnyModelLearner
 
 
 def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator:
@@ -30,7 +31,7 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
 
     Parameters
     ----------
-    path : path
+    path : path or URL
     own : sequence of classes, default=()
         Families and losses of your own that the model was made with: a file names them, and never brings their code.
 
@@ -53,13 +54,11 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
     >>> load_model(path).predict([[7, 2]]).tolist()
     [0]
     """
-    if Path(path).is_dir():
-        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
-    from sdem_dist.text.compressed import plain_suffix
-    from sdem_dist.text.sources import SUFFIXES
-
-    if Path(path).is_file() and plain_suffix(Path(path)) in SUFFIXES and not zipfile.is_zipfile(path):
-        raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
+    path = place(path)
+    try:
+        _refuse_others(path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     arrays, metadata = read_archive(path, KIND)
     try:
         return _rebuild(arrays, from_json(metadata), {c.__name__: c for c in own})
@@ -69,13 +68,24 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
         raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
 
 
+def _refuse_others(path: Path) -> None:
+    """Raise ModelError where there is a folder, or a source of documents."""
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
+    from sdem_dist.text.compressed import plain_suffix
+    from sdem_dist.text.sources import SUFFIXES
+
+    if path.is_file() and plain_suffix(path) in SUFFIXES and not zipfile.is_zipfile(for_a_reader(path)):
+        raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
+
+
 def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mapping[str, type]) -> EngineEstimator:
     name = metadata["estimator"]
     if name not in ESTIMATORS:
         raise ValueError(f"it holds a {name!r}, which this version does not know")
     kind = estimator_class(name)  # imports the records that the file may name
     estimator = kind(**{k: restored(v, own) for k, v in metadata["parameters"].items()})
-    learner = cast("ModelLearner[Any, Any, Any]", restored(metadata["learner"], own))
+    learner = cast("AnyModelLearner", restored(metadata["learner"], own))
     state = restored_state(learner, arrays)
     n_features = metadata["n_features"]
     if estimator.spec.target == "labels":
@@ -124,7 +134,7 @@ def _weighting(value: object) -> Weighting:
 def _checked(settings: dict[str, Any] | None, n_features: int) -> dict[str, Any] | None:
     """Return the settings of text that a model brings; ValueError if no corpus could have them."""
     if settings is not None:
-        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs a package only where text is read
+        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
         if not isinstance(settings.get("stem"), str | None):
             raise ValueError(f"stem is a language, not {settings['stem']!r}")
         if settings.get("kind") == "hashing" and settings["n_features"] != n_features:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ MAX_LANE_DOCUMENTS = 10_000
 ROUNDS = 8
 SUM_BATCH = 128
 """Default documents of a round for ``merge="sum"``."""
+FIRST_BATCH = 8
+"""Documents of the first of them, about: near the prior all documents of a batch ask for the same step."""
 SUM_TASK_DOCUMENTS = 1_000
 """Documents of counts that make a task worth its overhead, where lanes only add."""
 PASS_DOCUMENTS = 4_096
@@ -67,8 +70,16 @@ def batches(
     return Plan(n_documents, n_epochs, rounds, lanes or min(LANES, -(-batch // least)), seed)
 
 
+def growing_batches(n_documents: int, n_epochs: int, seed: int, batch: int, lanes: int | None = None) -> Plan:
+    """Return the plan of `batches` of which the first are small."""
+    plan, growth = batches(n_documents, n_epochs, seed, batch, lanes), 0
+    while min(batch, n_documents) >> (growth + 1) >= FIRST_BATCH:
+        growth += 1
+    return replace(plan, n_rounds=plan.n_rounds + growth, growth=growth)
+
+
 def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DOCUMENTS) -> Plan:
-    """Return the plan of so many passes over all documents, a round each."""
+    """Return the plan of `n_epochs` passes over all documents, one round each."""
     return Plan(n_documents, n_epochs, 1, lanes_of(n_documents, least), seed)
 
 
@@ -83,7 +94,7 @@ def seed_of(random_state: object) -> int:
     Raises
     ------
     ValueError
-        An integer that is negative or has more than 63 bits, or something that is no random state.
+        An integer that is negative or has more than 63 bits, or something that is not a random state.
     """
     from sklearn.utils import check_random_state
 
@@ -105,5 +116,6 @@ def check_merge(e: Any) -> None:
 def plan_of(e: Any, n_documents: int, n_epochs: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if e.merge == "sum":
-        return batches(n_documents, n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
+        plan = batches if e.steps == "paper" else growing_batches
+        return plan(n_documents, n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
     return sequential(n_documents, n_epochs, seed, e.n_lanes, e.rounds_per_epoch)

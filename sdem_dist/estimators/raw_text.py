@@ -34,7 +34,7 @@ def learned_counts(estimator: Estimator, X: object) -> tuple[sp.csr_matrix, list
     Raises
     ------
     ValueError
-        Something is no text, or there are no words at all.
+        Something is not text, or there are no words at all.
     """
     from sdem_dist.text.transform import count_texts
 

@@ -24,6 +24,7 @@ from sdem_dist.estimators.blas import one_blas_thread
 from sdem_dist.estimators.scoring import refuse_address
 from sdem_dist.estimators.sklearn_callbacks import CALLER
 from sdem_dist.estimators.source import source_of
+from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -68,14 +69,14 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
         yield DaskExecutor(client)
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL else 1
-    # Inverses of wide covariances come out otherwise with more threads.
+    # Inverses of wide covariances have other bits with more threads.
     with one_blas_thread(), InProcess(n_jobs) as executor, _forgetting(source):
         yield executor
 
 
 @contextmanager
 def _forgetting(source: Source) -> Iterator[None]:
-    """Drop what the process has cached of documents in memory: nobody can ask for it again."""
+    """Drop cached documents in memory afterwards: they cannot be asked for again."""
     try:
         yield
     finally:
@@ -96,7 +97,8 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
     checkpoint, patience = options.checkpoint, estimator.patience
     if checkpoint is None and (options.resume or options.checkpoint_rounds or options.checkpoint_seconds):
         raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
-    if checkpoint is not None and (Path(checkpoint).is_file() or Path(checkpoint, "zarr.json").exists()):
+    folder = None if checkpoint is None else place(checkpoint)
+    if folder is not None and (folder.is_file() or (folder / "zarr.json").exists()):
         raise ValueError(
             f"{checkpoint} is a file or a corpus; checkpoints are kept in a folder of their own: name another"
         )
@@ -111,16 +113,16 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
     )
     if options.validation is None:
         monitoring = replace(monitoring, patience=None)
-    stopping: object = None  # without patience, what is evaluated decides nothing
+    stopping: object = None  # without patience evaluation decides nothing
     if options.validation is not None:
         held_out = validation_source(estimator, options.validation, options.client)
-        # Documents that are given to be evaluated are, even where those of training are not.
+        # Given validation documents are always evaluated, training documents perhaps not.
         monitoring = replace(monitoring, validation=held_out.documents, every=monitoring.every or 1)
         stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
     settings = identity(corpus=source.identity, weighting=source.weighting, stopping=stopping)
     checkpoints = None
-    if checkpoint is not None:
-        checkpoints = Checkpoints(Path(checkpoint), options.checkpoint_rounds, options.checkpoint_seconds)
+    if folder is not None:
+        checkpoints = Checkpoints(folder, options.checkpoint_rounds, options.checkpoint_seconds)
     with ExitStack() as stack:
         if options.validation is not None:
             stack.enter_context(_forgetting(held_out))

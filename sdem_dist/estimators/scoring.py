@@ -115,7 +115,7 @@ def over_corpus(
         The columns of the corpus are not the model's, or it holds values that the model has no place for; its labels
         and targets play no part.
     ValueError
-        A client is given, and `X` is no corpus on disk.
+        A client is given, and `X` is not a corpus on disk.
     """
     if client is not None and not isinstance(X, Corpus):
         raise ValueError(
@@ -171,12 +171,6 @@ def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:
     estimator._check_columns(described(corpus))  # pieces do not say which words their columns are
 
 
-def checked_pieces(estimator: Estimator, corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
-    """Yield as `documents_in_pieces` does; CorpusError if the columns of the corpus are not the model's."""
-    check_columns(estimator, corpus)
-    yield from documents_in_pieces(corpus)
-
-
 def documents_in_pieces(corpus: AnyCorpus) -> Iterator[tuple[int, Documents | DenseDocuments]]:
     """Yield the documents of a corpus, a bounded number at a time, each time with the position of the first."""
     for start, stop in ranges_of(corpus):
@@ -191,7 +185,7 @@ def ranges_of(corpus: AnyCorpus) -> list[tuple[int, int]]:
 
 
 def pieces(X: object) -> Iterator[sp.csr_matrix]:
-    """Yield the documents of a sparse corpus as CSR matrices, or `X` if it is no corpus."""
+    """Yield the documents of a sparse corpus as CSR matrices, or `X` if it is not a corpus."""
     if not isinstance(X, AnyCorpus):
         yield X
         return

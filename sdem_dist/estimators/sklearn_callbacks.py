@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn, such as its ``ProgressBar``: what they are told of a fit. Since scikit-learn 1.9."""
+"""Events of a fit for scikit-learn's callbacks, such as its ``ProgressBar``. Since scikit-learn 1.9."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
         raise CorpusError(
             f"{corpus.path} has {hidden:,} documents without a label, which {name} with these parameters does not take: "
-            "SupervisedLDAClassifier does, and MultinomialNB(loss='nll', unlabelled=-1)"
+            "SupervisedLDAClassifier does, and MultinomialNB(unlabelled=-1)"
         )
     if use != "train":
         estimator._check_compatible(source)
@@ -160,7 +160,7 @@ def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bo
         classes=np.array(header.classes) if labelled else np.empty(0),
         class_counts=tuple(float(c) for c in header.class_counts) if labelled else (),
         vocabulary=corpus.vocabulary(),
-        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is no text
+        vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is not text
         single=header.n_targets <= 1,
     )
 
@@ -240,7 +240,7 @@ def _of_numbers(estimator: Estimator, X: object, y: object, sample_weight: objec
         checks.refuse_targets_of_text(y)
         X, targets = checks.validated(estimator, X, y, reset=reset, y_numeric=True, multi_output=sparse)
         assert targets is not None
-        single = targets.ndim == 1  # as with scikit-learn, a column in is a column out
+        single = targets.ndim == 1  # as in scikit-learn, a column vector in gives a column vector out
     else:
         X, _ = checks.validated(estimator, X, reset=reset)
     if not sparse:
@@ -309,8 +309,19 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
     if estimator.weighting_ is None or estimator.document_frequency_ is None:
         return documents
-    factors = estimator.weighting_.factors(estimator.document_frequency_, estimator.vocabulary_)
-    return estimator.weighting_.apply(documents, factors)
+    return estimator.weighting_.apply(documents, _factors(estimator))
+
+
+def _factors(estimator: Estimator) -> np.ndarray:
+    """Return what multiplies each column: made once for a model, since a wide one has millions."""
+    weighting, frequency = estimator.weighting_, estimator.document_frequency_
+    kept = getattr(estimator, "_lazy_parameters", None)
+    if kept is None:
+        return weighting.factors(frequency, estimator.vocabulary_)
+    if kept.factors is None or kept.factors[0] is not weighting or kept.factors[1] is not frequency:
+        kept.factors = weighting, frequency, weighting.factors(frequency, estimator.vocabulary_)
+    found: np.ndarray = kept.factors[2]
+    return found
 
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:

@@ -1,10 +1,10 @@
-"""What the parts of a fit know of each other: an estimator's declaration, its documents, and what training led to."""
+"""What the parts of a fit share: an estimator's declaration, its documents, and the result of a training."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
 from sklearn.base import BaseEstimator
 
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
     from sdem_dist.engine.stages import Stages
     from sdem_dist.engine.tasks import CorpusLike
-    from sdem_dist.learners.protocol import ModelLearner
+    from sdem_dist.learners.protocol import AnyModelLearner
     from sdem_dist.models.weighting import Weighting
     from sdem_dist.text.vectorizer import VectorizerSettings
 
 Layout = Literal["sparse", "dense"]
 Target = Literal["labels", "numbers", "nothing"]
 Topics = Literal["classes", "documents"]
+Extra: TypeAlias = "Mapping[str, Any]"
+"""What a model file holds of an estimator beside arrays and settings: JSON values and records."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,12 @@ class Source:
         return self.corpus.header.n_documents
 
     @property
+    def n_labelled(self) -> float:
+        """Documents that have a label, by weight; 0 where all have, or labels play no part."""
+        labelled = float(sum(self.class_counts))
+        return labelled if 0.0 < labelled < (1.0 - 1e-9) * self.weight else 0.0
+
+    @property
     def identity(self) -> str:
         """Hash of the content, for checkpoints."""
         return self.corpus.header.uid
@@ -133,7 +141,7 @@ class Source:
 class Trained(NamedTuple):
     """What the stages of a fit lead to."""
 
-    learner: ModelLearner[Any, Any, Any]
+    learner: AnyModelLearner
     state: Any
     history: list[dict[str, float]]
 
@@ -142,7 +150,7 @@ class Estimator(BaseEstimator):
     """What checks, files and runs see of an estimator."""
 
     spec: ClassVar[Spec]
-    # Parameters that not all estimators have, as those have them that do not.
+    # Parameters that some estimators lack; they have these values.
     patience: int | None = None
     random_state: object = 0
     unlabelled: object = None
@@ -227,7 +235,7 @@ class Estimator(BaseEstimator):
 
     @abstractmethod
     def _check_compatible(self, source: Source) -> None:
-        """Raise CorpusError where a corpus is not such as the model was trained on."""
+        """Raise CorpusError where a corpus does not match the training documents."""
 
     @abstractmethod
     def _check_columns(self, source: Source) -> None:
@@ -241,5 +249,5 @@ class Estimator(BaseEstimator):
         """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""
         return {}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned, or raise ValueError where it does not fit."""

@@ -18,12 +18,12 @@ from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.supervised_lda import outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from distributed import Client
+    from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
-    from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.number_explanation import NumberExplanations
 
 _LOG_COUNTS = "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
@@ -112,13 +112,13 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
         check_is_fitted(self)
         return np.asarray(self._parameters.output)
 
-    def _topic_labels(self) -> list[Any]:
+    def _topic_labels(self) -> list[object]:
         return self.classes_[self._parameters.output.argmax(axis=0)].tolist()
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self.learner_.gamma * outputs(self._parameters.output, self._proportions(X))
 
-    def _document_parts(self, documents: Any, pairs: np.ndarray) -> list[DocumentParts]:
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_supervised_topics
         from sdem_dist.inspection.topics import named
 
@@ -126,7 +126,7 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
         says, seen = output[pairs[:, 0]] - output[pairs[:, 1]], self._documents(documents)
         return of_supervised_topics(self._parameters, seen, says, theta, named(self.topics(3)))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
@@ -199,7 +199,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         location, scale = (np.asarray(v)[:, None] for v in (self.learner_.location, self.learner_.scale))
         return np.asarray(location + scale * self._parameters.output)
 
-    def _topic_labels(self) -> list[Any]:
+    def _topic_labels(self) -> list[object]:
         return self.coef_[0].tolist() if self._single else [tuple(column) for column in self.coef_.T.tolist()]
 
     def predict(self, X: object, client: Client | None = None) -> Any:
@@ -211,6 +211,10 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             For a dask array the result is one too, computed block by block.
         client : distributed.Client, optional
             Its workers read a corpus.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets), float64
         """
         check_is_fitted(self)
 
@@ -240,7 +244,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
         return number_explanations(self, X, target)
 
-    def _number_parts(self, documents: Any, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
         from sdem_dist.estimators.parts import of_supervised_topics
         from sdem_dist.inspection.topics import named
 
@@ -250,10 +254,10 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         return outputs(self.coef_, theta)[:, target], mean, found
 
     def extra(self) -> dict[str, object]:
-        """Return the topics' shares, and whether the target was no column of a table."""
+        """Return the topics' shares, and whether the target was not a column of a table."""
         return {**super().extra(), "single": self._single}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned."""
         super().take_extra(extra)
         self._single = bool(extra["single"])
@@ -261,7 +265,19 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             raise ValueError("a single target does not match the outputs")
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
+        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            None with a corpus.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
         from sdem_dist.corpus import Corpus
 
         if isinstance(X, Corpus):
@@ -270,7 +286,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             return self.evaluate(X, y)["r2"]
         return float(super().score(X, y, sample_weight))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = False
         tags.target_tags.multi_output = True

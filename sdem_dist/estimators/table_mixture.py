@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
 from sdem_dist.estimators.clusters import ClusterMixture
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.gaussian_nb import moments
@@ -25,6 +25,8 @@ from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import FeatureModel, Features
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from sdem_dist.estimators.source import Source
 
 
@@ -47,9 +49,7 @@ class TableMixture(ClusterMixture[FeatureEm[Features], FeatureState]):
         model = FeatureClasses(FeatureModel((self._kind.block(summary),)), 1, (0,) * int(self.n_components))
         return FeatureEm(model, source.weight, monitored=True, form=self._em_form(), seed=plan.seed)
 
-    def _started(
-        self, learner: FeatureEm[Features], once: Plan, source: Source, which: str
-    ) -> Stages[Stage[Any, Any, Any]]:
+    def _started(self, learner: FeatureEm[Features], once: Plan, source: Source, which: str) -> Stages[AnyStage]:
         variables, number = learner.model.variables, int(self.n_components)
         n_examples = number if self.init == "examples" else self.init_documents
         survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
@@ -84,13 +84,18 @@ class TableMixture(ClusterMixture[FeatureEm[Features], FeatureState]):
         """Shares of the clusters, shape (n_components,)."""
         return np.exp(self.component_log_prior_)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def sample(self, n_samples: int = 1, random_state: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their clusters.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features), float64
         labels : ndarray of shape (n_samples,)
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
         """
         check_is_fitted(self)
         drawn, rng = drawn_from(self.component_log_prior_, n_samples, random_state)
@@ -192,7 +197,7 @@ class ExponentialMixture(TableMixture):
         block = self.learner_.model.variables.blocks[0]
         return np.asarray(-1.0 / self._parameters.theta * np.asarray(block.scale))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags

@@ -19,7 +19,7 @@ from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.scoring import over_blocks
 from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.words_weight import chosen_weight, n_labelled
+from sdem_dist.estimators.words_weight import chosen_weight
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.topic_shares import TopicShares
@@ -27,13 +27,12 @@ from sdem_dist.learners.words import Words, WordSummary
 from sdem_dist.models.supervised_lda import MirrorDescent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from distributed import Client
 
     from sdem_dist.estimators.source import Source
+    from sdem_dist.estimators.spec import Extra
     from sdem_dist.inspection.topics import Topics
-    from sdem_dist.learners.protocol import Learner
+    from sdem_dist.learners.protocol import AnyLearner
 
 LANES = 8
 LANE_DOCUMENTS = 2_500
@@ -112,7 +111,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the count of the words, the training, and the count of the topics."""
-        plan = self._plan(source.n_documents, n_labelled(source))
+        plan = self._plan(source.n_documents, source.n_labelled)
         once = Plan(plan.n_documents, 1, 1, plan.n_lanes, plan.seed)
         counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
         summary = yield from state_of(Stage("words", counting, once))
@@ -122,7 +121,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
             weight = yield from chosen_weight(source, learner, plan, summary.frequencies, self._monitor)
             learner = replace(learner, words_weight=weight)
         found = yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies))
-        scores = cast("Learner[Any, Any, Any]", TopicShares(learner))  # a scoring asks for no more of a learner
+        scores = cast("AnyLearner", TopicShares(learner))  # a scoring needs nothing else of a learner
         shares = yield from metrics_of(Scoring("topics' shares", scores, found.state))
         self.topic_shares_ = np.array([shares[str(k)] for k in range(learner.n_topics)])
         return found
@@ -142,7 +141,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         ValueError
             The weights of the classes leave nothing to learn from.
         """
-        weight, labelled, factors = source.weight, n_labelled(source), output.class_weight
+        weight, labelled, factors = source.weight, source.n_labelled, output.class_weight
         if factors is not None:  # rates fall and averages begin by the weights that batches have
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
             if not weighed > 0:
@@ -191,7 +190,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Return the topics' shares."""
         return {"topic_shares": self.topic_shares_}
 
-    def take_extra(self, extra: Mapping[str, Any]) -> None:
+    def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned."""
         self.topic_shares_ = np.array(extra["topic_shares"], np.float64)
         if self.topic_shares_.shape != (self._n_features_out,) or not np.isfinite(self.topic_shares_).all():
@@ -215,16 +214,32 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
             come in its order, see `sdem_dist.corpus.Corpus.ids`.
         client : distributed.Client, optional
             Its workers read a corpus; the result is gathered here.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components), float64
+            Rows sum to 1.
         """
         check_is_fitted(self)
         return over_blocks(self, X, self._proportions, self._n_features_out, client)
 
-    def _topic_labels(self) -> list[Any]:
-        """Return what each topic says of what is to be predicted."""
+    def _topic_labels(self) -> list[object]:
+        """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
         return [None] * self._n_features_out
 
     def topics(self, n_words: int = 10) -> Topics:
-        """Return all topics with their words, in the order of `components_`, see `sdem_dist.inspection.topics.Topic`."""
+        """Return all topics with their words, in the order of `components_`, see `sdem_dist.inspection.topics.Topic`.
+
+        Parameters
+        ----------
+        n_words : int, default=10
+            Words of each topic.
+
+        Returns
+        -------
+        Topics
+            A list that shows itself as a table.
+        """
         from sdem_dist.inspection.topics import topics_of_documents
 
         check_is_fitted(self)

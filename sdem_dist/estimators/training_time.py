@@ -65,6 +65,7 @@ def chosen(
     initial: MadeByWorkers[SdemState] | None,
     share: float,
     patience: int | None,
+    how: str = "",
 ) -> Stages[Chosen]:
     """Yield the stage that trains without the held-out documents, scored after each epoch.
 
@@ -74,6 +75,8 @@ def chosen(
         Of documents to hold out.
     patience : int or None
         Epochs without a lower log-loss that end it; None runs all of the plan.
+    how : str
+        Added to the stage's name, where there are several.
     """
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
@@ -86,7 +89,7 @@ def chosen(
         shown=("accuracy", MONITOR),
     )
     learner = replace(learner, held_out=share)
-    stage = Stage("choose", learner, plan, initial, monitored=True, monitoring=monitoring)
+    stage = Stage(f"choose{how}", learner, plan, initial, monitored=True, monitoring=monitoring)
     result = yield from trained(stage)
     scored = [entry for entry in result.history if VALIDATION + MONITOR in entry]
     best = scored[-1]
@@ -119,7 +122,7 @@ def taken_in(
     share: float,
     more: bool,
 ) -> Stages[Trained]:
-    """Yield the stage that takes the held-out documents in, where so many are held out that they are missed.
+    """Yield the stage that trains on the held-out documents too, where they are more than a few.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def is_dask(X: object) -> bool:
 
 def refuse_path(X: object) -> None:
     """Raise ValueError for the path of a corpus, for what `ingest` returns, or for one text alone."""
-    if type(X).__name__ == "IngestReport":  # its module takes long to import
+    if type(X).__name__ == "IngestReport":  # importing its module takes long
         raise ValueError(f"this is what an ingest did: pass sdem_dist.open_corpus({X.path!r})")  # type: ignore[attr-defined]
     if isinstance(X, Path) or (isinstance(X, str) and not any(c.isspace() for c in X)):
         raise ValueError(f"{X!s} is a path: open it with sdem_dist.open_corpus and pass what that returns")
@@ -135,7 +135,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
 
 
 def refuse_targets_of_text(y: object) -> None:
-    """Raise ValueError where a target is a text that is no number; the message names it and its place."""
+    """Raise ValueError where a target is a text that is not a number; the message names it and its place."""
     values = np.asarray(y)
     if values.dtype.kind in "OUS":
         as_numbers(values, "y")
@@ -157,7 +157,7 @@ def _advice_on_missing(estimator: Estimator, texts: bool) -> str:
     if estimator.unlabelled is not None:
         return f"documents without a label have the one that unlabelled names, {estimator.unlabelled!r}"
     own = "" if texts else -1
-    return f"give such documents a label of their own and name it, such as unlabelled={own!r}, with loss='nll'"
+    return f"give such documents a label of their own and name it, such as unlabelled={own!r}"
 
 
 def _first_text(X: object) -> str | None:

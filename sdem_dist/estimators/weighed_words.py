@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.stages import MadeByWorkers
-from sdem_dist.estimators.common_parameters import OfText, Seeded
+from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
 from sdem_dist.estimators.prior_start import PriorStart
 from sdem_dist.estimators.weighting import scaled, shared_unit, weighting_of
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
-from sdem_dist.losses import kin
+from sdem_dist.losses import Loss, kin
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.spec import Source
@@ -73,11 +73,7 @@ class WeighedWords(OfText, Seeded):
         truth(),
         "Divide scores by one temperature, of the least log-loss on held-out documents, for probabilities.",
     )
-    evaluate_every: int = param(
-        0,
-        integer(0),
-        "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
-    )
+    evaluate_every: int = param(0, *EVALUATE_EVERY)
     n_blocks: int | None = param(
         None,
         integer(optional=True),
@@ -105,7 +101,11 @@ def weighed(e: Any, source: Source) -> Source:
 
 
 def steps_of_the_margin(
-    e: Any, source: Source, model: NaiveBayes | OneAgainstRest, moves: dict[object, Moves] | None = None
+    e: Any,
+    source: Source,
+    model: NaiveBayes | OneAgainstRest,
+    loss: str | Loss,
+    moves: dict[object, Moves] | None = None,
 ) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
     """Return the sizes of an estimator's steps in units of the margin, and where they start.
 
@@ -115,7 +115,7 @@ def steps_of_the_margin(
     on_disk = isinstance(source.corpus, Corpus)
     start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
     normed = e.weighting_ is not None and e.weighting_.norm > 0
-    step = e.step or (STEPS[kin(e.loss)] if normed or source.weighted else STEP_OF_COUNTS)
+    step = e.step or (STEPS[kin(loss)] if normed or source.weighted else STEP_OF_COUNTS)
     unit = shared_unit(source, start.prior, {} if moves is None else moves)
     sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
     return sizes, MadeByWorkers(start.block)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from sdem_dist.corpus.view import View
 from sdem_dist.documents import Documents
 from sdem_dist.models.class_weight import trained_part
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
-    from sdem_dist.engine.tasks import CorpusLike
     from sdem_dist.models.weighting import Weighting
 
 
 @dataclass(frozen=True)
-class WeightedCorpus:
+class WeightedCorpus(View):
     """A corpus behind the same reading interface, weighted as it is read.
 
     Attributes
@@ -32,28 +32,18 @@ class WeightedCorpus:
         The words, where the weighting chooses among n-grams and no corpus on disk has them.
     """
 
-    corpus: CorpusLike
     weighting: Weighting
     trained_on: Corpus | MemoryCorpus | np.ndarray
     words: list[str] | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        # What is cached stays behind.
+        # Caches are not sent.
         return {"corpus": self.corpus, "weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}
 
     @property
     def cache_key(self) -> str:
         """Name the content."""
         return f"{self.corpus.cache_key} {self.weighting}"
-
-    @property
-    def n_documents(self) -> int:
-        """How many documents there are."""
-        return self.corpus.n_documents
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.corpus.place(document)
 
     @cached_property
     def factors(self) -> np.ndarray:
@@ -70,7 +60,7 @@ class WeightedCorpus:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOut(View):
     """The documents of a corpus that are held out of training, read like a corpus of all of them.
 
     A range holds those of its documents that are held out, so it may be empty. Words that they alone have are left out, as
@@ -92,15 +82,6 @@ class HeldOut:
     def cache_key(self) -> str:
         """Name the content."""
         return f"{self.corpus.cache_key} held out {self.seed} {self.share}"
-
-    @property
-    def n_documents(self) -> int:
-        """How many positions there are to read."""
-        return self.corpus.n_documents
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.corpus.place(document)
 
     def read(self, start: int, stop: int) -> Documents:
         """Return those of the documents `start` up to `stop` that are held out."""

@@ -26,7 +26,7 @@ def weighting_of(e: Any, source: Source) -> Weighting | None:
     Raises
     ------
     ValueError
-        Numbers that are no counts are to be weighed, or n-grams to be chosen that have no names.
+        Numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
     """
     form = e.weighting
     if form == "auto":

@@ -23,12 +23,6 @@ HELD_OUT = 0.2
 _log = logging.getLogger(__name__)
 
 
-def n_labelled(source: Source) -> float:
-    """Return the documents that have a label, by weight; 0 where all have, or labels play no part."""
-    labelled = float(sum(source.class_counts))
-    return labelled if 0.0 < labelled < source.weight else 0.0
-
-
 def chosen_weight(source: Source, learner: BpSlda, plan: Plan, frequencies: np.ndarray, monitor: str) -> Stages[float]:
     """Yield a training with each weight, without held-out documents; return the weight of their lowest loss.
 
@@ -47,7 +41,7 @@ def chosen_weight(source: Source, learner: BpSlda, plan: Plan, frequencies: np.n
     ValueError
         There are too few documents to hold some out.
     """
-    share = share_held_out(HELD_OUT, int(n_labelled(source) or source.n_documents))
+    share = share_held_out(HELD_OUT, int(source.n_labelled or source.n_documents))
     if not share:
         raise ValueError("words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number")
     assert not isinstance(source.corpus, DenseMemoryCorpus)

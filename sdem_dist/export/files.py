@@ -13,8 +13,10 @@ import numpy as np
 
 from sdem_dist.errors import ModelError, SdemError
 from sdem_dist.export.linear import LinearClassifier, linear_classifier
+from sdem_dist.export.onnx_texts import DOMAIN, text_nodes, why_not_texts
 from sdem_dist.export.sklearn import to_sklearn
 from sdem_dist.storage.publish import publish_file
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 OPSET = 17
 LARGEST = 2**31 - 1
@@ -36,12 +38,19 @@ def save_skops(model: Any, path: str | Path, *, from_counts: bool = False) -> No
     publish_file(path, lambda partial: skops.dump(pipeline, partial, compression=ZIP_DEFLATED), error=ModelError)
 
 
-def save_onnx(model: Any, path: str | Path) -> None:
-    """Write a `MultinomialNB` as an ONNX file.
+def why_from_counts(model: Any) -> str:
+    """Return why the ONNX file of a model takes counts and not texts; empty where it takes texts."""
+    made = model.vectorizer_
+    return why_not_texts(None if made is None else VectorizerSettings.from_json(made))
 
-    Its input ``counts`` is a double tensor of shape (n_documents, n_features), its outputs are ``label`` and
-    ``probabilities``. ONNX's own operators cannot cut texts into words as models do, so that texts are counted before:
-    the metadata entry ``vectorizer`` holds scikit-learn's name and settings for that, as JSON, and ``vocabulary`` the words.
+
+def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> None:
+    """Write a `MultinomialNB` as an ONNX file, in double precision; its outputs are ``label`` and ``probabilities``.
+
+    The input ``texts`` is a tensor of strings, of shape (n_documents,), where operators of onnxruntime count words as the
+    model does. Else, and with `from_counts`, the input ``counts`` is a double tensor of shape (n_documents, n_features):
+    `why_from_counts` says why. The metadata entry ``vectorizer`` holds how texts are counted, as JSON, with scikit-learn's
+    names, and ``vocabulary`` the words.
 
     ONNX's labels are whole numbers or texts: False and True become 0 and 1, and classes that are fractions become texts.
 
@@ -55,12 +64,13 @@ def save_onnx(model: Any, path: str | Path) -> None:
         raise ModelError(f"an ONNX file is written of a MultinomialNB; this is a {type(model).__name__}")
     found = linear_classifier(model)
     words = json.dumps(model.vocabulary_)
-    if (size := found.coef.nbytes + len(words) + 2**16) > LARGEST:
+    of_texts = not from_counts and not why_from_counts(model)
+    if (size := found.coef.nbytes + 2 * len(words) + 2**16) > LARGEST:
         raise ModelError(
             f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most: train it with fewer "
             "words (min_df, max_features)"
         )
-    made = _graph(onnx, found)
+    made = _graph(onnx, found, model if of_texts else None)
     if model.vectorizer_ is not None:
         entry = made.metadata_props.add()
         entry.key, entry.value = "vectorizer", json.dumps(model.vectorizer_)
@@ -71,8 +81,8 @@ def save_onnx(model: Any, path: str | Path) -> None:
     publish_file(path, lambda partial: onnx.save(made, partial), error=ModelError)
 
 
-def _graph(onnx: Any, found: LinearClassifier) -> Any:
-    """Return the ONNX model of a linear classifier of counts, in double precision."""
+def _graph(onnx: Any, found: LinearClassifier, counting: Any) -> Any:
+    """Return the ONNX model of a linear classifier of counts, or of texts as the model `counting` counts them."""
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     constants, nodes = [], []
 
@@ -114,14 +124,20 @@ def _graph(onnx: Any, found: LinearClassifier) -> Any:
         )
     )
     node("Gather", ["classes", node("ArgMax", ["scores"], "best", axis=1, keepdims=0)], "label", axis=0)
+    taken, domains = helper.make_tensor_value_info("counts", double, [None, found.coef.shape[1]]), {"": OPSET}
+    if counting is not None:
+        nodes = [*text_nodes(helper, VectorizerSettings.from_json(counting.vectorizer_), counting.vocabulary_), *nodes]
+        taken = helper.make_tensor_value_info("texts", onnx.TensorProto.STRING, [None])
+        domains[DOMAIN] = 1
     graph = helper.make_graph(
         nodes,
         "sdem_dist_MultinomialNB",
-        [helper.make_tensor_value_info("counts", double, [None, found.coef.shape[1]])],
+        [taken],
         [
             helper.make_tensor_value_info("label", kind, [None]),
             helper.make_tensor_value_info("probabilities", double, [None, len(classes)]),
         ],
         constants,
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+    opsets = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)

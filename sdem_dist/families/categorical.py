@@ -76,13 +76,15 @@ class Categorical(Family):
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         """Keep all probabilities off 0, taking from the others what that needs."""
         p = self._probabilities(mu)
-        outside = np.asarray(p < _MARGIN / 2).any(axis=-1)  # half: what was projected is not outside by rounding
+        outside = np.asarray(p < _MARGIN / 2).any(
+            axis=-1
+        )  # half, so that rounding does not put a projected point outside
         spare = np.maximum(p - _MARGIN, 0.0)
         inside = _MARGIN + spare * (1.0 - _MARGIN * self.n_categories) / spare.sum(axis=-1, keepdims=True)
         return np.where(np.expand_dims(outside, -1), self.trials * inside[..., 1:], mu), int(outside.sum())
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return what is no category."""
+        """Return which values are not categories."""
         known = (x >= 0) & (x < self.n_categories) & (x == np.floor(x))
         return np.asarray(~(np.isnan(x) | known).all(axis=-1))
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sdem_dist.errors import ModelError
+
 
 @dataclass(frozen=True)
 class Family(ABC):
@@ -110,8 +112,16 @@ class Family(ABC):
             E[A(theta)].
         log_volume : ndarray of shape (...)
             ln Z.
+
+        Raises
+        ------
+        ModelError
+            The family does not say it.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no posterior of its parameters in closed form here")
+        raise ModelError(
+            f"em='variational' needs the posterior of the parameters, which {type(self).__name__} does not have: give the "
+            "family a method posterior_of_theta, or take em='soft'"
+        )
 
     def log_density(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return ln p(x), shapes broadcast against each other."""

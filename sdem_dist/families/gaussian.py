@@ -79,7 +79,7 @@ class Gaussian(Family):
         """Keep variances positive."""
         square = mu[..., 0] ** 2
         smallest = _SMALLEST * (1.0 + square)
-        outside = mu[..., 1] - square < 0.5 * smallest  # half: what was projected is not outside by rounding
+        outside = mu[..., 1] - square < 0.5 * smallest  # half, so that rounding does not put a projected point outside
         second = np.where(outside, square + smallest, mu[..., 1])
         return np.stack([mu[..., 0], second], axis=-1), int(outside.sum())
 

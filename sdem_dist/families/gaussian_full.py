@@ -121,7 +121,9 @@ class GaussianFull(Family):
         smallest = _SMALLEST * (
             1.0 + (mean**2).sum(axis=-1, keepdims=True) + np.abs(values).max(axis=-1, keepdims=True)
         )
-        outside = (values < 0.5 * smallest).any(axis=-1)  # half: what was projected is not outside by rounding
+        outside = (values < 0.5 * smallest).any(
+            axis=-1
+        )  # half, so that rounding does not put a projected point outside
         raised = np.einsum("...ij,...j,...kj->...ik", vectors, np.maximum(values, smallest), vectors)
         return np.where(outside[..., None], self.from_moments(mean, raised), mu), int(outside.sum())
 

@@ -18,7 +18,8 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
     kept = model.kept_
     which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
-    how = f", loss {model.loss}" if "loss" in model.get_params() else ""
+    loss = getattr(model, "loss_", None) or model.get_params().get("loss")
+    how = f", loss {loss}" if loss else ""
     metrics = {name: value for name, value in kept.items() if name != "epoch" and not name.endswith("seconds")}
     return {
         "model": type(model).__name__ + how,

@@ -77,7 +77,10 @@ def _data(model: EngineEstimator) -> Iterator[str]:
 def _quality(model: EngineEstimator, report: Report | None, documents: str) -> Iterator[str]:
     yield "## Quality"
     kept = {k: v for k, v in model.kept_.items() if k not in ("epoch", "seconds")}
-    for prefix, where in (("held_out_", "documents that training held out"), ("validation_", "validation documents")):
+    for prefix, where in (
+        ("held_out_", "documents that training held out"),
+        ("validation_", "held-out documents that training was given"),
+    ):
         found = {metric(k.removeprefix(prefix), prefix).name: v for k, v in kept.items() if k.startswith(prefix)}
         if found:
             yield f"On {where}: " + ", ".join(f"{plain(k)} {v:.4g}" for k, v in found.items()) + "."

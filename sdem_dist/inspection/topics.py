@@ -90,7 +90,7 @@ def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
 
 
 def named(topics: Sequence[Topic]) -> list[str]:
-    """Return what topics are called where their words are to stand beside their numbers."""
+    """Return names of topics: their numbers with their words."""
     return [f"topic {t.title}: {' '.join(t.telling)}" for t in topics]
 
 

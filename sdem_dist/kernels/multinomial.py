@@ -10,7 +10,7 @@ import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.logarithm import log, log_single
-from sdem_dist.kernels.losses import component_weights, loss_weights
+from sdem_dist.kernels.losses import HINGE, component_weights, loss_weights
 from sdem_dist.kernels.rows import copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_eight, fetch_logarithms
 
@@ -94,7 +94,7 @@ def run_documents(documents, table, schedule, t, objective):
     sums = np.empty(n_columns + WIDTH, np.float32)
     scores, step, log_totals = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
     active = np.empty(n_columns, np.int64)
-    share = min(NEGLIGIBLE, 0.5 / n_columns)
+    share, due = min(NEGLIGIBLE, 0.5 / n_columns), 0.5
     for k in range(n_columns):
         log_totals[k] = log(totals[k])
         if learn_prior:
@@ -113,6 +113,10 @@ def run_documents(documents, table, schedule, t, objective):
             largest = component_weights(loss, scores, labels[d], owners, step)
         else:
             largest = loss_weights(loss, scores, labels[d], step)
+        if loss.kind == HINGE and largest == loss.share > 0.0:
+            due += loss.share
+            largest = in_turn(due, loss.share, step)
+            due -= largest
         if largest <= tolerance:
             continue
         n_active = 0
@@ -132,6 +136,20 @@ def run_documents(documents, table, schedule, t, objective):
                 class_counts[k] = max(class_counts[k] + schedule.class_start * reach * step[k], schedule.class_floor)
                 log_prior[k] = np.log(class_counts[k])
     return t
+
+
+@jit_inline
+def in_turn(due, share, step):
+    """Make `step` a whole one if one is due, and return its largest weight, else 0.
+
+    Under a blend of the hinge loss with NLL documents that keep their margin ask for a `share` of a step each, always the
+    same. So one of ``1 / share`` takes a whole step, which costs no more than the hinge loss does.
+    """
+    if due < 1.0:
+        return 0.0
+    for k in range(step.size):
+        step[k] /= share
+    return 1.0
 
 
 @jit_inline

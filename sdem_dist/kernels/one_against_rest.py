@@ -6,8 +6,8 @@ import numpy as np
 
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.logarithm import log
-from sdem_dist.kernels.losses import loss_weights
-from sdem_dist.kernels.multinomial import add_scores, move
+from sdem_dist.kernels.losses import HINGE, loss_weights
+from sdem_dist.kernels.multinomial import add_scores, in_turn, move
 from sdem_dist.kernels.vectors import WIDTH, fetch_logarithms
 
 
@@ -37,7 +37,7 @@ def run_labels(documents, members, table, schedule, t, objective):
     loss, tolerance, _ = objective
     n_columns = totals.size
     sums, log_totals = np.empty(n_columns + WIDTH, np.float32), np.empty(n_columns)
-    scores, step = np.empty(2), np.empty(n_columns)
+    scores, step, due = np.empty(2), np.empty(n_columns), np.full(members.shape[1], 0.5)
     for k in range(n_columns):
         log_totals[k] = log(totals[k])
         if learn_prior:
@@ -57,7 +57,12 @@ def run_labels(documents, members, table, schedule, t, objective):
             for side in range(2):
                 k = first + side
                 scores[side] = sums[k] + log_prior[k] - length * log_totals[k]
-            if loss_weights(loss, scores, np.int64(members[d, label]), step[first : first + 2]) <= tolerance:
+            largest = loss_weights(loss, scores, np.int64(members[d, label]), step[first : first + 2])
+            if loss.kind == HINGE and largest == loss.share > 0.0:
+                due[label] += loss.share
+                largest = in_turn(due[label], loss.share, step[first : first + 2])
+                due[label] -= largest
+            if largest <= tolerance:
                 continue
             move(values, words, rows, schedule.start * reach, step, (first, first + 1), schedule.floor, totals)
             for k in range(first, first + 2):

@@ -7,6 +7,9 @@ import numpy as np
 from sdem_dist.kernels.code_points import load64, store64
 from sdem_dist.kernels.jit import jit
 
+AT_A_TIME = 256
+"""Nodes that are looked up together."""
+
 
 @jit
 def places(parents, lasts, ranks, n_nodes):
@@ -87,16 +90,21 @@ def spell(nodes, tree, words, separator, end, bounds, out):
     parents, lasts = tree
     spelled, offsets = words
     chain = np.empty(64, np.int32)
+    heads, tails = np.empty(AT_A_TIME, np.int32), np.empty(AT_A_TIME, np.int32)
     latest, head, head_size = -2, 0, 0  # what the latest n-gram begins with is copied, if this one begins so, too
     for i in range(nodes.size):
+        at = i % AT_A_TIME
+        if at == 0:  # nodes lie anywhere: what is asked for together comes together
+            for j in range(min(AT_A_TIME, nodes.size - i)):
+                heads[j], tails[j] = parents[nodes[i + j]], lasts[nodes[i + j]]
         node, depth, place = nodes[i], 0, bounds[i]
-        alike = parents[node] == latest and latest >= 0
+        alike = heads[at] == latest and latest >= 0
         if alike:
             for j in range(0, head_size, 8):
                 store64(out, place + j, load64(out, head + j))
             place, depth = place + head_size, 1
-            chain[0] = lasts[node]
-        latest, head = parents[node], bounds[i]
+            chain[0] = tails[at]
+        latest, head = heads[at], bounds[i]
         while node >= 0 and not alike:
             if depth == chain.size:
                 longer = np.empty(2 * depth, np.int32)

@@ -156,13 +156,14 @@ def _risen(start, count):
 
 
 @jit_inline
-def _drawn_sparsely(row, mass, sums, topics, n_topics, alpha, count, reached, u):
+def _drawn_sparsely(row, mass, sums, topics, alpha, count, reached, u):
     """Return a topic drawn in proportion to ``row Gamma(sums + count + alpha) / Gamma(sums + alpha)``, in two parts.
 
-    What that is above its value without sums comes first: only the `n_topics` few in `topics` have any. The rest does
+    What that is above its value without sums comes first: only the few in `topics` have any. The rest does
     not change while a document is sampled; its sum is `mass`. `reached` is room for partial sums.
     """
     total, least = 0.0, _risen(alpha, count)
+    n_topics = topics.size
     for i in range(n_topics):
         own = sums[topics[i]]
         total += row[topics[i]] * (own if count == 1.0 else _risen(own + alpha, count) - least)
@@ -243,7 +244,7 @@ def gibbs(beta, positions, counts, how, key, q, theta):
             key = advanced(key)
             count = 1.0 if how.occurrences == LITERAL else counts[i]
             if n_topics > _FEW and 1.0 <= count <= _DIRECT and count == np.floor(count):
-                z = _drawn_sparsely(rows[j], mass[j], sums, used, n_used, alpha, count, weights, uniform(key))
+                z = _drawn_sparsely(rows[j], mass[j], sums, used[:n_used], alpha, count, weights, uniform(key))
             else:
                 _conditional(beta[j], sums, alpha, count, weights)
                 z = _drawn(weights, uniform(key))

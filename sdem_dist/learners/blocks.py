@@ -41,7 +41,7 @@ def joined(blocks: Sequence[SdemState]) -> SdemState:
     """Return the blocks as one state without copying a row: its table is a tuple of the blocks' tables."""
     if len(blocks) == 1:
         return blocks[0]
-    tables = cast(np.ndarray, tuple(b.words for b in blocks))  # to be read by `rows_of` alone
+    tables = cast(np.ndarray, tuple(b.words for b in blocks))  # only `rows_of` may read it
     return blocks[0]._replace(words=tables, totals=np.sum([b.totals for b in blocks], axis=0))
 
 

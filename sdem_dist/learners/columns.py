@@ -85,7 +85,7 @@ class Columns(OnePass[ColumnSummary]):
             weights = documents.weights[:, None]
         n = (known * weights).sum(axis=0)
         mean = (np.where(known, table, 0.0) * weights).sum(axis=0) / np.where(n > 0, n, 1.0)
-        with np.errstate(over="ignore", invalid="ignore"):  # what cannot be squared is refused by `high` and `low`
+        with np.errstate(over="ignore", invalid="ignore"):  # `high` and `low` refuse what cannot be squared
             squares = (np.where(known, table - mean, 0.0) ** 2 * weights).sum(axis=0)
         low = np.where(known, table, np.inf).min(axis=0, initial=np.inf)
         high = np.where(known, table, -np.inf).max(axis=0, initial=-np.inf)

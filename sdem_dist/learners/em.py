@@ -56,7 +56,7 @@ class WordEm(WordLearner[NaiveBayes]):
 
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return expected counts of one lane (E-step)."""
-        documents = self.trained_on(documents)
+        documents = self.trained_on(documents, lane)
         keys = document_keys(self.seed, lane.epoch, lane.start, lane.start + len(documents.labels))
         step = EStep(self.form, self.form.temperature(lane.epoch), keys)
         weights = self._shares(state, documents, step) * documents.weights[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -95,6 +95,12 @@ class ModelLearner(Learner[State, Statistics, Prepared], Protocol[State, Statist
 
     def parameters(self, state: State) -> Any:
         """Return what predictions are made with, such as natural parameters (M-step)."""
+
+
+AnyLearner: TypeAlias = Learner[Any, Any, Any]
+"""A learner whose states and statistics only itself looks into."""
+AnyModelLearner: TypeAlias = ModelLearner[Any, Any, Any]
+"""The same of learners whose states are models."""
 
 
 class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):

@@ -13,7 +13,6 @@ from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.learners.word_counts import Model, WordLearner
 from sdem_dist.learners.word_statistics import SdemStatistics, at_one_theta, merged
 from sdem_dist.losses import LOSSES, Loss, kernel_form
-from sdem_dist.models.class_weight import trained_part
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps
 from sdem_dist.records import record
 
@@ -32,15 +31,12 @@ class Sdem(WordLearner[Model]):
     steps : StepSizes
     tolerance : float
         Documents whose largest loss weight is not above it ask for no step.
-    held_out : float
-        Share of the documents that are not trained on, drawn by their place in the corpus.
     """
 
     loss: str | Loss = "ncll"
     merge: str = "mean"
     steps: StepSizes = field(default_factory=StepSizes)
     tolerance: float = 0.0
-    held_out: float = 0.0
 
     def check_state(self, state: SdemState) -> None:
         """Raise ValueError unless the names in the settings are known and the settings match each other."""
@@ -65,10 +61,8 @@ class Sdem(WordLearner[Model]):
 
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return what one lane adds to a round: how far it moved, or statistics at the broadcast theta."""
-        local = self.trained_on(documents)
-        if self.held_out:
-            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
-            local = local._replace(weights=np.where(part, local.weights, 0.0))
+        local = self.trained_on(documents, lane)
+        local = local._replace(weights=np.where(local.labels < 0, 0.0, local.weights))  # a hidden class has no rivals
         keys = document_keys(self.seed, lane.epoch, lane.start, lane.stop)
         if self.merge == "sum":
             return self._at_one_theta(state, local, keys)
@@ -80,7 +74,7 @@ class Sdem(WordLearner[Model]):
         frozen = state.gamma + 0.5 * schedule.word_gain * weight * self.steps.rho(state.t)
         steps = Steps(schedule, frozen, self.steps.literal, kernel_form(self.loss, self.n_rivals), self.tolerance)
         changes, counts, end = self.model.run(state, local, visiting_order(self.seed, lane, n), keys, steps)
-        # Of one lane alone, nothing is to be merged.
+        # One lane needs no merging.
         alone = lane.round_documents == lane.stop - lane.start
         met = entries = np.zeros(len(changes))
         if not alone:
@@ -122,7 +116,7 @@ class Sdem(WordLearner[Model]):
             rho = steps.rho(state.t + lanes.weight)
             share = steps.class_start / steps.start
             lanes = lanes._replace(rows=rho * lanes.rows, class_counts=share * rho * lanes.class_counts)
-            if steps.literal:  # a step of Algorithm 1: nothing is damped
+            if steps.literal:  # a step of Algorithm 1, without damping
                 gain = rho * steps.corrected(state.t, lanes.weight) / self.n_documents
                 lanes = lanes._replace(
                     gamma=self.model.alpha * gain, class_gamma=self.model.class_alpha * gain, n_lanes=1.0

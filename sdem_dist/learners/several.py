@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -18,14 +18,14 @@ from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
 
 Words = Sdem[NaiveBayes] | WordEm
+States = tuple[SdemState, ...]
+"""Of each learner."""
 NO_FOLD = -1
 
 
 @dataclass(frozen=True)
 class Several:
     """Learners of one table of words side by side; documents bring the number of their fold as their target.
-
-    Their states are stacked: each array has one more axis, the first.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Several:
     learners: tuple[Words, ...]
     folds: tuple[int, ...]
 
-    state_type = SdemState
+    state_type = tuple
 
     def __post_init__(self) -> None:
         if len(self.learners) != len(self.folds) or not self.learners:
@@ -52,26 +52,17 @@ class Several:
         return f"{self.learners[0].cache_key} with folds"
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is: stacks."""
-        n = len(self.learners)
-        return {
-            name: replace(field, shape=(n, *field.shape)) for name, field in self.learners[0].state_fields().items()
-        }
+        """Return what each array of one learner's state is."""
+        return self.learners[0].state_fields()
 
-    def check_state(self, state: SdemState) -> None:
+    def check_state(self, state: States) -> None:
         """Check the state of each."""
-        for learner, member in zip(self.learners, members(state), strict=True):
-            learner.check_state(member)
+        for learner, own in zip(self.learners, state, strict=True):
+            learner.check_state(own)
 
-    def init(self) -> SdemState:
-        """Return the states before the first document; tables are not written to, so that equal ones are one."""
-        return self.stacked([learner.init() for learner in self.learners])
-
-    def stacked(self, states: Sequence[SdemState]) -> SdemState:
-        """Return states as one; of the same state as often as needed, without a copy, to be read only."""
-        if all(state is states[0] for state in states):
-            return state_of(np.broadcast_to(field, (len(states), *np.shape(field))) for field in states[0])
-        return state_of(np.stack(fields) for fields in zip(*states, strict=True))
+    def init(self) -> States:
+        """Return the states before the first document."""
+        return tuple(learner.init() for learner in self.learners)
 
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Prepare documents once for all, raises as `WordLearner.prepare`."""
@@ -81,7 +72,7 @@ class Several:
         prepared = self.learners[0].prepare(replace(documents, targets=None))
         return prepared._replace(targets=folds)
 
-    def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> tuple[SdemStatistics, ...]:
+    def map(self, state: States, documents: LocalDocuments, lane: Lane) -> tuple[SdemStatistics, ...]:
         """Return what each learner finds in a lane; what does not depend on a state is found once."""
         found: dict[object, SdemStatistics] = {}
         parts: dict[int, LocalDocuments] = {}
@@ -91,7 +82,7 @@ class Several:
                 parts[fold] = trained_without(documents, fold)
             key = (fold, *(_counted(learner, documents) or (i,)))
             if key not in found:
-                found[key] = learner.map(member(state, i), parts[fold], lane)
+                found[key] = learner.map(state[i], parts[fold], lane)
             statistics.append(found[key])
         return tuple(statistics)
 
@@ -106,21 +97,18 @@ class Several:
             combined.append(found[key])
         return tuple(combined)
 
-    def update(self, state: SdemState, statistics: tuple[SdemStatistics, ...]) -> SdemState:
-        """Update each, into tables that are there once."""
-        new = state_of(np.empty(np.shape(field)) for field in state)
-        for i, (learner, own) in enumerate(zip(self.learners, statistics, strict=True)):
-            for field, value in zip(new, learner.update(member(state, i), own), strict=True):
-                cast(np.ndarray, field)[i] = value
-        return new
+    def update(self, state: States, statistics: tuple[SdemStatistics, ...]) -> States:
+        """Update each."""
+        each = zip(self.learners, state, statistics, strict=True)
+        return tuple(learner.update(own, found) for learner, own, found in each)
 
-    def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
+    def evaluate(self, state: States, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the sums of each over the fold that it has not seen, one after the other."""
         batches = list(batches)
         return np.concatenate(
             [
-                learner.evaluate(member(state, i), [of_fold(documents, fold) for documents in batches])
-                for i, (learner, fold) in enumerate(zip(self.learners, self.folds, strict=True))
+                learner.evaluate(own, [of_fold(documents, fold) for documents in batches])
+                for learner, own, fold in zip(self.learners, state, self.folds, strict=True)
             ]
         )
 
@@ -133,16 +121,16 @@ class Several:
             for name, value in learner.metrics(part).items()
         }
 
-    def out_of_fold(self, state: SdemState, documents: LocalDocuments) -> list[tuple[np.ndarray, np.ndarray]]:
+    def out_of_fold(self, state: States, documents: LocalDocuments) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return of each learner the scores of the documents in its fold, and ln p(y, d) of them.
 
         Both of shape (n_documents, n_classes), by their order in `documents`.
         """
         parts = {fold: of_fold(documents, fold) for fold in set(self.folds)}
         found = []
-        for i, (learner, fold) in enumerate(zip(self.learners, self.folds, strict=True)):
+        for learner, own, fold in zip(self.learners, state, self.folds, strict=True):
             local = parts[fold]
-            parameters = learner.model.parameters(member(state, i), local.words)
+            parameters = learner.model.parameters(own, local.words)
             found.append(learner.model.scores(parameters, local, learner.seed))
         return found
 
@@ -150,22 +138,6 @@ class Several:
 def state_of(fields: Iterable[np.ndarray]) -> SdemState:
     """Return the state of these fields; those without an axis are floats."""
     return SdemState(*(cast(Any, field if field.ndim else float(field)) for field in fields))
-
-
-def member(state: SdemState, i: int) -> SdemState:
-    """Return one of stacked states, as views."""
-    return state_of(np.asarray(field)[i] for field in state)
-
-
-def members(state: SdemState) -> Iterator[SdemState]:
-    """Yield stacked states one by one."""
-    for i in range(len(np.asarray(state.t))):
-        yield member(state, i)
-
-
-def chosen(state: SdemState, which: Sequence[int]) -> SdemState:
-    """Return some of stacked states, stacked."""
-    return state_of(np.asarray(field)[list(which)] for field in state)
 
 
 def _folds(documents: LocalDocuments) -> np.ndarray:
@@ -178,16 +150,18 @@ def trained_without(documents: LocalDocuments, fold: int) -> LocalDocuments:
 
 
 def of_fold(documents: LocalDocuments, fold: int) -> LocalDocuments:
-    """Return the prepared documents of a fold."""
+    """Return the prepared documents of a fold, with the words that occur in them alone."""
     rows = np.flatnonzero(_folds(documents) == fold)
     whole = documents.documents
     lengths = np.diff(whole.indptr)[rows]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     entries = np.repeat(whole.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-    part = replace(whole, data=whole.data[entries], indices=whole.indices[entries], indptr=indptr)
-    return LocalDocuments(
-        part, documents.words, documents.labels[rows], documents.weights[rows], documents.targets[rows]
-    )
+    indices, there = whole.indices[entries], np.zeros(len(documents.words), bool)
+    there[indices] = True
+    numbers = (np.cumsum(there) - 1).astype(indices.dtype)
+    part = replace(whole, data=whole.data[entries], indices=numbers[indices], indptr=indptr)
+    own = (column[rows] for column in (documents.labels, documents.weights, documents.targets))
+    return LocalDocuments(part, documents.words[there], *own)
 
 
 def _counted(learner: Words, documents: LocalDocuments) -> tuple[Any, ...] | None:

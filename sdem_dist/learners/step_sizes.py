@@ -55,7 +55,7 @@ class StepSizes:
         return self.correction
 
     def rho(self, t: float) -> float:
-        """Return the size of a step after so many documents."""
+        """Return the size of a step after `t` documents."""
         return self.start / (1.0 + self.decay * t)
 
     def corrected(self, t: float, weight: float) -> float:

@@ -78,7 +78,9 @@ class Survey(OnePass[SurveyResult]):
     def map(self, state: SurveyResult, documents: DenseDocuments | Documents, lane: Lane) -> SurveyResult:
         """Return the survey of one lane."""
         n = documents.n_documents
-        key = np.array([self.seed, 1 << 63 | lane.lane], np.uint64)  # no epoch is so late: nobody else draws these
+        key = np.array(
+            [self.seed, 1 << 63 | lane.lane], np.uint64
+        )  # no run has so many epochs: these keys are drawn here only
         keys = np.random.Generator(np.random.Philox(key=key)).exponential(size=n)
         if documents.weights is not None:
             with np.errstate(divide="ignore", invalid="ignore"):

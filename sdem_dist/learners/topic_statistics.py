@@ -63,7 +63,7 @@ def combined(parts: Sequence[TopicStatistics], n_features: int) -> TopicStatisti
     words = number_words(number)
 
     def added(tables: Sequence[np.ndarray]) -> np.ndarray:
-        columns = tables[0].shape[1]  # none where there is nothing to add up
+        columns = tables[0].shape[1]  # empty where there is nothing to add up
         total = np.zeros((len(words) if columns else 0, columns))
         for part, table in zip(parts if columns else (), tables, strict=False):
             total[number[part.words]] += table

@@ -13,8 +13,9 @@ from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, ev
 from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import localised
+from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.word_statistics import SdemStatistics, combined
-from sdem_dist.models.class_weight import weighted
+from sdem_dist.models.class_weight import trained_part, weighted
 from sdem_dist.models.lda import LdaClasses, LdaParameters
 from sdem_dist.models.naive_bayes import NaiveBayes, NaturalParameters, lengths
 from sdem_dist.models.one_against_rest import OneAgainstRest
@@ -39,6 +40,8 @@ class WordLearner(Generic[Model]):
     seed : int
     temperature : float
         Scores are divided by it for probabilities.
+    held_out : float
+        Share of the labelled documents that are not trained on, drawn by their place in the corpus.
     """
 
     model: Model
@@ -46,6 +49,7 @@ class WordLearner(Generic[Model]):
     class_weight: tuple[float, ...] | None = None
     seed: int = 0
     temperature: float = 1.0
+    held_out: float = 0.0
 
     state_type = SdemState
 
@@ -111,9 +115,13 @@ class WordLearner(Generic[Model]):
         data = documents.data.astype(_COMPILED.get(documents.data.dtype.name, np.float64), copy=False)
         return localised(replace(documents, data=data), labels, weights, frequent_first=self.frequent_first)
 
-    def trained_on(self, documents: LocalDocuments) -> LocalDocuments:
-        """Return prepared documents with the weights that they have in training."""
-        return documents._replace(weights=weighted(documents.weights, documents.labels, self.class_weight))
+    def trained_on(self, documents: LocalDocuments, lane: Lane) -> LocalDocuments:
+        """Return the prepared documents of a lane with the weights that they have in training: 0 where they are held out."""
+        weights = weighted(documents.weights, documents.labels, self.class_weight)
+        if self.held_out:
+            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
+            weights = np.where(part | (documents.labels < 0), weights, 0.0)
+        return documents._replace(weights=weights)
 
     def combine(self, parts: Sequence[SdemStatistics]) -> SdemStatistics:
         """Add sets of lanes, word by word, from first to last."""

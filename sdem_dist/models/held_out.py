@@ -1,4 +1,4 @@
-"""How probable documents are that a topic model has not seen."""
+"""The probability of held-out documents under a topic model."""
 
 from __future__ import annotations
 

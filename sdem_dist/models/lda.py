@@ -253,7 +253,7 @@ def joint_scores(
     Raises
     ------
     ValueError
-        Each occurrence is to have a topic, and an entry is no whole number.
+        Each occurrence is to have a topic, and an entry is not a whole number.
     """
     check_occurrences(documents, inference)
     p = parameters

@@ -32,7 +32,7 @@ class Moves(NamedTuple):
         weights = np.where(self.squares > 0, 1.0 if weights is None else weights, 0.0)
         if not weights.any():
             return Unit(1.0, 1.0)
-        # Of one word alone, or of the same share of every word, no step moves the score.
+        # A document of one word, or with equal shares of all words, has a score that no step moves.
         margin = float(np.average(self.margins, weights=weights))
         mean_square = float(np.average(self.squares, weights=weights))
         return Unit(max(margin, self.least * mean_square), mean_square)

@@ -86,7 +86,7 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
 
 
 def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "", unit: str = "log-odds") -> Axes:
-    """Draw words with what they say as bars: blue for, orange against.
+    """Draw the weights of words as bars: blue for, orange against.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the pictures share: colours that colour-blind people tell apart, axes, and labels that are no formulas."""
+"""What the pictures share: colours that colour-blind people tell apart, axes, and labels that are not formulas."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def history(
     axes : matplotlib Axes, default=None
         None: those of a new figure.
     prefix : str, default=None
-        ``""`` draws the values of training documents, ``"validation_"`` of validation documents, ``"held_out_"`` of
-        those that training held out. None: the first of these that a history has.
+        ``""`` draws the values of training documents, ``"validation_"`` of held-out documents that it was given,
+        ``"held_out_"`` of those that it held out itself. None: the first of these that a history has.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def history(
     axes = axes_or_new(axes)
     for i, (name, shown) in enumerate(points.items()):
         color, label = COLORS[i % len(COLORS)], plain(name) if name else None
-        if len(shown) == 1:  # one pass and done: a level to compare with
+        if len(shown) == 1:  # a single pass: drawn as a level to compare with
             axes.axhline(shown[0][1], color=color, linestyle="--", label=label)
         elif shown:
             marker = MARKERS[i % len(MARKERS)]

@@ -8,8 +8,9 @@ import numpy as np
 
 from sdem_dist.glossary import PREFIXES, metric, named
 from sdem_dist.reports.classification import ClassificationReport
-from sdem_dist.reports.explanation import AGAINST, FOR, Explanation
+from sdem_dist.reports.explanation import Explanation
 from sdem_dist.reports.html import cell, html_table
+from sdem_dist.reports.marked_text import AGAINST, FOR
 from sdem_dist.reports.pictures import confusion_picture, curve_picture, reliability_picture
 from sdem_dist.reports.topics import TopicReport
 
@@ -49,7 +50,7 @@ def curves(history: Sequence[Mapping[str, float]]) -> str:
         for prefix, name in PREFIXES.items():
             key = prefix + shown
             points = [(h["epoch"], h[key]) for h in history if np.isfinite(h.get(key, np.nan))]
-            if len(points) > 1:
+            if len(points) > 1 and name not in lines:
                 lines[name], last = points, prefix
         if lines:
             pictures.append(curve_picture(*metric(shown, last), lines))

@@ -1,4 +1,4 @@
-"""Where a search stands, in one file of a folder: the settings, their states, and what folds said."""
+"""The progress of a search in one file of a folder: settings, their states, and the folds' predictions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sdem_dist.selection.side_by_side import Documents, Place, SideBySide
 from sdem_dist.selection.trials import Trial
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
-from sdem_dist.storage.places import refuse_url
+from sdem_dist.storage.places import place as to_place
 
 KIND = "sdem-search"
 _FIELDS = ("log_proba", "log_likelihood", "lengths")
@@ -32,8 +32,7 @@ def path_of(folder: str | Path, *, resume: bool) -> Path:
     ModelError
         The folder has the search of an earlier run, and `resume` is false; or it cannot be made.
     """
-    refuse_url(folder, "checkpoints are kept in a folder", ModelError)
-    folder = Path(folder)
+    folder = to_place(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -45,7 +44,7 @@ def path_of(folder: str | Path, *, resume: bool) -> Path:
 
 
 def write(path: Path, run: Json, epoch: int, trials: list[Trial], side: SideBySide) -> None:
-    """Publish where a search stands after so many epochs."""
+    """Publish the progress of a search after an epoch."""
 
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
         for place, state in side.states():

@@ -61,13 +61,18 @@ def learning_curve(
     random_state : int, default=0
     client : distributed.Client, default=None
 
+    Returns
+    -------
+    LearningCurve
+        Shows itself as a table; `sdem_dist.plots.learning_curve` draws it.
+
     Raises
     ------
     ValueError
-        A share is not above 0 and at most 1, or the estimator is no classifier.
+        A share is not above 0 and at most 1, or the estimator is not a classifier.
     """
     if estimator.spec.target != "labels":
-        raise ValueError(f"a learning curve is of accuracies, and {type(estimator).__name__} is no classifier")
+        raise ValueError(f"a learning curve is of accuracies, and {type(estimator).__name__} is not a classifier")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
     used = Folds(corpus, cv, random_state).k if n_folds is None else min(n_folds, cv)

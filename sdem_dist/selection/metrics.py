@@ -19,7 +19,7 @@ Metric = str | Callable[[np.ndarray, np.ndarray], float]
 
 
 class Predicted(NamedTuple):
-    """What models say of documents that they were not trained on."""
+    """Predictions of documents that the models were not trained on."""
 
     log_proba: np.ndarray
     """ln p(y | d) at temperature 1, shape (n_documents, n_classes)."""

@@ -141,7 +141,7 @@ def score_of(
 
 
 def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], numbers: np.ndarray | None) -> Predicted:
-    """Return what models say in the order of the documents."""
+    """Return the models' predictions in the order of the documents."""
     log_proba, labels, of_fold = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     if numbers is not None:
         order = np.argsort(np.concatenate([np.flatnonzero(numbers == fold) for fold in np.unique(numbers)]))

@@ -19,7 +19,7 @@ BRACKETS = "brackets"
 
 @dataclass
 class Schedule:
-    """Who goes on after an epoch.
+    """Decides which settings go on after an epoch.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ def ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
 
 
 def let_go(trials: list[Trial], epoch: int) -> None:
-    """Let settings go; the first of all, which the winner is compared with, goes on in any case."""
+    """Stop settings; the first of all, which the winner is compared with, always goes on."""
     for trial in trials:
         if trial.alive and trial.number:
             trial.alive, trial.dropped = False, epoch

@@ -267,15 +267,49 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self.best_estimator_
 
     def predict(self, X: object) -> Any:
-        """Return what the best estimator predicts."""
+        """Return what the best estimator predicts.
+
+        Parameters
+        ----------
+        X : documents
+            As the estimator takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Dask collections for Dask collections.
+        """
         return self._best().predict(X)
 
     def predict_proba(self, X: object) -> Any:
-        """Return the best estimator's probabilities."""
+        """Return the best estimator's probabilities.
+
+        Parameters
+        ----------
+        X : documents
+            As the estimator takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
         return self._best().predict_proba(X)
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the best estimator's score."""
+        """Return the best estimator's score.
+
+        Parameters
+        ----------
+        X : documents
+            As the estimator takes them.
+        y : array-like of shape (n_samples,), default=None
+            None with a corpus.
+
+        Returns
+        -------
+        float
+            Accuracy of classifiers, R2 of regressors, mean log-likelihood of others.
+        """
         return float(self._best().score(X, y))
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -25,11 +25,11 @@ from sdem_dist.estimators.naive_bayes import Beginning, MultinomialNB
 from sdem_dist.estimators.spec import Source
 from sdem_dist.estimators.weighted import WeightedCorpus
 from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.several import NO_FOLD, Several, Words, chosen, members
+from sdem_dist.learners.several import NO_FOLD, Several, States, Words
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 from sdem_dist.selection.metrics import Predicted
-from sdem_dist.selection.tasks import Feed, submit_epoch, submit_unseen
+from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_unseen
 from sdem_dist.selection.trials import Trial
 from sdem_dist.selection.views import Decoded, Folded
 
@@ -89,7 +89,7 @@ class Chunk:
     several: Several
     weighting: Weighting | None
     plan: Plan
-    blocks: Blocks[SdemState]
+    blocks: Blocks[States]
 
     def keep(self, trials: set[int], executor: Executor) -> None:
         """Let the models of other settings go."""
@@ -114,8 +114,8 @@ def _once(state: SdemState, known: list[SdemState]) -> SdemState:
     return state
 
 
-def _kept(block: tasks.Timed[SdemState], which: Sequence[int]) -> tasks.Timed[SdemState]:
-    return tasks.Timed(chosen(block.value, which))
+def _kept(block: tasks.Timed[States], which: Sequence[int]) -> tasks.Timed[States]:
+    return tasks.Timed(tuple(block.value[i] for i in which))
 
 
 class SideBySide:
@@ -169,7 +169,7 @@ class SideBySide:
         return [
             self._chunk(group[i : i + size])
             for group in groups.values()
-            # What only counts finds the same counts for all settings of a fold.
+            # Settings that only count have the same counts in a fold.
             for most in [len(group) if isinstance(group[0][1].learner, WordEm) else n]
             for size in [max(1, min(most, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
             for i in range(0, len(group), size)
@@ -178,7 +178,7 @@ class SideBySide:
     def _chunk(self, group: list[tuple[Place, Beginning]]) -> Chunk:
         learners: tuple[Words, ...] = tuple(start.learner for _, start in group)
         several = Several(learners, tuple(place.fold for place, _ in group))
-        state = several.stacked([start.initial for _, start in group])
+        state = tuple(start.initial for _, start in group)
         first = group[0][1]
         plan = replace(first.plan, n_epochs=1, n_blocks=1)
         return Chunk(
@@ -209,7 +209,7 @@ class SideBySide:
         return sum(8 * width * len(chunk.places) for chunk in self.chunks)
 
     def epoch(self, number: int) -> dict[int, Predicted]:
-        """Run one epoch, from 0, of all settings under way; return what the folds of each say."""
+        """Run one epoch, from 0, of all settings under way; return the predictions of each one's folds."""
         documents, executor, waiting = self._documents, self._executor, []
         started = time.perf_counter()
         under_way = [chunk for chunk in self.chunks if chunk.places]
@@ -230,7 +230,7 @@ class SideBySide:
                 trial.seconds += (time.perf_counter() - started) / len(found)
         return found
 
-    def _gather(self, chunk: Chunk, scored: list, found: dict[int, Predicted]) -> None:  # type: ignore[type-arg]
+    def _gather(self, chunk: Chunk, scored: Submitted, found: dict[int, Predicted]) -> None:
         documents = self._documents
         n, n_classes = len(documents.labels), len(documents.source.classes)
         for place in chunk.places:
@@ -266,13 +266,13 @@ class SideBySide:
     def states(self) -> Iterator[tuple[Place, SdemState]]:
         """Yield the state of each model, for checkpoints; a chunk's are fetched together."""
         for chunk in self.chunks:
-            yield from zip(chunk.places, members(self._executor.result(chunk.blocks[0]).value), strict=True)
+            yield from zip(chunk.places, self._executor.result(chunk.blocks[0]).value, strict=True)
 
     def restore(self, states: Mapping[Place, SdemState]) -> None:
         """Go on from the states of the models under way, as `states` yielded them."""
         self.keep({place.trial for place in states})
         for chunk in self.chunks:
-            state = chunk.several.stacked([states[place] for place in chunk.places])
+            state = tuple(states[place] for place in chunk.places)
             chunk.blocks = [self._executor.put(tasks.Timed(state))]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.model_selection import ParameterGrid, ParameterSampler
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 Space = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Values to try of each parameter, in a list or as an object with ``rvs``; or several such spaces."""
 
-_DISCRIMINATIVE: list[dict[str, list[Any]]] = [
+Grid: TypeAlias = "dict[str, list[Any]]"
+"""Values to try of each parameter."""
+
+_DISCRIMINATIVE: list[Grid] = [
     {"loss": ["hinge"], "weighting": ["tfidf", "log"], "norm": [7.0, 10.0, 14.0], "step": [0.1, 0.2, 0.4]},
     {"loss": ["ncll"], "weighting": ["tfidf", "log"], "norm": [7.0, 10.0, 14.0], "step": [0.5, 1.0, 2.0]},
 ]
-_RARE: dict[str, list[Any]] = {"min_df": [1, 2]}
-_COUNTING: dict[str, list[Any]] = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
-DEFAULTS: dict[str, list[dict[str, list[Any]]]] = {
+_RARE: Grid = {"min_df": [1, 2]}
+_COUNTING: Grid = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
+DEFAULTS: dict[str, list[Grid]] = {
     "MultinomialNB": [*[{**space, **_RARE} for space in _DISCRIMINATIVE], _COUNTING],
     "MultiLabelNB": _DISCRIMINATIVE,
     "BernoulliNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0]}],
@@ -44,7 +47,7 @@ DEFAULTS: dict[str, list[dict[str, list[Any]]]] = {
 """Default spaces by estimator."""
 
 
-def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[dict[str, list[Any]]]:
+def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[Grid]:
     """Return the space of an estimator where nothing is said.
 
     Parameters
@@ -124,7 +127,7 @@ def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict
 
 
 def _different(estimator: EngineEstimator, found: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Leave out what has been named before, by what estimators come of it."""
+    """Leave out settings that give the same estimator as an earlier one."""
     known, kept = estimator.get_params(deep=False), []
     seen: list[dict[str, object]] = []
     for chosen in found:

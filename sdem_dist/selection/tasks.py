@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,17 +13,17 @@ from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import Bundling, submit_round
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.several import Several
+from sdem_dist.learners.several import Several, States
 from sdem_dist.learners.word_statistics import SdemStatistics
 from sdem_dist.models.naive_bayes import lengths
-from sdem_dist.models.word_counts import LocalDocuments, SdemState
+from sdem_dist.models.word_counts import LocalDocuments
 from sdem_dist.selection.metrics import log_sums
 
-Feed = tasks.Feed[SdemState, tuple[SdemStatistics, ...], LocalDocuments]
+Feed = tasks.Feed[States, tuple[SdemStatistics, ...], LocalDocuments]
 
 
 class Unseen(NamedTuple):
-    """What learners say of the documents of their fold among those of a range."""
+    """Predictions of learners for the documents of their fold within a range."""
 
     log_proba: list[np.ndarray]
     """Of each learner ln p(y | d) at temperature 1: shape (n_documents of its fold, n_classes), float32."""
@@ -33,13 +33,13 @@ class Unseen(NamedTuple):
     """Of all documents of the range: words, or sums of weights."""
 
 
-def epoch_of_one_lane(feed: Feed, lane: Lane, block: tasks.Timed[SdemState]) -> tasks.Timed[SdemState]:
+def epoch_of_one_lane(feed: Feed, lane: Lane, block: tasks.Timed[States]) -> tasks.Timed[States]:
     """Return the states after a round of one lane: its map and its update in one task."""
     found = tasks.map_lanes(feed, [lane], False, block)
     return tasks.update(feed.learner, tasks.LEAVES, block, found)
 
 
-def submit_epoch(feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[SdemState]) -> Blocks[SdemState]:
+def submit_epoch(feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[States]) -> Blocks[States]:
     """Submit one epoch of learners side by side and return the handle of their states after it."""
     if plan.n_rounds == plan.n_lanes == 1:
         lanes = plan.lanes(0, 0)
@@ -50,8 +50,8 @@ def submit_epoch(feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[Sdem
     return blocks
 
 
-def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[SdemState]) -> list[Unseen]:
-    """Return what the learners say of documents that they were not trained on, of each range."""
+def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[States]) -> list[Unseen]:
+    """Return the learners' predictions for documents that they were not trained on, for each range."""
     learner, found = feed.learner, []
     assert isinstance(learner, Several)
     for documents in feed.prepared(ranges, tasks._Watch()):
@@ -64,9 +64,13 @@ def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[Sde
     return found
 
 
+Submitted: TypeAlias = "list[tuple[list[tuple[int, int]], Handle[list[Unseen]]]]"
+"""Ranges of documents, and the handle of what is predicted of them."""
+
+
 def submit_unseen(
-    feed: Feed, groups: Sequence[tuple[float, list[tuple[int, int]]]], executor: Executor, blocks: Blocks[SdemState]
-) -> list[tuple[list[tuple[int, int]], Handle[list[Unseen]]]]:
+    feed: Feed, groups: Sequence[tuple[float, list[tuple[int, int]]]], executor: Executor, blocks: Blocks[States]
+) -> Submitted:
     """Submit the scoring of groups of ranges; return each with its handle."""
     return [
         (ranges, executor.submit(unseen, feed, ranges, blocks[0], affinity=affinity)) for affinity, ranges in groups

@@ -1,4 +1,4 @@
-"""Settings that a search tries, and where each stands."""
+"""Settings that a search tries, and the progress of each."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Trial:
         return mean if greater_is_better(metric) else -mean
 
     def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...], calibrate: bool) -> None:
-        """Take note of what folds say after one more epoch; without a gain the epochs end here."""
+        """Take note of the folds' scores after one more epoch; without a gain the epochs end here."""
         temperature = temperature_of(found, self.temperature) if calibrate else 1.0
         scores = measured(found, temperature, metrics)
         means = {name: float(np.mean(values)) for name, values in scores.items()}

@@ -22,7 +22,7 @@ class CrossValidated(NamedTuple):
     scores: dict[str, np.ndarray]
     """Each metric of each fold, by name, as it is: a log-loss is positive."""
     proba: np.ndarray | None
-    """Probabilities out of fold, shape (n_documents, n_classes); None where the estimator is no classifier."""
+    """Probabilities out of fold, shape (n_documents, n_classes); None where the estimator is not a classifier."""
     folds: np.ndarray
     """The fold of each document."""
     n_epochs: int

@@ -9,12 +9,12 @@ import numpy as np
 
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus.folds import Folds
+from sdem_dist.corpus.view import View
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.engine.tasks import CorpusLike
 
 
 @dataclass(frozen=True)
-class Decoded:
+class Decoded(View):
     """A corpus whose counts stay in memory as they were read, for other weightings of them.
 
     Attributes
@@ -22,21 +22,10 @@ class Decoded:
     corpus : corpus
     """
 
-    corpus: CorpusLike
-
     @property
     def cache_key(self) -> str:
         """Name the content."""
         return self.corpus.cache_key
-
-    @property
-    def n_documents(self) -> int:
-        """How many documents there are."""
-        return self.corpus.n_documents
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.corpus.place(document)
 
     def read(self, start: int, stop: int) -> Documents | DenseDocuments:
         """Return the documents `start` up to `stop`, read at most once by each process that has room for them."""
@@ -45,7 +34,7 @@ class Decoded:
 
 
 @dataclass(frozen=True)
-class Folded:
+class Folded(View):
     """Documents that bring the number of their fold as their target.
 
     Attributes
@@ -55,7 +44,6 @@ class Folded:
         Of the same documents; a number: all are in this fold.
     """
 
-    corpus: CorpusLike
     folds: Folds | int
 
     @property
@@ -63,15 +51,6 @@ class Folded:
         """Name the content."""
         folds = self.folds
         return f"{self.corpus.cache_key} folds {folds.name if isinstance(folds, Folds) else folds}"
-
-    @property
-    def n_documents(self) -> int:
-        """How many documents there are."""
-        return self.corpus.n_documents
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.corpus.place(document)
 
     def numbers(self, start: int, stop: int) -> np.ndarray:
         """Return the folds of the documents `start` up to `stop`."""

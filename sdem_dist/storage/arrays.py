@@ -18,14 +18,14 @@ from sdem_dist.storage import buckets
 from sdem_dist.storage.bucket_failures import named
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.whole_arrays import CLEVEL, CNAME, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Group = zarr.Group
 
-# A tenth larger than lz4hc, decoded as fast, written thirty times as fast: see docs/decisions/storage.md.
-_COMPRESSOR = BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
+_COMPRESSOR = BloscCodec(cname=CNAME, clevel=CLEVEL, shuffle="shuffle")
 
 WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23
 """An array of more bytes is cut into such chunks, since zarr holds a few copies of those at work."""
@@ -42,7 +42,7 @@ def _store(location: str | Path) -> Path | StorePath:
     from sdem_dist.storage.bucket_store import BucketStore
 
     bucket, key = buckets.split(str(place(location)))
-    return StorePath(BucketStore(buckets.store(bucket)), key)
+    return StorePath(BucketStore(buckets.store(bucket), key), key)
 
 
 def create_group(location: str | Path) -> zarr.Group:
@@ -143,6 +143,9 @@ def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
     rows = len(array)
     if array.nbytes > WHOLE_BYTES:
         rows = max(1, CHUNK_BYTES * rows // array.nbytes)
+    elif isinstance(group.store, LocalStore):
+        write_whole(group.store.root / group.path / name, array)
+        return
     with _written(group.store_path):
         group.create_array(
             name,

@@ -71,6 +71,11 @@ def named(error: Exception, url: str) -> Exception:
     return OSError(errno.EIO, f"the bucket fails, also when asked again: {plain(text)}", url)
 
 
+def is_cut_short(error: Exception) -> bool:
+    """Whether a connection ended in the middle of an answer, after which obstore does not ask again."""
+    return type(error).__module__.startswith("obstore") and "body error" in str(error)
+
+
 def plain(text: str) -> str:
     """Return the first words of a message of obstore: no body of an answer, no credentials of an address."""
     first = " ".join(re.split(r"<\?xml|<Error>|Debug source", text, maxsplit=1)[0].split())

@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sdem_dist.errors import BucketError
-from sdem_dist.storage.bucket_failures import ChangedError, missing_credentials, named
+from sdem_dist.storage.bucket_failures import ChangedError, is_cut_short, missing_credentials, named
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -52,7 +53,7 @@ class Object(NamedTuple):
 def split(url: str) -> tuple[str, str]:
     """Return a URL's bucket, with the scheme before it, and the object's name in it."""
     scheme, _, rest = url.partition("://")
-    if scheme == "memory":
+    if scheme in ("memory", "memory:"):
         return "memory://", rest.strip("/")
     bucket, _, key = rest.partition("/")
     if scheme not in SCHEMES or not bucket:
@@ -113,17 +114,31 @@ def _asked(url: str, ask: Callable[[ModuleType, ObjectStore, str], Found]) -> Fo
     connection = store(bucket)
     import obstore
 
-    try:
-        return ask(obstore, connection, key)
-    except Exception as error:
-        if (told := named(error, url)) is error:
-            raise
-        raise told from None  # the cause may quote what the server said of the credentials
+    for attempt in range(TRIES):
+        try:
+            return ask(obstore, connection, key)
+        except Exception as error:
+            if is_cut_short(error) and attempt + 1 < TRIES:
+                time.sleep(pause(attempt))
+                continue
+            if (told := named(error, url)) is error:
+                raise
+            raise told from None  # the cause may quote what the server said of the credentials
+    raise AssertionError("unreachable")
 
 
-def get(url: str, start: int = 0, stop: int | None = None) -> bytes:
-    """Return an object's bytes, or those of a range."""
-    options: dict[str, Any] = {} if stop is None else {"range": (start, stop)}
+def pause(attempt: int) -> float:
+    """Return how many seconds to wait before a request is sent again."""
+    return float(0.2 * 2**attempt)
+
+
+def get(url: str, start: int = 0, stop: int | None = None, tag: str | None = None) -> bytes:
+    """Return an object's bytes, or those of a range; with `tag`, ChangedError if it is another by now."""
+    options: dict[str, Any] = (
+        {"range": (start, stop)} if stop is not None else {"range": {"offset": start}} if start else {}
+    )
+    if tag:
+        options["if_match"] = tag
     return _asked(url, lambda o, s, key: bytes(o.get(s, key, options=options).bytes()))
 
 
@@ -154,9 +169,15 @@ def get_with_tag(url: str) -> tuple[bytes, str]:
     return _asked(url, ask)
 
 
-def put(url: str, content: bytes) -> None:
-    """Write an object whole, replacing what is there."""
+def put(url: str, content: bytes | Path) -> None:
+    """Write an object whole, replacing what is there; of a Path the file's content."""
     _asked(url, lambda o, s, key: o.put(s, key, content))
+
+
+def put_new(url: str, content: bytes | Path) -> None:
+    """Write an object where there is none; what is there stays, since all who write it write the same."""
+    with suppress(ChangedError):
+        _asked(url, lambda o, s, key: o.put(s, key, content, mode="create", use_multipart=False))
 
 
 def put_if(url: str, content: bytes, tag: str | None) -> str:
@@ -183,12 +204,12 @@ def put_if(url: str, content: bytes, tag: str | None) -> str:
                 return found
             if isinstance(error, ChangedError) or attempt + 1 == TRIES:
                 raise
-            time.sleep(0.2 * 2**attempt)
+            time.sleep(pause(attempt))
     raise AssertionError("unreachable")
 
 
 def delete(url: str) -> None:
-    """Remove an object; of one that is not there nothing is said."""
+    """Remove an object; a missing one is no error."""
     with suppress(FileNotFoundError):
         _asked(url, lambda o, s, key: o.delete(s, key))
 
@@ -231,4 +252,4 @@ def _removed(url: str, names: list[str]) -> None:
         except OSError:
             if attempt + 1 == TRIES:
                 raise
-            time.sleep(0.2 * 2**attempt)
+            time.sleep(pause(attempt))

@@ -41,7 +41,7 @@ def open_contents(location: str) -> tuple[Group, JsonObject]:
             group = open_group(f"{location}/{name}")
             return group, get_attributes(group)
         except CorpusError:
-            if contents_of(get_attributes(open_group(location))) == name:  # they were not replaced in this moment
+            if contents_of(get_attributes(open_group(location))) == name:  # nobody replaced them meanwhile
                 raise
 
 
@@ -102,9 +102,9 @@ def _claimed(url: str, name: str) -> tuple[bytes | None, str, list[str]]:
         try:
             tag = buckets.put_if(_root(url), _document({**attributes, WRITER: name}), seen)
         except ChangedError:
-            continue  # another writer was quicker, and is next
+            continue  # another writer was quicker
         if before is not None and set(attributes) <= {WRITER}:
-            before = None  # all that was there is the mark of a writer that died
+            before = None  # only the mark of a dead writer was there
         kept = contents_of(attributes)
         _clear(url, [child for child in listed if child != kept])
         return before, tag, [] if kept is None else [kept]

@@ -1,4 +1,4 @@
-"""Exchanging what two names stand for in one step, where the system can: Linux's renameat2."""
+"""Exchanging two names of files in one step, where the system can: Linux's renameat2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hidden folders beside what is being made; the next to make the same clears those of processes that died."""
+"""Hidden folders beside a file that is being made; the next process that makes it removes those of dead ones."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from sdem_dist.storage.places import is_url
 
 
 @contextmanager
 def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
     """Yield an empty folder ``.NAME.PURPOSE-...`` beside `path`; remove it in the end, if it is still there.
+
+    Beside a URL there are no folders: then it is in the system's temporary folder.
 
     Its owner locks it, and the lock ends with the process, however that ends. So an earlier folder of the same name and
     purpose that can be locked belongs to nobody, and is removed first. Where the file system knows no locks, none is.
@@ -24,6 +29,8 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
     OSError
         The folder cannot be made.
     """
+    if is_url(path):
+        path = Path(tempfile.gettempdir(), path.name)
     prefix = f".{path.name}.{purpose}-"
     _clear_abandoned(path.parent, prefix)
     folder, descriptor = _made_and_locked(path.parent, prefix)
@@ -46,7 +53,7 @@ def _made_and_locked(parent: Path, prefix: str) -> tuple[Path, int]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if folder.exists():
             return folder, descriptor
-        os.close(descriptor)  # another process took it for abandoned in the moment before it was locked
+        os.close(descriptor)  # another process removed it as abandoned just before it was locked
 
 
 def _clear_abandoned(parent: Path, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""Work that is kept in folders until its whole is done, so that who comes after a kill does not do it again."""
+"""Finished parts of a job, kept in folders until the whole is done, so that a run after a kill does not repeat them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sdem_dist.errors import ClusterError, SdemError
+from sdem_dist.errors import BucketError, ClusterError, SdemError
+from sdem_dist.storage import buckets
 from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.shared_files import put_files
 
-SUMMARY = "summary.json"
+SUMMARY, OWNER = "summary.json", "owner"
 
 
 @contextmanager
@@ -25,11 +29,18 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
     It is removed when the block succeeds or fails by its own fault; a kill, an interrupt and a lost cluster leave it.
     Folders of the same purpose and another identity that no process has locked are removed first.
 
+    In a bucket nothing can be locked. There who begins last owns the folder, as with corpora: others' are removed, and who
+    began before fails, or leaves the folder to the owner.
+
     Raises
     ------
     SdemError
         Another process works in it.
     """
+    if is_url(path):
+        with _kept_objects(place(path), purpose, identity) as objects:
+            yield objects
+        return
     prefix = f".{path.name}.{purpose}-"
     folder = path.parent / f"{prefix}{identity}"
     _clear_others(path.parent, prefix, folder.name)
@@ -54,6 +65,32 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
         os.close(descriptor)
 
 
+@contextmanager
+def _kept_objects(url: Path, purpose: str, identity: str) -> Iterator[Path]:
+    prefix = f".{url.name}.{purpose}-"
+    folder = url.with_name(f"{prefix}{identity}")
+    ours = re.compile(re.escape(prefix) + "[0-9a-f]{32}")
+    for name in buckets.children(str(url.parent))[0]:
+        if ours.fullmatch(name) and name != folder.name:
+            buckets.remove(str(url.with_name(name)))
+    mark = secrets.token_hex(8).encode()
+    buckets.put(str(folder / OWNER), mark)
+
+    def remove() -> None:
+        with suppress(OSError, BucketError):
+            if (folder / OWNER).read_bytes() == mark:
+                buckets.remove(str(folder))
+
+    try:
+        yield folder
+    except ClusterError:
+        raise
+    except Exception:
+        remove()
+        raise
+    remove()
+
+
 def _clear_others(parent: Path, prefix: str, mine: str) -> None:
     ours = re.compile(re.escape(prefix) + "[0-9a-f]{32}")
     with suppress(OSError):
@@ -71,20 +108,33 @@ def _clear_others(parent: Path, prefix: str, mine: str) -> None:
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     """Return what ``make(folder)`` returned, now or in an earlier process, after it filled the folder.
 
-    The folder appears whole. Where two processes make it at once, the first wins; both make the same.
+    The folder appears whole. Where two processes make it at once, the first wins; both make the same. In a bucket the
+    summary comes last, and the files of a folder that was made below this one are left out.
     """
     summary = folder / SUMMARY
-    if not summary.exists():
-        partial = folder.with_name(f"{folder.name}.{secrets.token_hex(8)}")
-        partial.mkdir(parents=True)
-        try:
-            (partial / SUMMARY).write_text(json.dumps(make(partial)), encoding="utf-8")
-            try:
-                partial.rename(folder)
-            except OSError:
-                if not summary.exists():
-                    raise
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    if not summary.is_file():
+        (_put_once if is_url(folder) else _make_once)(folder, make)
     found: JsonObject = json.loads(summary.read_text(encoding="utf-8"))
     return found
+
+
+def _make_once(folder: Path, make: Callable[[Path], JsonObject]) -> None:
+    partial = folder.with_name(f"{folder.name}.{secrets.token_hex(8)}")
+    partial.mkdir(parents=True)
+    try:
+        (partial / SUMMARY).write_text(json.dumps(make(partial)), encoding="utf-8")
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not (folder / SUMMARY).exists():
+                raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _put_once(folder: Path, make: Callable[[Path], JsonObject]) -> None:
+    with tempfile.TemporaryDirectory(prefix="sdem-") as name:
+        here = Path(name)
+        made = make(here)
+        put_files(here, folder, [file.name for file in here.iterdir() if file.is_file()], new=True)
+        buckets.put_new(str(folder / SUMMARY), json.dumps(made).encode())

@@ -1,4 +1,4 @@
-"""NaN and infinities within JSON, which has no word for them."""
+"""NaN and infinities in JSON, which cannot express them."""
 
 from __future__ import annotations
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import IO, Any
 
 from sdem_dist.errors import SdemError
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one slash is what a Path leaves of two
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a Path makes one slash of two
 
 
 def is_url(location: str | Path) -> bool:
@@ -23,6 +24,11 @@ def place(location: str | Path) -> Path:
     from sdem_dist.storage.urls import Url
 
     return location if isinstance(location, Url) else Url(str(location))
+
+
+def for_a_reader(path: Path) -> Path | IO[Any]:
+    """Return what a reader of another package opens: the path of a file, or the open object at a URL."""
+    return path.open("rb") if is_url(path) else path
 
 
 def refuse_url(path: str | Path, what: str, error: type[SdemError] = SdemError) -> None:

@@ -7,16 +7,19 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sdem_dist.errors import CorpusError, SdemError
+from sdem_dist.storage import buckets
 from sdem_dist.storage.exchange import exchange
 from sdem_dist.storage.hidden import hidden_folder
+from sdem_dist.storage.places import is_url, place
 
-# What the device says, whatever the file; other OSErrors are ours only if they name one of our paths.
+# Errors of the device, for any file; other OSErrors are ours only if they name one of our paths.
 _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
 FLUSHES_AT_A_TIME = 16
 
@@ -27,7 +30,7 @@ def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type
     Parameters
     ----------
     path : str or Path
-        Name of the finished file.
+        Name of the finished file, or the URL of the finished object.
     write : callable
         Given the path of a file that does not exist yet, creates it and closes it.
     error : class of SdemError, default SdemError
@@ -39,6 +42,9 @@ def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type
         An OSError about the file, as `error`. Whatever `write` raises passes through.
         In every case a file that was at `path` is untouched and nothing else is left behind.
     """
+    if is_url(path):
+        _put_object(place(path), write, error)
+        return
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "partial") as folder:
         partial = folder / path.name
@@ -48,8 +54,27 @@ def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type
         _fsync(path.parent)
 
 
+def _put_object(url: Path, write: Callable[[Path], None], error: type[SdemError]) -> None:
+    """Write a file in a temporary folder, and put it into a bucket as one object, which appears whole."""
+    with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
+        partial = Path(folder, url.name)
+        write(partial)
+        try:
+            buckets.put(str(url), partial)
+        except OSError as cause:
+            raise error(f"cannot write {url}: {cause.strerror or cause}") from None
+
+
 def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> None:
     """Raise `error` if the folder of `path` takes no file: better before the work than after it."""
+    if is_url(path):
+        probe = place(path).with_name(f".{place(path).name}.probe-{secrets.token_hex(8)}")
+        try:
+            buckets.put(str(probe), b"")
+            buckets.delete(str(probe))
+        except OSError as cause:
+            raise error(f"cannot write {path}: {cause.strerror or cause}") from None
+        return
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "probe"):
         pass
@@ -101,7 +126,7 @@ def _put(partial: Path, path: Path, overwrite: bool) -> None:
                 _put_in_two_steps(partial, path)
             return
         except OSError as cause:
-            # Another process wrote, or moved aside, the same in this moment.
+            # Another process wrote or moved the same path meanwhile.
             if (
                 not overwrite
                 or cause.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)

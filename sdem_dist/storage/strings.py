@@ -9,6 +9,9 @@ from typing import overload
 
 import numpy as np
 
+_AT_A_TIME = 1 << 16
+"""Strings that are decoded together."""
+
 
 class Strings(Sequence[str]):
     """Strings that are encoded already; each is decoded when it is asked for.
@@ -90,18 +93,32 @@ def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
         not UTF-8 (`UnicodeDecodeError`, with the string's position in its reason).
     """
     check_offsets(joined, offsets)
-    raw = joined.tobytes()
-    spans = pairwise(offsets.tolist())
-    if raw.isascii():
-        text = raw.decode("ascii")
-        return [text[first:last] for first, last in spans]
     strings: list[str] = []
-    try:
-        strings.extend(raw[first:last].decode("utf-8") for first, last in spans)
-    except UnicodeDecodeError as error:
-        error.reason += f" (string {len(strings)})"
-        raise
+    for first in range(0, len(offsets) - 1, _AT_A_TIME):
+        bounds = offsets[first : first + _AT_A_TIME + 1]
+        strings += _cut(joined[bounds[0] : bounds[-1]], bounds - bounds[0], first)
     return strings
+
+
+def _cut(joined: np.ndarray, bounds: np.ndarray, first: int) -> list[str]:
+    """Return some strings, of which the number `first` is the first: decoded as one text, which is cut."""
+    raw = joined.tobytes()
+    try:
+        text = raw.decode("utf-8")
+        begins = (joined & 0xC0) != 0x80  # the other bytes go on with a code point
+        if not begins[bounds[bounds < len(joined)]].all():
+            raise UnicodeDecodeError("utf-8", raw, 0, len(raw), "a string ends within a code point")
+    except UnicodeDecodeError:
+        for number, (start, stop) in enumerate(pairwise(bounds.tolist()), first):
+            try:
+                raw[start:stop].decode("utf-8")
+            except UnicodeDecodeError as error:
+                error.reason += f" (string {number})"
+                raise
+        raise
+    if len(text) < len(raw):
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(begins)])[bounds]
+    return [text[start:stop] for start, stop in pairwise(bounds.tolist())]
 
 
 def check_offsets(joined: np.ndarray, offsets: np.ndarray) -> None:

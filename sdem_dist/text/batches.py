@@ -19,7 +19,7 @@ from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, load_block
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-MOST_RUNS = 2  # whose columns are held at a time
+MOST_RUNS = 2  # runs whose columns are in memory at a time
 Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray | list[str], np.ndarray | None]
 
 

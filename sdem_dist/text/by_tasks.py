@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,9 @@ from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.places import refuse_url
+from sdem_dist.storage.places import is_url
+from sdem_dist.storage.places import place as to_place
+from sdem_dist.storage.shared_files import load_array, save_array
 from sdem_dist.text.bad_lines import EXAMPLES_KEPT, LineGate, class_name
 from sdem_dist.text.counting import Tally
 from sdem_dist.text.runs import MergedTerms, vocabulary_file
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
     from sdem_dist.text.plan import CorpusPlan, IngestPlan
     from sdem_dist.text.sources import Reading
 
-FORMAT = 1
+FORMAT = 2
 """Of what is kept beside a corpus meanwhile."""
 RANGE_TERMS = 1 << 20
 """Terms of all runs together that one task merges, about."""
@@ -61,6 +64,8 @@ class Counted:
     Attributes
     ----------
     scratch : Path
+    here : Path
+        A folder of the driver for what it makes: `scratch`, unless that is in a bucket.
     stretches : list of Stretch
     summaries : list of dict
         What `count_stretch` returned.
@@ -73,6 +78,7 @@ class Counted:
     """
 
     scratch: Path
+    here: Path
     stretches: list[Stretch]
     summaries: list[JsonObject]
     tally: Tally
@@ -99,6 +105,7 @@ class Counted:
 def counted_by_tasks(
     executor: Executor,
     scratch: Path,
+    here: Path,
     sources: Sequence[Path],
     counting: Counting,
     held_out: float,
@@ -125,7 +132,7 @@ def counted_by_tasks(
                     f"the label {label!r} is a text in some places of the sources and no text in others: write all alike"
                 )
         progress("counting", tally.n_documents, None)
-    counted = Counted(scratch, found, summaries, tally, [0] * len(found), any(s["any_term"] for s in summaries))
+    counted = Counted(scratch, here, found, summaries, tally, [0] * len(found), any(s["any_term"] for s in summaries))
     if not held_out:
         return counted
     jobs = (
@@ -134,7 +141,7 @@ def counted_by_tasks(
     )
     marked = list(in_order(executor, hold_out, jobs))
     tally.n_held_out = sum(n for n, _ in marked)
-    return Counted(scratch, found, summaries, tally, [n for n, _ in marked], any(there for _, there in marked))
+    return replace(counted, held_out=[n for n, _ in marked], any_term=any(there for _, there in marked))
 
 
 @dataclass(frozen=True)
@@ -170,19 +177,21 @@ def merged_by_tasks(executor: Executor, counted: Counted, counting: Counting) ->
         for folder, between in zip(folders, pairwise([None, *borders, None]), strict=True)
     )
     sizes = [summary["n_terms"] for summary in in_order(executor, merge_range, jobs)]
-    path = root / "vocabulary"
+    here = counted.here / root.name
+    here.mkdir(exist_ok=True)
+    path = here / "vocabulary"
     with path.open("wb") as whole:
         for folder in folders:
             with (folder / "vocabulary").open("rb") as part:
                 shutil.copyfileobj(part, whole)
-    strings = vocabulary_file(path, np.concatenate([np.load(folder / "sizes.npy") for folder in folders]))
-    totals = np.concatenate([np.load(folder / "totals.npy") for folder in folders]) if with_totals else None
-    terms = MergedTerms(root, strings, totals)
+    strings = vocabulary_file(path, np.concatenate([load_array(folder / "sizes.npy") for folder in folders]))
+    totals = np.concatenate([load_array(folder / "totals.npy") for folder in folders]) if with_totals else None
+    terms = MergedTerms(here, strings, totals)
     limit(terms, settings, counted.tally.n_training)
     chosen = None
     if terms.kept is not None:
         chosen = root / "chosen.npy"
-        np.save(chosen, terms.kept)
+        save_array(chosen, terms.kept)
     return MergedRanges(terms, folders, list(accumulate(sizes, initial=0))[:-1], chosen)
 
 
@@ -191,6 +200,16 @@ def _borders(summaries: Sequence[JsonObject]) -> list[bytes]:
     shown = sorted({bytes.fromhex(term) for summary in summaries for term in summary["samples"]})
     n_ranges = min(-(-sum(summary["n_terms"] for summary in summaries) // RANGE_TERMS), len(shown))
     return sorted({shown[i * len(shown) // n_ranges] for i in range(1, n_ranges)})
+
+
+@contextmanager
+def _of_driver(scratch: Path) -> Iterator[Path]:
+    """Yield a folder for what the driver makes."""
+    if not is_url(scratch):
+        yield scratch
+        return
+    with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
+        yield Path(folder)
 
 
 @dataclass(frozen=True)
@@ -219,11 +238,11 @@ class Writing:
     ) -> tuple[SortedDocuments, int]:
         """Write the documents held out, or the others; return what they are, and how many of them have no word."""
         documents, n_empty = self._arranged(held_out, progress)
-        with destination(path, self.overwrite) as (place, _):
+        with destination(path, self.overwrite) as (where, _):
             header = write_contents(
-                place,
+                where,
                 documents,
-                partial(documents.write_shards, self.executor, Path(place)),
+                partial(documents.write_shards, self.executor, to_place(where)),
                 vocabulary=self.plan.vocabulary,
                 vectorizer=plain_json(self.vectorizer, "vectorizer"),
                 made_by=plain_json(made_by, "made_by"),
@@ -244,7 +263,7 @@ class Writing:
         root = counted.scratch / f"rows-{digest(counted.names)}-{'held-out' if held_out else 'kept'}"
         some = [number for number, size in enumerate(sizes) if size]
         folders = [root / str(number) for number in some]
-        root.mkdir(exist_ok=True)
+        root.mkdir(exist_ok=True)  # of a bucket it means nothing
         jobs = (
             (
                 counted.scratch,
@@ -319,24 +338,30 @@ class ByTasks:
         """Count all sources; what is done is kept beside `path` until the block has ended."""
         from sdem_dist.engine.dask import DaskExecutor
 
-        for place in (path, *sources):
-            refuse_url(place, "workers read and write files and folders", IngestError)
         self._executor = DaskExecutor(self._client)
         how, random_state = self._counting, self._random_state
         labels = how.reading.labels_file
         beside = (
             None
-            if labels is None or not Path(labels).exists()
-            else (Path(labels).stat().st_size, Path(labels).stat().st_mtime_ns)
+            if labels is None or not to_place(labels).exists()
+            else (to_place(labels).stat().st_size, to_place(labels).stat().st_mtime_ns)
         )
         # the known classes are those of the reference, and sets have no order
         content = repr((FORMAT, replace(how, known_classes=None), self._held_out, random_state, beside))
         identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         absolute = [source.absolute() for source in sources]
         try:
-            with kept_folder(path.absolute(), "counted", identity) as scratch:
+            with kept_folder(path.absolute(), "counted", identity) as scratch, _of_driver(scratch) as here:
                 yield counted_by_tasks(
-                    self._executor, scratch, absolute, how, self._held_out, random_state, self._gate, self._progress
+                    self._executor,
+                    scratch,
+                    here,
+                    absolute,
+                    how,
+                    self._held_out,
+                    random_state,
+                    self._gate,
+                    self._progress,
                 )
         except SdemError:
             raise

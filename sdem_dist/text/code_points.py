@@ -1,9 +1,10 @@
-"""What Python says of every code point, as tables for the kernels: what belongs to a word, and what lower case makes of it."""
+"""Python's properties of every code point, as tables for the kernels: part of a word or not, and its lower case."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -66,6 +67,15 @@ class Rewriting:
     growth: float
 
 
+def _may_change(accents: bool) -> Iterator[tuple[int, str]]:
+    """Yield code points beyond ASCII, but for stretches of them that have neither a lower case nor, if asked, accents."""
+    whole = every_code_point()
+    for start in range(128, CHANGING, 128):
+        stretch = whole[start : start + 128]
+        if accents or stretch != stretch.lower():
+            yield from enumerate(stretch, start)
+
+
 @lru_cache(maxsize=6)
 def rewriting(lowercase: bool, strip_accents: str | None) -> Rewriting:
     """Return the table for lower case, then without accents as scikit-learn removes them ("ascii", "unicode" or None)."""
@@ -75,7 +85,7 @@ def rewriting(lowercase: bool, strip_accents: str | None) -> Rewriting:
     entries: dict[bytes, int] = {b"unchanged": 0, b"": 1}
     entry_of[CHANGING:] = 1
     growth = 1.0
-    for point, character in enumerate(every_code_point()[128:CHANGING] if len(entry_of) else "", 128):
+    for point, character in _may_change(strip_accents is not None) if len(entry_of) else ():
         new = character.lower() if lowercase else character
         if strip_accents:
             new = unicodedata.normalize("NFKD", new)

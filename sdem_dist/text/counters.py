@@ -48,13 +48,17 @@ class LearningCounter:
 
     def count(self, texts: Texts, tallied: np.ndarray) -> NodeCounts:
         """Count texts; those that are `tallied` have part in the numbers of documents and occurrences of the terms."""
+        return _joined(self.parts(texts, tallied))
+
+    def parts(self, texts: Texts, tallied: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Count texts as `count` does; return the arrays of consecutive parts of them."""
         parts = []
         for first, stop in pieces(texts, PIECE):
             tokens = self.tokenizer.tokens(texts.part(first, stop))
             n_words = self.tokenizer.spelling.n_words
             part = self.tree.count(tokens, n_words, tallied[first:stop])
             parts.append((part.indptr, part.nodes.copy(), part.counts.copy()))
-        return _joined(parts)
+        return parts
 
     def sorted_terms(self) -> np.ndarray:
         """Return the nodes of terms that some text has, sorted by term."""
@@ -117,7 +121,7 @@ class FixedCounter:
             self.n_words += len(tokens.ids)
             self.n_unknown += int(np.count_nonzero(tokens.ids < 0))
             found = self._tree.count(tokens, 0, np.zeros(stop - first, bool))
-            parts.append(arranged(found, self._vocabulary.columns))
+            parts.append(arranged(found, self._vocabulary.columns, np.int64))
         return as_matrix(_joined(parts), self._vocabulary.n_features)
 
 
@@ -139,7 +143,7 @@ class HashingCounter:
         parts = []
         for first, stop in pieces(texts, PIECE):
             found = self._counter.count(texts.part(first, stop), np.zeros(stop - first, bool))
-            parts.append(arranged(found, self._hashed()))
+            parts.append(arranged(found, self._hashed(), np.int64))
             if self._counter.tree.n_nodes > MOST_HASHED:
                 self._forget()
         return as_matrix(_joined(parts), self._n_features)
@@ -162,16 +166,32 @@ class HashingCounter:
         return self._columns
 
 
-def arranged(found: NodeCounts, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def all_arranged(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], columns: np.ndarray) -> NodeCounts:
+    """Return consecutive parts as `arranged` does, together, counts as int64; every node has a column of its own."""
+    n, n_documents = sum(len(nodes) for _, nodes, _ in parts), sum(len(indptr) - 1 for indptr, _, _ in parts)
+    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, np.int64)
+    row = entry = 0
+    for part in parts:
+        rows, entries = slice(row, row + len(part[0])), slice(entry, entry + len(part[1]))
+        kernels.arrange(*part, columns, indptr[rows], indices[entries], counts[entries])
+        indptr[rows] += entry
+        row, entry = rows.stop - 1, entries.stop
+    return NodeCounts(indptr, indices, counts)
+
+
+def arranged(
+    found: NodeCounts, columns: np.ndarray, dtype: type | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return indptr, indices and counts with nodes in their columns, ascending; nodes of a negative column are left out."""
-    indptr, indices, counts = (np.empty_like(a) for a in (found.indptr, found.nodes, found.counts))
+    indptr, indices = np.empty_like(found.indptr), np.empty_like(found.nodes)
+    counts = np.empty_like(found.counts, dtype)
     n = kernels.arrange(found.indptr, found.nodes, found.counts, columns, indptr, indices, counts)
     return indptr, indices[:n], counts[:n]
 
 
 def as_matrix(counts: NodeCounts, n_features: int) -> sp.csr_matrix:
     """Return arranged counts as a matrix of int64."""
-    as_int64 = NodeCounts(counts.indptr, counts.nodes, counts.counts.astype(np.int64))
+    as_int64 = NodeCounts(counts.indptr, counts.nodes, counts.counts.astype(np.int64, copy=False))
     return csr(as_int64, (len(counts.indptr) - 1, n_features))
 
 

@@ -58,7 +58,9 @@ class Tally:
 
     def take(self, labels: list[str], held_out: float, random_state: int) -> tuple[np.ndarray, np.ndarray]:
         """Number the next documents; return the codes of their labels, int32, and which of them are held out, bool."""
-        codes = np.array([self.classes.setdefault(label, len(self.classes)) for label in labels], np.int32)
+        for label in dict.fromkeys(labels):
+            self.classes.setdefault(label, len(self.classes))
+        codes = np.fromiter(map(self.classes.__getitem__, labels), np.int32, len(labels))
         mask = held_out_mask(self.n_documents, len(labels), held_out, random_state)
         self.n_documents += len(labels)
         self.n_held_out += int(mask.sum())

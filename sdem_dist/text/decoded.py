@@ -30,7 +30,7 @@ def open_text(path: Path, encoding: str, newline: str) -> Iterator[TextIO]:
             ) from error
         try:
             yield stream
-            stream.detach()  # whoever opened the bytes closes them
+            stream.detach()  # the caller that opened the bytes closes them
         except UnicodeDecodeError as error:
             raise IngestError(f"{path}: it is not {encoding} text ({error.reason}); name its own encoding") from error
 

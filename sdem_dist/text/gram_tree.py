@@ -96,6 +96,7 @@ class GramTree:
         """Add the n-grams ``ids[offsets[g]:offsets[g + 1]]`` and return their nodes, int32, -1 for those without any."""
         nodes, done = np.empty(len(offsets) - 1, np.int32), np.array([self.n_nodes, 0, 0, 0])
         self._know_words(n_words)
+        self._make_room(self.n_nodes + len(nodes))
         while needed := kernels.insert(ids, offsets, self._tree(), done, nodes):
             self._make_room(needed)
         self.n_nodes = int(done[0])

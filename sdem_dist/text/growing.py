@@ -15,7 +15,7 @@ def lengthened(array: np.ndarray, needed: int) -> np.ndarray:
 
 
 class Scratch:
-    """Arrays whose contents nobody needs afterwards, kept so that memory is asked for once."""
+    """Arrays for temporary values, kept so that memory is allocated once."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}

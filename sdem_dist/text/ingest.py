@@ -15,11 +15,10 @@ import numpy as np
 from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.places import is_url, refuse_url
+from sdem_dist.storage.places import is_url, place
 from sdem_dist.text.analysis import n_cores
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
-from sdem_dist.text.by_tasks import ByTasks
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
 from sdem_dist.text.ingest_report import IngestReport
@@ -76,7 +75,7 @@ def ingest(
     Parameters
     ----------
     sources : str, Path, or sequence of them
-        Files and folders, in order; all of text, or all of numbers of one format.
+        Files and folders, or URLs of them, in order; all of text, or all of numbers of one format.
     path : str or Path
         The corpus to write.
     settings : VectorizerSettings, optional
@@ -145,11 +144,7 @@ def ingest(
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
     _check_arguments(settings, held_out, held_out_path, vocabulary_from)
-    for name, value in (("block_documents", block_documents), ("n_jobs", n_jobs), ("shard_documents", shard_documents)):
-        if value is not None and not is_count(value):
-            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
-    if not is_count(random_state, -(2**63)):
-        raise ValueError(f"random_state is an integer, not {random_state!r}")
+    _check_numbers(random_state, block_documents=block_documents, n_jobs=n_jobs, shard_documents=shard_documents)
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     _check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
@@ -170,14 +165,16 @@ def ingest(
     gate = LineGate(on_error, plan.known_classes, targets, separator=reading.label_separator)
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     if client is not None:
-        local = {"keep_text": keep_text, "group": reading.group is not None, "n_jobs": n_jobs is not None}
+        local = {"keep_text": keep_text, "n_jobs": n_jobs is not None}
         if any(local.values()):
             name = next(name for name in local if local[name])
             raise ValueError(f"{name} is for an ingest without a client's workers")
+        from sdem_dist.text.by_tasks import ByTasks
+
         by_tasks = ByTasks(
             client, plan, gate, reading, form is not None, targets, held_out, random_state, block_documents, progress
         )
-        with by_tasks.counted(files, Path(path)) as counted:
+        with by_tasks.counted(files, place(path)) as counted:
             _check_tally(counted.tally, held_out, gate)
             corpus_plan = by_tasks.settled(counted)
             report.take(counted.tally, corpus_plan, targets)
@@ -320,22 +317,24 @@ def _write_all(
 
 @contextmanager
 def _temporary_folder(path: str | Path) -> Iterator[Path]:
-    """Yield a hidden folder beside `path` (in the system's temporary folder for a URL), removed in the end."""
+    """Yield a hidden folder beside `path`, removed in the end."""
     from sdem_dist.storage.hidden import hidden_folder
     from sdem_dist.storage.publish import free_space
 
-    name = str(path).rstrip("/").rsplit("/", 1)[-1]
-    beside = Path(tempfile.gettempdir(), name) if is_url(str(path)) else Path(path).absolute()
+    beside = place(path).absolute()
     try:
         with hidden_folder(beside, "ingest") as folder:
-            folder.chmod(0o700)  # it may lie where everybody's files do
+            folder.chmod(0o700)  # the folder may be shared with others
             yield folder
     except SdemError:
         raise
     except OSError as error:
+        if is_url(str(error.filename)):
+            raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
+        folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
         raise IngestError(
-            f"cannot keep the counted documents in {beside.parent} meanwhile: {error.strerror or error}"
-            f"{free_space(beside.parent)}; nothing was written"
+            f"cannot keep the counted documents in {folder} meanwhile: {error.strerror or error}"
+            f"{free_space(folder)}; nothing was written"
         ) from error
 
 
@@ -344,7 +343,7 @@ def _silent(stage: str, done: int, total: int | None) -> None:
 
 
 def _paths(sources: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the sources, or say what they are where they are no paths."""
+    """Return the sources, or say what they are where they are not paths."""
     if isinstance(sources, str | Path):
         sources = [sources]
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
@@ -352,11 +351,9 @@ def _paths(sources: str | Path | Sequence[str | Path]) -> list[Path]:
             f"sources are paths of files and folders, not a {type(sources).__name__} of other things: save a table of pandas "
             "first (to_parquet, to_csv) and give its path, or write counts with write_corpus"
         )
-    for source in sources:
-        refuse_url(source, "sources are files and folders", IngestError)
     if not len(sources):
         raise ValueError("there are no sources to ingest")
-    return [Path(source) for source in sources]
+    return [place(source) for source in sources]
 
 
 def _check_arguments(
@@ -373,11 +370,19 @@ def _check_arguments(
         raise ValueError("with vocabulary_from, the settings are those of that corpus and nothing is held out")
 
 
+def _check_numbers(random_state: object, **counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None and not is_count(value):
+            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
+    if not is_count(random_state, -(2**63)):
+        raise ValueError(f"random_state is an integer, not {random_state!r}")
+
+
 def _check_destinations(destinations: list[str], overwrite: bool) -> None:
     """Notice now what would fail after an hour of counting."""
     from sdem_dist.corpus.contents import refuse_taken
 
-    if len({str(Path(t).absolute()) for t in destinations}) < len(destinations):
+    if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
     refuse_taken([target for target in destinations if not is_url(target)], overwrite)
     for target in destinations:

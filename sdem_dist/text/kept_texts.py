@@ -1,4 +1,4 @@
-"""Texts that are to be stored with the counts: on disk in the order of the source until their place is known."""
+"""Texts that are to be stored with the counts: on disk in the order of the source until their positions are known."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class LineBlock:
     Attributes
     ----------
     raw : bytes
-        In UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is no UTF-8.
+        In UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is not UTF-8.
     size : int
         Without these.
     escaped : bool
@@ -93,7 +93,7 @@ def _pieces(path: Path, encoding: str) -> Iterator[bytes]:
                 yield text.encode("utf-8", "surrogatepass")
         return
     with open_binary(path) as raw:
-        # of standard input as much as there is: somebody may be typing
+        # from standard input take what is there: somebody may be typing
         read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
         first = b""
         while len(first) < len(MARK) and (piece := read(BLOCK_BYTES)):

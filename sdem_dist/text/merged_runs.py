@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sdem_dist.kernels import merging
+from sdem_dist.storage.shared_files import read_values
 
 WINDOW_TERMS = 1 << 16
 WINDOW_BYTES = 1 << 21
@@ -63,7 +65,7 @@ class Merged:
 
 
 def merge(slices: Sequence[RunSlice], limits: tuple[int, int], with_totals: bool, vocabulary: Path) -> Merged:
-    """Merge slices of runs into a file of the terms that at least and at most so many documents have.
+    """Merge slices of runs into a file of the terms whose document frequency is within bounds.
 
     Parameters
     ----------
@@ -133,7 +135,7 @@ class _Window:
 
 def read_rows(table: Path, first: int, n: int) -> np.ndarray:
     """Return rows of a run's table: the bytes of a term, its documents, its occurrences."""
-    return np.fromfile(table, np.int64, 3 * n, offset=24 * first).reshape(-1, 3)
+    return read_values(table, np.int64, 3 * first, 3 * (first + n)).reshape(-1, 3)
 
 
 def index_of(table: np.ndarray) -> np.ndarray:
@@ -142,30 +144,26 @@ def index_of(table: np.ndarray) -> np.ndarray:
     return starts[::INDEXED].astype(np.int64)
 
 
-def samples(texts: Path, table: Path, index: np.ndarray, most: int) -> list[bytes]:
-    """Return at most so many of the indexed terms of a run, evenly spread."""
-    step = max(1, -(-len(index) // most))
-    return [_term(texts, table, int(i) * INDEXED, int(index[i])) for i in range(0, len(index), step)]
+def indexed_terms(texts: Path, table: Path, index: np.ndarray) -> list[bytes]:
+    """Return the indexed terms of a run."""
+    return [_term(texts, table, i * INDEXED, int(byte)) for i, byte in enumerate(index)]
 
 
 def _term(texts: Path, table: Path, row: int, byte: int) -> bytes:
     return np.fromfile(texts, np.uint8, int(read_rows(table, row, 1)[0, 0]), offset=byte).tobytes()
 
 
-def place_of(texts: Path, table: Path, index: np.ndarray, term: bytes) -> tuple[int, int]:
-    """Return the row of the first term of a run that is not less than `term`, and where it begins."""
-    low, high = 0, len(index)  # the last indexed term that is less than `term` lies before `high`
-    while low < high:
-        middle = (low + high) // 2
-        if _term(texts, table, middle * INDEXED, int(index[middle])) < term:
-            low = middle + 1
-        else:
-            high = middle
+def place_of(texts: Path, table: Path, index: np.ndarray, terms: Sequence[bytes], term: bytes) -> tuple[int, int]:
+    """Return the row of the first term of a run that is not less than `term`, and where it begins.
+
+    `terms` are those indexed.
+    """
+    low = bisect_left(terms, term)  # the last indexed term that is less than `term` lies before `low`
     if low == 0:
         return 0, 0
     row, byte = (low - 1) * INDEXED, int(index[low - 1])
     sizes = read_rows(table, row, INDEXED)[:, 0].tolist()
-    whole = np.fromfile(texts, np.uint8, sum(sizes), offset=byte).tobytes()
+    whole = read_values(texts, np.uint8, byte, byte + sum(sizes)).tobytes()
     at = 0
     for size in sizes:
         if whole[at : at + size] >= term:

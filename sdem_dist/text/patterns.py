@@ -1,4 +1,4 @@
-"""Regular expressions that come with a file: those that can take for ever are refused."""
+"""Regular expressions from a file: those that could run for ever are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_pattern(pattern: str) -> None:
     try:
         groups, tree = re.compile(pattern).groups, parsed_pattern(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"token_pattern {pattern!r} is no regular expression: {error}") from error
+        raise ValueError(f"token_pattern {pattern!r} is not a regular expression: {error}") from error
     if groups > 1:
         raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
     if _repeats_a_repeat(tree):

@@ -58,7 +58,7 @@ def read_records(
     reading : Reading
         Labels play no part: their column is like any other.
     gate : LineGate
-        What happens to a line that is no document.
+        What happens to a line that is not a document.
     block_documents : int
         Documents of a block at most.
     keep : bool

@@ -1,4 +1,4 @@
-"""Terms of a whole ingest in bounded memory: counters that have learned many write them down, sorted, and begin anew."""
+"""Terms of a whole ingest in bounded memory: a counter with many terms writes them to disk, sorted, and starts again."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Runs:
         return not self._any_tallied and not any(tally.any() for tally in tallies)
 
     def merged(self, least: float, most: float) -> MergedTerms:
-        """Return the terms of all runs that at least and at most so many of the documents have."""
+        """Return the terms of all runs whose document frequency is within bounds."""
         bounds = int(np.ceil(least)), int(np.floor(most))
         if len(self._open) == 1 and not self._written:
             ((run, counter),) = self._open.items()

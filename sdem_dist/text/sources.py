@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
+from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
+from sdem_dist.storage.places import place
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
 from sdem_dist.text.texts import Columns, Records, in_blocks, texts_of_bytes
 
@@ -178,7 +180,7 @@ def matrix_blocks(
         if source_format(source, reading) == "npz":
             from sdem_dist.text.formats.npz import read_npz
 
-            labels_file = None if reading.labels_file is None else Path(reading.labels_file)
+            labels_file = None if reading.labels_file is None else place(reading.labels_file)
             blocks = read_npz(source, labels_file, reading.encoding, gate, block_documents)
         else:
             from sdem_dist.text.formats.svmlight import read_svmlight
@@ -196,19 +198,29 @@ def blocks_of_source(
     columns = Columns(reading.text, reading.label, reading.id, keep=group is not None)
     for block in read_columns(source, form, columns, reading.encoding, gate, block_documents, part):
         ids: list[object] | None = None if block.ids is None else list(map(str, block.ids))
-        groups = (
-            None if group is None else groups_of_records(source, block, f"column_{group}" if form == "tsv" else group)
-        )
+        groups = None if group is None else groups_of_records(source, block, group, numbered=form == "tsv")
         yield replace(block, ids=ids, groups=groups, columns={})
 
 
-def groups_of_records(source: Path, block: Records, name: str | int) -> list[str]:
-    """Return the groups of documents from the column of this name; IngestError where there is none, or one has none."""
-    column = block.columns.get(str(name))
+def groups_of_records(source: Path, block: Records, name: str | int, *, numbered: bool) -> list[str]:
+    """Return the groups of documents from a column, which a number names where there is no header.
+
+    Raises
+    ------
+    IngestError
+        There is no such column, or a document has no group.
+    """
+    if numbered:
+        from sdem_dist.text.formats.tab_lines import column_number
+
+        number, given = cast(int, column_number(source, name)), list(block.columns.values())
+        column = given[number] if -len(given) <= number < len(given) else None
+        known = f"each line has {counted(len(given), 'column')}, numbered from 0"
+    else:
+        column = block.columns.get(str(name))
+        known = f"the columns are {', '.join(map(repr, block.columns))}"
     if column is None:
-        raise IngestError(
-            f"{source}: there is no column {str(name)!r}; the columns are {', '.join(map(repr, block.columns))}"
-        )
+        raise IngestError(f"{source}: --group: there is no column {str(name)!r}; {known}")
     groups = column if isinstance(column, list) else column.to_pylist()
     if any(group is None for group in groups):
         raise IngestError(f"{source}: a document has no group: column {str(name)!r} is empty there")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
+from shutil import rmtree
 from typing import Literal
 
 import numpy as np
@@ -16,22 +19,27 @@ from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.contents import MEMORY_LIMIT
 from sdem_dist.corpus.label_sets import column_of
 from sdem_dist.corpus.layout import ClassLabel, LabelSet
-from sdem_dist.corpus.sorted_rows import write_rows
-from sdem_dist.storage.kept import once
+from sdem_dist.corpus.shuffle import shuffle_keys
+from sdem_dist.corpus.sorted_rows import write_groups, write_rows
+from sdem_dist.storage.kept import SUMMARY, once
 from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.places import is_url
+from sdem_dist.storage.shared_files import REQUESTS, at_hand, load_array, put_files, read_values, save_array
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, ColumnMap, SecondPass
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
 from sdem_dist.text.held_out import held_out_mask
 from sdem_dist.text.kept_texts import KeptTexts
-from sdem_dist.text.merged_runs import RunSlice, index_of, merge, place_of, samples
+from sdem_dist.text.merged_runs import RunSlice, index_of, indexed_terms, merge, place_of
 from sdem_dist.text.runs import Runs, run_path
 from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading, blocks_of_source, matrix_blocks
 from sdem_dist.text.spill import block_path, load_arrays, load_block, save_arrays, save_block, save_bytes
 from sdem_dist.text.stretches import Stretch
 from sdem_dist.text.vectorizer import VectorizerSettings
 
+GROUPS, HELD_OUT = "groups.npy", "held-out.npy"
+"""Of a stretch: the hashes of its documents' groups, and which documents are held out."""
 SAMPLES = 32
 """Terms of a run that its task shows, to cut the terms into ranges of about equal size."""
 
@@ -112,7 +120,10 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
             terms = runs = Runs(folder, settings, 1)
         ids = None if reading.id is None else KeptTexts(folder / "ids")
         texts = blocks_of_source(stretch.source, reading, gate, counting.block_documents, stretch.part)
-        tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, _silent, None, ids)
+        groups: list[np.ndarray] | None = None if reading.group is None else []
+        tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, _silent, None, ids, groups)
+        if groups is not None:
+            np.save(folder / GROUPS, np.concatenate([np.zeros(0, np.uint64), *groups]))
         if ids is not None:
             ids.save()
     written = {} if runs is None else runs.write_all()
@@ -120,9 +131,12 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
     for run in written:
         texts_path, table_path = (run_path(folder, run, part) for part in ("texts", "table"))
         table = np.fromfile(table_path, np.int64).reshape(-1, 3)
-        save_arrays(run_path(folder, run, "index"), index := index_of(table))
+        index = index_of(table)
+        indexed = indexed_terms(texts_path, table_path, index)
+        ends = np.cumsum([0, *map(len, indexed)])
+        save_arrays(run_path(folder, run, "index"), index, ends, np.frombuffer(b"".join(indexed), np.uint8))
         n_terms, any_term = n_terms + len(table), any_term or bool(table[:, 1].any())
-        shown += [term.hex() for term in samples(texts_path, table_path, index, SAMPLES)]
+        shown += [term.hex() for term in indexed[:: max(1, -(-len(indexed) // SAMPLES))]]
     (folder / "labels.json").write_text(json.dumps(list(tally.classes)), encoding="utf-8")
     return {
         "n_blocks": tally.n_blocks,
@@ -159,21 +173,30 @@ def hold_out(scratch: Path, stretch: str, first: int, held_out: float, random_st
 
     Returns how many they are, and whether a document that is not held out has a term. Doing it twice changes nothing.
     """
-    folder = folder_of(scratch, stretch)
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    with at_hand(folder_of(scratch, stretch)) as folder:
+        n_held_out, any_term, changed = _held_out(folder, first, held_out, random_state)
+        put_files(folder, folder_of(scratch, stretch), changed)
+    return n_held_out, any_term
+
+
+def _held_out(folder: Path, first: int, held_out: float, random_state: int) -> tuple[int, bool, list[str]]:
+    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    changed = [HELD_OUT]
     tallies: dict[int, np.ndarray] = {}
     nodes: dict[int, np.ndarray] = {}
     for run, _ in summary["runs"]:
         (n_nodes,), nodes[run] = load_arrays(run_path(folder, run, "nodes"), 2)
         tallies[run] = np.zeros((n_nodes, 2), np.int64)
-    n_held_out = 0
+    whole = held_out_mask(first, summary["n_documents"], held_out, random_state)
+    np.save(folder / HELD_OUT, whole)
+    start = 0
     for number in range(summary["n_blocks"]):
         block = load_block(block_path(folder, number))
-        mask = held_out_mask(first, len(block.labels), held_out, random_state)
-        first, n_held_out = first + len(mask), n_held_out + int(mask.sum())
+        mask = whole[start : start + len(block.labels)]
+        start += len(mask)
         new = block_path(folder, number).with_suffix(".new")
         save_block(new, replace(block, held_out=mask))
-        new.replace(block_path(folder, number))
+        changed.append(new.replace(block_path(folder, number)).name)
         if block.run in tallies:
             kept = np.repeat(~mask, np.diff(block.counts.indptr))
             there, tally = block.counts.nodes[kept], tallies[block.run]
@@ -185,9 +208,9 @@ def hold_out(scratch: Path, stretch: str, first: int, held_out: float, random_st
         table = np.fromfile(path, np.int64).reshape(-1, 3)
         table[:, 1:] = tally[nodes[run]]
         save_bytes(path.with_suffix(".new"), table)
-        path.with_suffix(".new").replace(path)
+        changed.append(path.with_suffix(".new").replace(path).name)
         any_term = any_term or bool(table[:, 1].any())
-    return n_held_out, any_term
+    return int(whole.sum()), any_term, changed
 
 
 def merge_range(
@@ -201,24 +224,37 @@ def merge_range(
     """Merge the terms of all runs from one term up to another."""
 
     def merged(partial_folder: Path) -> JsonObject:
-        slices = []
-        for run in runs:
-            texts, table = run.path(scratch, "texts"), run.path(scratch, "table")
-            (index,) = load_arrays(run.path(scratch, "index"), 1)
-            places = [None if term is None else place_of(texts, table, index, term) for term in between]
-            row, byte = places[0] or (0, 0)
-            stop = 1 << 62 if places[1] is None else places[1][0]
-            slices.append(RunSlice(texts, table, run.longest, row, stop, byte))
+        copies = partial_folder / "runs"
+        copies.mkdir()
+        with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
+            slices = list(pool.map(lambda run: _slice_of(run, scratch, between, copies), runs))
         found = merge(slices, limits, with_totals, partial_folder / "vocabulary")
-        bounds = np.cumsum([0, *(len(numbers) for numbers in found.numbers)])
-        np.save(partial_folder / "bounds.npy", bounds)
-        np.save(partial_folder / "numbers.npy", np.concatenate([np.zeros(0, np.int32), *found.numbers]))
-        np.save(partial_folder / "sizes.npy", found.sizes)
+        rmtree(copies)
+        save_bytes(partial_folder / "bounds", np.cumsum([0, *(len(numbers) for numbers in found.numbers)]))
+        save_bytes(partial_folder / "numbers", np.concatenate([np.zeros(0, np.int32), *found.numbers]))
+        save_array(partial_folder / "sizes.npy", found.sizes)
         if found.totals is not None:
-            np.save(partial_folder / "totals.npy", found.totals)
+            save_array(partial_folder / "totals.npy", found.totals)
         return {"n_terms": len(found.sizes)}
 
     return once(folder, merged)
+
+
+def _slice_of(run: RunOf, scratch: Path, between: tuple[bytes | None, bytes | None], copies: Path) -> RunSlice:
+    """Return the terms of a run from one up to another; where the run is in a bucket, of a copy of these."""
+    texts, table = run.path(scratch, "texts"), run.path(scratch, "table")
+    index, ends, joined = load_arrays(run.path(scratch, "index"), 3)
+    indexed = [joined[a:b].tobytes() for a, b in pairwise(ends)]
+    places = [None if term is None else place_of(texts, table, index, indexed, term) for term in between]
+    row, byte = places[0] or (0, 0)
+    if not is_url(scratch):
+        return RunSlice(texts, table, run.longest, row, 1 << 62 if places[1] is None else places[1][0], byte)
+    stop, end = (None, None) if places[1] is None else places[1]
+    some, name = len(index) > 0, f"{run.stretch}-{run.number}"
+    near, far = copies / f"{name}-texts", copies / f"{name}-table"
+    save_bytes(near, read_values(texts, np.uint8, byte, end) if some else np.zeros(0, np.uint8))
+    save_bytes(far, read_values(table, np.int64, 3 * row, None if stop is None else 3 * stop) if some else np.zeros(0))
+    return RunSlice(near, far, run.longest)
 
 
 @dataclass(frozen=True)
@@ -249,16 +285,21 @@ class TermColumns:
         """Return the column of every node of a run, -1 for those left out, int32."""
         place, parts = self.places[run], []
         for folder, base in zip(self.ranges, self.bases, strict=True):
-            start, stop = np.load(folder / "bounds.npy", mmap_mode="r")[place : place + 2]
-            numbers = np.load(folder / "numbers.npy", mmap_mode="r")[start:stop]
+            start, stop = read_values(folder / "bounds", np.int64, place, place + 2).tolist()
+            numbers = read_values(folder / "numbers", np.int32, start, stop)
             parts.append(np.where(numbers < 0, np.int32(-1), numbers + np.int32(base)))
         of_terms = np.concatenate(parts)
         if self.chosen is not None:
-            of_terms = np.where(of_terms < 0, np.int32(-1), np.load(self.chosen, mmap_mode="r")[of_terms])
+            of_terms = np.where(of_terms < 0, np.int32(-1), _chosen(self.chosen)[of_terms])
         (n_nodes,), nodes = load_arrays(run_path(self.folder, run, "nodes"), 2)
         columns = np.full(n_nodes, -1, np.int32)
         columns[nodes] = of_terms
         return columns
+
+
+@lru_cache(1)
+def _chosen(path: Path) -> np.ndarray:
+    return load_array(path) if is_url(path) else np.load(path, mmap_mode="r")
 
 
 @dataclass(frozen=True)
@@ -303,29 +344,45 @@ def arrange_stretch(
     """
 
     def arranged(partial_folder: Path) -> JsonObject:
-        counts = folder_of(scratch, stretch)
-        summary = json.loads((counts / "summary.json").read_text(encoding="utf-8"))
-        labels = json.loads((counts / "labels.json").read_text(encoding="utf-8"))
-        if how.classes is None:
-            classes = np.array(labels, np.float64)
-        else:
-            named = dict(how.classes)
-            classes = column_of([named[label] for label in labels])
-        ids = KeptTexts.reopened(counts / "ids") if how.ids else None
-        columns = ColumnMap(how.n_features, terms, how.offset)
-        second = SecondPass(counts, summary["n_blocks"], columns, classes, how.whole, 1, ids, first[0])
-        n_empty = 0
-
-        def wrote(batch: Batch) -> None:
-            nonlocal n_empty
-            n_empty += int(np.count_nonzero(np.diff(batch[0].indptr) == 0))
-
-        spill = partial_folder / "spill"
-        spill.mkdir()
-        of_corpus = None if how.classes is None else [name for _, name in how.classes]
-        batches = second.batches(how.held_out, wrote)
-        weighted = not how.whole or None
-        collected = collect(batches, spill, MEMORY_LIMIT, of_corpus, weighted, seed=how.seed, first=first[1])
-        return {**write_rows(partial_folder, collected), "n_empty": n_empty}
+        with at_hand(folder_of(scratch, stretch)) as counts:
+            return _arranged(
+                counts, partial_folder, how, None if terms is None else replace(terms, folder=counts), first
+            )
 
     return once(folder, arranged)
+
+
+def _arranged(
+    counts: Path, folder: Path, how: Arranging, terms: TermColumns | None, first: tuple[int, int]
+) -> JsonObject:
+    summary = json.loads((counts / SUMMARY).read_text(encoding="utf-8"))
+    labels = json.loads((counts / "labels.json").read_text(encoding="utf-8"))
+    if how.classes is None:
+        classes = np.array(labels, np.float64)
+    else:
+        named = dict(how.classes)
+        classes = column_of([named[label] for label in labels])
+    ids = KeptTexts.reopened(counts / "ids") if how.ids else None
+    columns = ColumnMap(how.n_features, terms, how.offset)
+    second = SecondPass(counts, summary["n_blocks"], columns, classes, how.whole, 1, ids, first[0])
+    n_empty = 0
+
+    def wrote(batch: Batch) -> None:
+        nonlocal n_empty
+        n_empty += int(np.count_nonzero(np.diff(batch[0].indptr) == 0))
+
+    spill = folder / "spill"
+    spill.mkdir()
+    of_corpus = None if how.classes is None else [name for _, name in how.classes]
+    if (counts / GROUPS).exists():
+        hashes = np.load(counts / GROUPS)
+        mask = np.load(counts / HELD_OUT) if (counts / HELD_OUT).exists() else np.zeros(len(hashes), bool)
+        hashes = hashes[mask == how.held_out]
+        stop = first[1] + len(hashes)
+        ordered = np.arange(first[1], stop, dtype=np.uint64)
+        keys = ordered if how.seed is None else shuffle_keys(how.seed, first[1], stop)
+        write_groups(folder, keys, hashes)
+    batches = second.batches(how.held_out, wrote)
+    weighted = not how.whole or None
+    collected = collect(batches, spill, MEMORY_LIMIT, of_corpus, weighted, seed=how.seed, first=first[1])
+    return {**write_rows(folder, collected), "n_empty": n_empty}

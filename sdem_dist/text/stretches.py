@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sdem_dist.storage.places import for_a_reader
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.compressed import COMPRESSIONS
 from sdem_dist.text.line_blocks import is_utf8_name
@@ -85,7 +85,7 @@ def _of_row_groups(source: Path, size: int) -> Iterator[tuple[int, int] | None]:
     import pyarrow.parquet
 
     try:
-        groups = pyarrow.parquet.read_metadata(source)
+        groups = pyarrow.parquet.read_metadata(for_a_reader(source))
     except (pyarrow.ArrowException, OSError):
         yield None  # its reader says what is wrong
         return
@@ -103,7 +103,7 @@ def _of_folder(folder: Path, gate: LineGate, size: int) -> Iterator[Stretch]:
     first = number = held = 0
     files = hashlib.sha256()
     for number, (_, file) in enumerate(labelled_files(folder, gate), 1):
-        there = os.stat(file)
+        there = file.stat()
         held += there.st_size
         files.update(repr((str(file), there.st_size, there.st_mtime_ns)).encode("utf-8", "surrogatepass"))
         if held >= size:

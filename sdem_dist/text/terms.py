@@ -89,10 +89,10 @@ def sorted_words(spelled: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     starts, sizes = offsets[:-1], np.diff(offsets)
     groups, members = np.zeros(len(starts), np.int64), np.arange(len(starts))
     order = members.copy()
-    places = members.copy()  # of the members that are alike so far, ascending
+    places = members.copy()  # of the terms that are equal so far, ascending
     for depth in range(0, 8 * _ROUNDS, 8):
         keys = _eight_bytes(spelled, starts[members] + depth, sizes[members] - depth)
-        ends = np.minimum(sizes[members] - depth, 9)  # a zero byte is more than an end
+        ends = np.minimum(sizes[members] - depth, 9)  # a zero byte sorts after the end of a term
         by_key = np.lexsort((ends, keys, groups)) if depth else np.lexsort((ends, keys))
         members, keys, ends, groups = members[by_key], keys[by_key], ends[by_key], groups[by_key]
         order[places] = members
@@ -115,7 +115,7 @@ def sorted_words(spelled: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def _eight_bytes(spelled: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the next eight bytes of words as numbers that sort as the bytes do; zeros stand behind the end."""
+    """Return the next eight bytes of words as numbers that sort as the bytes do; zeros follow the end."""
     keys = np.zeros(len(starts), np.uint64)
     for byte in range(8):
         inside = sizes > byte

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 BLOCK_CHARACTERS = 4_000_000
-MANY = 100_000
+JOINED_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ def in_blocks(rows: Iterable[Row], block_documents: int) -> Iterator[Records]:
         texts, labels, ids, beside = zip(*held, strict=True)
         columns: dict[str, list[object] | pyarrow.Array] = {}
         if beside[0] is not None:
-            if names is None:  # fields may be missing here and there
+            if names is None:  # some fields may be missing
                 names = tuple({name: None for fields in beside for name in fields})
             if odd := {name for fields in beside for name in fields} - set(names):
                 raise IngestError(
@@ -183,14 +182,12 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
         if column is not None:
             return column
         texts = list(texts)
-    if len(texts) > MANY or "pyarrow" in sys.modules:  # which takes half a second to import
-        column = _of_many(texts)
-        if column is not None:
-            return column
+    held = list(texts)
     try:
-        return texts_of_bytes([text.encode("utf-8", "surrogatepass") for text in texts])
-    except AttributeError:
-        for row, text in enumerate(texts):
+        ends = np.cumsum(np.fromiter(map(len, held), np.int64, len(held)))
+        return _encoded(held, ends)
+    except TypeError:
+        for row, text in enumerate(held):
             if not isinstance(text, str):
                 raise ValueError(
                     f"text {row} (from 0) is {text!r:.60}, not a text: leave it out, or put '' in its place"
@@ -198,16 +195,22 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
         raise
 
 
-def _of_many(texts: Sequence[str] | np.ndarray) -> Texts | None:
-    """Return texts as Arrow makes a column of them, or None if it cannot."""
-    import pyarrow as pa
-
-    if not set(map(type, texts)) <= {str, np.str_}:
-        return None
-    try:
-        return texts_of_arrow(pa.array(texts, pa.large_string()))
-    except (pa.ArrowException, UnicodeError):  # surrogates
-        return None
+def _encoded(texts: list[str], ends: np.ndarray) -> Texts:
+    """Return texts, which end at these code points if they are joined: many are encoded at a time."""
+    parts, offsets = [], [np.zeros(1, np.int64)]
+    first = n_points = n_bytes = 0
+    while first < len(texts):
+        stop = max(first + 1, int(np.searchsorted(ends, n_points + JOINED_CHARACTERS, side="right")))
+        part = "".join(texts[first:stop]).encode("utf-8", "surrogatepass")
+        bounds = ends[first:stop] - n_points
+        if len(part) > bounds[-1]:  # the bytes that begin code points are those of 0b10...... left out
+            begins = np.flatnonzero((np.frombuffer(part, np.uint8) & 0xC0) != 0x80)
+            bounds = np.append(begins, len(part))[bounds]
+        parts.append(part)
+        offsets.append(bounds + n_bytes)
+        first, n_points, n_bytes = stop, int(ends[stop - 1]), n_bytes + len(part)
+    whole = np.concatenate(offsets)
+    return Texts(np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8), whole[:-1], whole[1:])
 
 
 def texts_of_arrow(texts: object) -> Texts | None:
@@ -216,7 +219,7 @@ def texts_of_arrow(texts: object) -> Texts | None:
 
     try:
         column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.chunked_array(texts)
-    except (pa.ArrowException, UnicodeError):  # pandas' columns of anything
+    except (pa.ArrowException, UnicodeError):  # pandas columns of any kind
         return None
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

@@ -1,4 +1,4 @@
-"""Texts become numbers of words, or code points: compiled for what has a name, by scikit-learn for everything else."""
+"""Texts become numbers of words, or code points: by kernels for the named analyzers, by scikit-learn for all others."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ class Words:
         texts = texts_of_strings(terms)
         spaces = np.flatnonzero(texts.data == 0x20)
         starts, stops = (
-            np.sort(np.concatenate([texts.starts, spaces + 1])),
-            np.sort(np.concatenate([spaces, texts.stops])),
+            np.sort(np.concatenate([texts.starts, spaces + 1]), kind="stable"),  # it merges what is sorted
+            np.sort(np.concatenate([spaces, texts.stops]), kind="stable"),
         )
         ids = self._stems.numbers(Texts(texts.data, starts, stops), grow=True)
         return ids, np.concatenate([np.zeros(1, np.int64), np.searchsorted(spaces, texts.stops)]) + np.arange(

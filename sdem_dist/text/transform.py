@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, arranged, as_matrix
-from sdem_dist.text.gram_tree import NodeCounts
+from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, all_arranged, as_matrix
 from sdem_dist.text.texts import Texts, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -42,17 +41,17 @@ def count_texts(
     Raises
     ------
     ValueError
-        Something is no text.
+        Something is not text.
     """
     texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
     if vocabulary is not None or settings.kind != "count":
         return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
     counter = LearningCounter(settings)
-    counts = counter.count(texts, np.ones(len(texts), bool))
+    parts = counter.parts(texts, np.zeros(len(texts), bool))
     nodes = counter.sorted_terms()
     columns = np.full(counter.tree.n_nodes, -1, np.int32)
     columns[nodes] = np.arange(len(nodes), dtype=np.int32)
-    matrix = as_matrix(NodeCounts(*arranged(counts, columns)), len(nodes))
+    matrix = as_matrix(all_arranged(parts, columns), len(nodes))
     return matrix, _strings(counter, nodes)
 
 
@@ -132,7 +131,7 @@ def transform_texts(
     Raises
     ------
     ValueError
-        If the settings need a vocabulary that is not given, or something is no text.
+        If the settings need a vocabulary that is not given, or something is not text.
     """
     found = texts_of_strings(texts)
     return TextTransformer(settings, vocabulary).counter()(found)

@@ -56,6 +56,6 @@ def limit(terms: MergedTerms, settings: VectorizerSettings, n_documents: int) ->
             "lower min_df (--min-df) or raise max_df (--max-df)"
         )
     if settings.max_features is not None and terms.totals is not None and len(terms) > settings.max_features:
-        # the very expression of scikit-learn, whose sort decides between terms of equal totals
+        # exactly scikit-learn's expression: its sort decides between terms of equal totals
         best = (-terms.totals).argsort()[: settings.max_features]
         terms.keep(np.sort(best))

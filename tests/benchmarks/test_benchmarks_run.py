@@ -24,20 +24,24 @@ import defaults
 import indifferent
 import large
 import lda
+import loss_cost
 import missing_values
 import mixtures
+import record
 import regression
 import reviews
 import safe_steps
+import several_labels
 import speed
 import supervised_lda
 import text_speed
 import topic_likelihood
 import topic_speed
+import uncertainty
 import unlabelled
 import whole_way
 
-from sdem_dist import LatentDirichletAllocation
+from sdem_dist import LatentDirichletAllocation, MultinomialNB
 
 pytestmark = pytest.mark.benchmark
 
@@ -63,6 +67,12 @@ def test_speed_reports_what_it_reached(split):
 
     assert "reached after" in speed.against("LinearSVC", LinearSVC(), split, repeats=1)
     assert "ratio" in speed.sequential_epoch(split, repeats=1)
+
+
+def test_losses_have_a_cost():
+    X, y = loss_cost.drawn(200, 50, 2, length=10)
+    found = loss_cost.ratios(X, y, 2, runs=1)
+    assert found["hinge"] == 1.0 and min(found.values()) > 0
 
 
 def test_defaults_are_chosen_on_held_out_fourths(split):
@@ -137,6 +147,27 @@ def test_missing_values(monkeypatch):
 def test_labels_are_hidden_evenly():
     hidden = unlabelled.hide(np.repeat([0, 1, 2], 30), 5, seed=0)
     assert [(hidden == k).sum() for k in (-1, 0, 1, 2)] == [75, 5, 5, 5]
+
+
+def test_documents_without_labels(split, capsys):
+    unlabelled.compare(split, [10], seeds=1)
+    assert capsys.readouterr().out.count("| 10 |") == len(unlabelled.discriminative())
+
+
+def test_several_labels(split):
+    y = np.eye(3, dtype=int)[split.y], np.eye(3, dtype=int)[split.y_test]
+    several = corpora.Split(split.X, y[0], split.X_test, y[1])
+    for make in several_labels.MODELS.values():
+        assert 0.5 < several_labels.measured(make, several)[0] <= 1.0
+
+
+def test_posteriors_of_words(split):
+    counts, prior = uncertainty.posterior(MultinomialNB(loss="nll"), split.X, split.y)
+    for scores in (
+        uncertainty.compound(counts, prior, split.X_test),
+        uncertainty.averaged(counts, prior, split.X_test),
+    ):
+        assert (scores.argmax(axis=1) == split.y_test).mean() > 0.6
 
 
 def test_regression():
@@ -232,3 +263,16 @@ def test_the_whole_way_goes_from_texts_to_predictions(tmp_path):
     split = whole_way.Split(texts, y, ["good fun, good", "dull and bad"], np.array([1, 0]))
     for run in whole_way.CONTENDERS.values():
         assert run(split, tmp_path)[0].tolist() == [1, 0]
+
+
+def test_a_recorded_run_takes_the_place_of_the_one_before():
+    page = "# Results\n\n## By hand\n\ntext\n"
+    for command in (["a.py"], ["b.py", "--seeds", "3"], ["a.py"]):
+        page = record.with_section(page, command, record.section(command, f"{command[0]} printed\n"))
+    assert [line for line in page.splitlines() if line.startswith("## ")] == [
+        "## By hand",
+        "## `a.py`",
+        "## `b.py --seeds 3`",
+    ]
+    assert page.count("    a.py printed") == 1
+    assert page.startswith("# Results\n\n## By hand\n\ntext\n")

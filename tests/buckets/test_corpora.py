@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist import CorpusError, MultinomialNB, open_corpus, write_corpus
-from sdem_dist.storage import buckets
+from sdem_dist import BucketError, CorpusError, MultinomialNB, open_corpus, write_corpus
+from sdem_dist.storage import buckets, contents
 
 RNG = np.random.default_rng(0)
 X = sp.random(300, 40, density=0.2, random_state=0, format="csr", data_rvs=lambda n: RNG.integers(1, 9, n))
@@ -19,7 +20,6 @@ WORDS = [f"w{i}" for i in range(40)]
 
 @pytest.fixture(params=["s3", "memory"])
 def url(request, tmp_path):
-    pytest.importorskip("obstore")
     return f"{request.getfixturevalue('bucket')}/c" if request.param == "s3" else f"memory://{tmp_path.name}/c"
 
 
@@ -106,3 +106,64 @@ def test_many_writers_at_once_leave_one_whole_corpus(url):
     assert all(isinstance(what, int) or "another process" in what for what in outcomes)
     write_corpus(url, X, Y, overwrite=True)
     assert len({name.partition("/")[0] for name in names(url)}) == 2  # nobody's parts are left
+
+
+def test_who_opens_while_it_is_replaced_gets_the_new_one(url, monkeypatch):
+    write_corpus(url, X, Y)
+    reads, replaced = contents.contents_of, []
+
+    def replaced_meanwhile(attributes):
+        found = reads(attributes)
+        if not replaced:
+            replaced.append(True)
+            write_corpus(url, X[:9], Y[:9], overwrite=True)
+        return found
+
+    monkeypatch.setattr(contents, "contents_of", replaced_meanwhile)
+    assert open_corpus(url).n_documents == 9
+
+
+def test_a_folder_copied_into_a_bucket_is_a_corpus(url, tmp_path):
+    here = write_corpus(tmp_path / "c", X, Y)
+    for file in (tmp_path / "c").rglob("*"):
+        if file.is_file():
+            buckets.put(f"{url}/{file.relative_to(tmp_path / 'c')}", file.read_bytes())
+    assert open_corpus(url).header.uid == here.header.uid
+    assert open_corpus(url).read(0, 300).n_documents == 300
+    write_corpus(url, X[:9], Y[:9], overwrite=True)
+    assert {name.partition("/")[0].split("-")[0] for name in names(url)} == {"contents", "zarr.json"}
+
+
+def test_other_things_are_left_alone(url):
+    buckets.put(f"{url}/zarr.json", json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode())
+    with pytest.raises(CorpusError, match="is not a corpus: it is left alone"):
+        write_corpus(url, X, Y, overwrite=True)
+    assert names(url) == ["zarr.json"]
+
+
+@pytest.mark.parametrize("pointer", ["../c", "contents-0123456789abcdef/../../x", 7])
+def test_a_root_points_nowhere_else(url, pointer):
+    root = {"zarr_format": 3, "node_type": "group", "attributes": {contents.CONTENTS: pointer}}
+    buckets.put(f"{url}/zarr.json", json.dumps(root).encode())
+    with pytest.raises(CorpusError, match="it has no manifest"):
+        open_corpus(url)
+
+
+def test_a_missing_part_is_named(url):
+    corpus = write_corpus(url, X, Y)
+    for name in names(url):
+        if "/shards/00000/data/" in name:
+            buckets.delete(f"{url}/{name}")
+    with pytest.raises(CorpusError, match="shard 0.*data"):
+        corpus.read(0, 300)
+
+
+def test_nothing_is_written_outside(bucket):
+    write_corpus(f"{bucket}/deep/er/c", X, Y)
+    assert all(found.url.startswith(f"{bucket}/deep/er/c/") for found in buckets.below(bucket))
+    assert "zarr.json" not in buckets.children("s3://bucket")[1]
+
+
+def test_schemes():
+    with pytest.raises(BucketError, match="URLs begin with s3://"):
+        open_corpus("ftp://host/c")

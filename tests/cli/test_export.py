@@ -16,7 +16,8 @@ from commands import ok, refused
 
 from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, GaussianRegressor, ModelError, MultinomialNB, PoissonNB
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
-from sdem_dist.export.files import save_onnx, save_skops
+from sdem_dist.export.files import save_onnx, save_skops, why_from_counts
+from sdem_dist.export.onnx_texts import why_not_texts
 from sdem_dist.export.sklearn import EXPRESSIBLE
 from sdem_dist.text import VectorizerSettings
 
@@ -61,13 +62,64 @@ def test_a_pipeline_and_an_onnx_file_predict_alike(settings, n_classes, tmp_path
     assert all(type(step).__module__.startswith("sklearn.") for _, step in pipeline.steps)
     counts = model.vectorize(NEW)
     np.testing.assert_allclose(model.to_sklearn(from_counts=True).predict_proba(counts), expected, rtol=0, atol=1e-6)
+    save_onnx(model, tmp_path / "c.onnx", from_counts=True)
+    save_onnx(model, tmp_path / "m.onnx")
+    inputs = {"counts": counts.toarray().astype(np.float64), "texts": np.array(NEW, object)}
+    for name, of in {"c": "counts", "m": "counts" if why_from_counts(model) else "texts"}.items():
+        session = ort.InferenceSession(tmp_path / f"{name}.onnx")
+        label, found = session.run(None, {of: inputs[of]})
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(label.tolist(), model.predict(NEW).tolist())
+        about = session.get_modelmeta().custom_metadata_map
+        assert json.loads(about["vectorizer"]) == json.loads(json.dumps(model.vectorizer_))
+
+
+def test_onnx_cuts_texts_as_the_model_does(tmp_path):
+    ort = pytest.importorskip("onnxruntime")
+    codes = (*range(1, 0x2800), *range(0x2800, 0x110000, 17))
+    differ = (0x130, 0x3A3)  # see why_not_texts
+    letters = [chr(code) for code in codes if not 0xD800 <= code < 0xE000 and code not in differ]
+    words = [f"a{letter}" for letter in letters if f"a{letter}".isalnum()]
+    model = MultinomialNB(n_epochs=1).fit([" ".join(words[i::2]) for i in (0, 1)] * 2, ["a", "b"] * 2)
     save_onnx(model, tmp_path / "m.onnx")
     session = ort.InferenceSession(tmp_path / "m.onnx")
-    label, found = session.run(None, {"counts": counts.toarray().astype(np.float64)})
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-    np.testing.assert_array_equal(label.tolist(), model.predict(NEW).tolist())
-    about = session.get_modelmeta().custom_metadata_map
-    assert json.loads(about["vectorizer"]) == json.loads(json.dumps(model.vectorizer_))
+    for start in range(0, len(letters), 40_000):
+        part = letters[start : start + 40_000]
+        texts = [" ".join(f"A{letter} b{letter}{letter}c {letter}" for letter in part[i::4]) for i in range(4)]
+        (found,) = session.run(["probabilities"], {"texts": np.array(texts, object)})
+        np.testing.assert_allclose(found, model.predict_proba(texts), rtol=0, atol=1e-7)
+    for texts in ([""], ["", "!"], ["a"], ["", words[0], ""]):
+        (found,) = session.run(["probabilities"], {"texts": np.array(texts, object)})
+        np.testing.assert_allclose(found, model.predict_proba(texts), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (VectorizerSettings(stem="english"), "stems"),
+        (VectorizerSettings(kind="hashing", n_features=8), "hashes"),
+        (VectorizerSettings(analyzer="char_wb", ngram_range=(2, 3)), "characters"),
+        (VectorizerSettings(strip_accents="unicode"), "accents"),
+        (VectorizerSettings(token_pattern=r"\w+"), "token pattern"),
+        (VectorizerSettings(stop_words="english", ngram_range=(1, 2)), "stop words"),
+        (None, "trained on counts"),
+        (VectorizerSettings(stop_words="english"), ""),
+        (VectorizerSettings(ngram_range=(2, 3), lowercase=False), ""),
+    ],
+    ids=str,
+)
+def test_onnx_says_why_it_takes_counts(settings, said, tmp_path):
+    assert said in why_not_texts(settings) and bool(said) == bool(why_not_texts(settings))
+    X = TEXTS if settings is not None else RNG.poisson(1.0, (len(TEXTS), 5))
+    model = MultinomialNB(n_epochs=1, **({} if settings is None else {"vectorizer": settings})).fit(X, LABELS)
+    model.save(tmp_path / "m")
+    shown = ok("export", str(tmp_path / "m"), str(tmp_path / "m.onnx"))
+    assert said in shown and ("takes counts of" if said else "takes texts") in shown
+    if said or settings is None:
+        return
+    session = pytest.importorskip("onnxruntime").InferenceSession(tmp_path / "m.onnx")
+    (found,) = session.run(["probabilities"], {"texts": np.array(NEW, object)})
+    np.testing.assert_allclose(found, model.predict_proba(NEW), rtol=0, atol=1e-6)
 
 
 def test_it_works_where_this_package_is_not(tmp_path):
@@ -147,15 +199,17 @@ def test_stemmed_words_are_exported_from_counts():
 def test_the_command(tmp_path):
     MultinomialNB(n_epochs=1).fit(TEXTS, LABELS).save(tmp_path / "m")
     PoissonNB(n_epochs=1).fit(np.ones((6, 2)), [0, 1] * 3).save(tmp_path / "p")
-    assert "takes counts of 43 words" in ok("export", str(tmp_path / "m"), str(tmp_path / "a.onnx"))
+    assert "takes texts" in ok("export", str(tmp_path / "m"), str(tmp_path / "a.onnx"))
+    assert "takes counts of 43 words" in ok("export", str(tmp_path / "m"), str(tmp_path / "f.onnx"), "--from-counts")
     assert "takes texts" in ok("export", str(tmp_path / "m"), str(tmp_path / "b"), "--sklearn")
     assert "takes numbers" in ok("export", str(tmp_path / "m"), str(tmp_path / "c.skops"), "--from-counts")
     assert "--onnx or --sklearn" in refused("export", str(tmp_path / "m"), str(tmp_path / "d"), code=2)
     assert "PoissonNB" in refused("export", str(tmp_path / "p"), str(tmp_path / "e.skops"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b", "c.skops", "m", "p"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b", "c.skops", "f.onnx", "m", "p"]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.skipif("SDEM_CORPORA" not in os.environ, reason="SDEM_CORPORA names no folder of corpora")
 def test_all_of_20_newsgroups(tmp_path):
     ort = pytest.importorskip("onnxruntime")
@@ -167,17 +221,22 @@ def test_all_of_20_newsgroups(tmp_path):
 
     labels, texts = read("train")
     model = MultinomialNB().fit(list(texts), list(labels))
+    save_onnx(model, tmp_path / "c.onnx", from_counts=True)
     save_onnx(model, tmp_path / "m.onnx")
-    session = ort.InferenceSession(tmp_path / "m.onnx")
+    of_counts, of_texts = (ort.InferenceSession(tmp_path / name) for name in ("c.onnx", "m.onnx"))
     pipeline = model.to_sklearn()
     for part in (list(texts), list(read("test")[1])):
         expected = model.predict_proba(part)
         assert np.abs(pipeline.predict_proba(part) - expected).max() < 1e-5
         counts = model.vectorize(part)
-        for first in range(0, len(part), 500):
-            rows = counts[first : first + 500].toarray().astype(np.float64)
-            found = session.run(["probabilities"], {"counts": rows})[0]
-            assert np.abs(found - expected[first : first + 500]).max() < 1e-5
+        for first in range(0, len(part), 100):
+            rows = counts[first : first + 100].toarray().astype(np.float64)
+            for session, given in (
+                (of_counts, {"counts": rows}),
+                (of_texts, {"texts": np.array(part[first : first + 100], object)}),
+            ):
+                found = session.run(["probabilities"], given)[0]
+                assert np.abs(found - expected[first : first + 100]).max() < 1e-5
 
 
 def test_a_model_too_large_for_onnx_is_refused(tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ HEAVY = ("dask", "distributed", "numba", "sklearn", "zarr", "scipy", "pandas", "
 
 
 def modules_after(code: str) -> set[str]:
-    """Return the top-level modules of a new process that has run `code`."""
-    code += "\nimport json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    """Return the modules of a new process that has run `code`."""
+    code += "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     return set(json.loads(result.stdout.splitlines()[-1]))
 
@@ -50,6 +50,50 @@ def test_training_in_this_process_needs_no_dask():
     )
     assert "numba" in loaded and "sklearn" in loaded
     assert not loaded & {"dask", "distributed"}
+
+
+@pytest.fixture(scope="module")
+def text_model(tmp_path_factory):
+    from sdem_dist import MultinomialNB
+
+    path = tmp_path_factory.mktemp("text") / "news.model"
+    MultinomialNB(n_epochs=1).fit(
+        ["a late goal", "the bank", "goal", "bank"], ["sport", "money", "sport", "money"]
+    ).save(path)
+    path.with_name("new.txt").write_text("goal at last\nthe bank\n")
+    path.with_name("new.tsv").write_text("sport\tgoal at last\nmoney\tthe bank\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["predict", "MODEL", "new.txt"],
+        ["inspect", "MODEL"],
+        ["evaluate", "MODEL", "new.tsv"],
+        ["explain", "MODEL", "new.txt"],
+    ],
+)
+def test_a_command_with_a_model_imports_what_it_needs(command, text_model):
+    arguments = [str(text_model) if a == "MODEL" else str(text_model.with_name(a)) for a in command[1:]]
+    loaded = modules_after(
+        "from click.testing import CliRunner\n"
+        "from sdem_dist.cli import main\n"
+        f"result = CliRunner().invoke(main, {[command[0], *arguments]!r})\n"
+        "assert result.exit_code == 0, result.output"
+    )
+    assert "numba" in loaded and "sklearn" in loaded
+    unneeded = {
+        "dask",
+        "distributed",
+        "zarr",
+        "pandas",
+        "pyarrow",
+        "matplotlib",
+        "scipy.stats",
+        "sdem_dist.text.by_tasks",
+    }
+    assert not loaded & unneeded
 
 
 def test_unknown_names():

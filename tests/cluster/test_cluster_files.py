@@ -95,7 +95,7 @@ def test_certificates_of_the_file(tmp_path):
         ("sdem-dist: {job: 2}\n" + SLURM, "there is no option job;"),
         ("sdem-dist: {jobs: many}\n" + SLURM, "jobs: 'many' is not a number"),
         ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
-        ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is no time"),
+        ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is not a time"),
         ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml is not there: name a folder"),
         (SLURM.replace("cores: 2", 'cores: 2, queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* as one line"),
         (

@@ -51,12 +51,17 @@ def write_source(folder: Path, form: str) -> list[Path]:
         return [folder / f"{i}.tsv" for i in range(len(halves))]
     if form == "parquet":
         table = pa.table(
-            {"label": [r[0] for r in rows], "text": [r[1] for r in rows], "name": [f"n{i}" for i in range(400)]}
+            {
+                "label": [r[0] for r in rows],
+                "text": [r[1] for r in rows],
+                "name": [f"n{i}" for i in range(400)],
+                "author": [f"a{i % 17}" for i in range(400)],
+            }
         )
         pq.write_table(table, folder / "s.parquet", row_group_size=60)
         return [folder / "s.parquet"]
     if form == "jsonl":
-        named = [{"label": r[0], "text": r[1], "name": f"n{i}"} for i, r in enumerate(rows)]
+        named = [{"label": r[0], "text": r[1], "name": f"n{i}", "author": i % 17} for i, r in enumerate(rows)]
         (folder / "s.jsonl").write_text("".join(json.dumps(record) + "\n" for record in named))
         return [folder / "s.jsonl"]
     if form == "folder":
@@ -92,6 +97,8 @@ CASES = {
     "parquet": ("parquet", {}, {}),
     "parquet with ids": ("parquet", {}, {"reading": Reading(id="name")}),
     "json": ("jsonl", {}, {"held_out": 0.1}),
+    "groups": ("parquet", {}, {"reading": Reading(group="author"), "held_out": 0.3, "shard_documents": 33}),
+    "groups with ids": ("jsonl", {}, {"reading": Reading(group="author", id="name")}),
     "folder": ("folder", {"min_df": 2}, {}),
     "targets": ("targets", {}, {"targets": True}),
     "numbers": ("svmlight", None, {"held_out": 0.2}),
@@ -118,7 +125,7 @@ def test_the_same_corpus_as_in_this_process(case, tmp_path, client):
         assert getattr(here, name) == getattr(there, name), name
     for part in ("", "-held-out")[: 1 + ("held_out" in more)]:
         one, other = (open_corpus(f"{tmp_path}/{name}{part}") for name in ("here", "there"))
-        assert one.header.uid == other.header.uid
+        assert one.header.uid == other.header.uid and one.has_groups == other.has_groups
         assert {**one.header.made_by, "sources": 0} == {**other.header.made_by, "sources": 0}
         assert not list(check_corpus(other))
     assert left_over(tmp_path) == []

@@ -88,6 +88,10 @@ def test_the_command_keeps_a_column(documents, tmp_path):
     assert together(corpus.folds(K).numbers, of_stored)
     ended = run("ingest", str(tmp_path / "posts.csv"), str(tmp_path / "x.zarr"), "--group", "nobody")
     assert ended.exit_code == 1 and "nobody" in ended.output and "author" in ended.output
+    (tmp_path / "posts.tsv").write_text("a\tb\n")
+    for column, said in (("who", "it has no header"), ("7", "each line has 2 columns, numbered from 0")):
+        ended = run("ingest", str(tmp_path / "posts.tsv"), str(tmp_path / "x.zarr"), "--group", column)
+        assert ended.exit_code == 1 and said in ended.output and "column_" not in ended.output
 
 
 def test_mistakes(documents, tmp_path):

@@ -159,9 +159,9 @@ def test_lines_where_nobody_watches(capsys, tmp_path):
     assert all(line.startswith(("train", "checkpoint")) for line in lines)
     assert all(len(line) <= 100 for line in lines if "checkpoint" not in line and "did not improve" not in line)
     assert "60 epochs, 1 round an epoch, 1 lane a round, 1 worker" in lines[0]
-    assert "epoch 1" in lines[1] and "validation  " in lines[1] and "log-loss " in lines[1]
+    assert "epoch 1" in lines[1] and "held-out  " in lines[1] and "log-loss " in lines[1]
     assert "checkpoint" in lines[2] and str(tmp_path) in lines[2]
-    assert "the validation loss did not improve" in lines[-1]
+    assert "the held-out loss did not improve" in lines[-1]
 
 
 def test_no_word_unless_asked(capsys):
@@ -222,4 +222,4 @@ def test_the_metrics_that_a_stage_declares_are_shown_of_validation_documents_whe
     event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics)
     assert callbacks.brief(event, ("mse",)) == "epoch 1  mean squared error 0.2500"
     event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics | {"validation_mse": 0.75})
-    assert callbacks.brief(event, ("mse", "r2")) == "epoch 1  validation  mean squared error 0.7500"
+    assert callbacks.brief(event, ("mse", "r2")) == "epoch 1  held-out  mean squared error 0.7500"

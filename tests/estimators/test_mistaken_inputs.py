@@ -104,7 +104,7 @@ def test_a_target_of_text_is_named(estimator, kind):
         (
             MultinomialNB(),
             ["a", "b", None, "b"],
-            "label of their own and name it, such as unlabelled='', with loss='nll'",
+            "label of their own and name it, such as unlabelled=''",
         ),
         (MultinomialNB(), [0, 1, None, 1], "unlabelled=-1"),
         (GaussianNB(), ["a", "b", None, "b"], "unlabelled=''"),

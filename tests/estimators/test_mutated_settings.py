@@ -41,7 +41,7 @@ OTHER = ["text", None, [], {}, ["text"], True, -1, 0, 3, 10**12, [10**12], 10**4
 
 
 def leaves(value, path=()):
-    """Return the paths of all values that are no records."""
+    """Return the paths of all values that are not records."""
     if isinstance(value, dict):
         return [p for k, v in value.items() for p in leaves(v, (*path, k))]
     return [path] + ([p for i, v in enumerate(value) for p in leaves(v, (*path, i))] if isinstance(value, list) else [])

@@ -35,6 +35,15 @@ def test_texts_are_their_counts(name):
     assert ours.score(TEXTS, Y) == theirs.score(X, Y)
 
 
+def test_held_out_texts_are_evaluated_while_a_model_of_texts_trains():
+    of_texts = sd.MultinomialNB(n_epochs=2).fit(TEXTS[:200], Y[:200], validation=(TEXTS[200:], Y[200:]))
+    known = CountVectorizer().fit(TEXTS[:200])
+    X_train, X_new = known.transform(TEXTS[:200]), known.transform(TEXTS[200:])
+    of_counts = sd.MultinomialNB(n_epochs=2).fit(X_train, Y[:200], validation=(X_new, Y[200:]))
+    for name in ("validation_accuracy", "validation_ncll"):
+        assert [entry[name] for entry in of_texts.history_] == [entry[name] for entry in of_counts.history_]
+
+
 @pytest.mark.parametrize(
     "column",
     [

@@ -12,7 +12,7 @@ import sdem_dist as sd
 from sdem_dist.catalogue import ESTIMATORS
 
 NEGATIVE = "the check feeds negative values, which the model has no place for"
-FRACTIONS = "the check feeds fractions, which are no categories and no numbers of words"
+FRACTIONS = "the check feeds fractions, which are neither categories nor numbers of words"
 STOCHASTIC = "weights change the order of the steps of a stochastic loss: equal on average, not in bits"
 ROUNDING = "a class of one distinct row has no variance but rounding and smoothing, by which its scores of -1e10 differ"
 COPIES = "copies of a document are in several folds, which give the temperature"

@@ -107,7 +107,7 @@ def test_what_cannot_be_a_corpus(tmp_path):
         write_corpus(tmp_path / "a", pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), [0, 1], dense=True)
     with pytest.raises(CorpusError, match=r"a list of rows: pass a matrix, numpy.asarray\(X\)"):
         write_corpus(tmp_path / "a", [[1, 2, 3], [4, 5, 6]], [0, 1])
-    with pytest.raises(CorpusError, match="X, a generator, is no matrix"):
+    with pytest.raises(CorpusError, match="X, a generator, is not a matrix"):
         write_corpus(tmp_path / "a", (row for row in np.ones((2, 2))), [0, 1])
     assert not (tmp_path / "a").exists()
 

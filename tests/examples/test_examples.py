@@ -77,6 +77,14 @@ def test_first_steps(run: Callable[..., str], tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("few_docstrings")
+def test_pictures(run: Callable[..., str], tmp_path: Path) -> None:
+    shown = run("pictures.py", "--quick", "--out", tmp_path)
+    assert {"zarr", "distributed"} <= set(shown.split())
+    for picture in ("training", "confusions", "probabilities", "words"):
+        assert (tmp_path / f"{picture}.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.usefixtures("few_docstrings")
 def test_corpus_on_dask(run: Callable[..., str], tmp_path: Path) -> None:
     shown = run("corpus_on_dask.py", "--quick", "--out", tmp_path)
     assert "cut off in epoch 2" in shown

@@ -49,7 +49,7 @@ def test_a_cluster_that_is_busy(corpus, undisturbed):
         executor = dask.DaskExecutor(client, wait_for_workers=2.0, silence=5.0)
         own = executor.submit(work.repeat, 1)
         began = time.monotonic()
-        assert executor.result(own) == 1, "waiting for one's turn is no failure"
+        assert executor.result(own) == 1, "waiting for one's turn is not a failure"
         waited = time.monotonic() - began
         assert bits(model().fit(corpus, client=client)) == undisturbed
         assert len(set(other.gather(foreign))) == 2

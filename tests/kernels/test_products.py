@@ -15,7 +15,7 @@ from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.documents import Visited
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.schedule import Moment, Objective, Schedule, Table
-from sdem_dist.losses import NAMED, kernel_form
+from sdem_dist.losses import NAMED, Blend, Hinge, kernel_form
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores, lengths, weighted_statistics
 
 DTYPES = [np.uint8, np.uint32, np.float32, np.float64]
@@ -141,6 +141,24 @@ def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
     np.testing.assert_allclose(table.class_counts, C, rtol=1e-4)
     assert end == pytest.approx(t)
     np.testing.assert_allclose(changes_of(table.words, words, np.arange(6)), N - words, atol=1e-4)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 1.0])
+def test_under_a_blend_documents_that_keep_their_margin_step_by_turns(share):
+    """All together go as far as if each took its share of a step."""
+    n, words = 40, np.array([[80.0, 0.5], [0.5, 80.0]])
+    labels = np.arange(n, dtype=np.int32) % 2
+    X = sp.csr_matrix(np.where(labels[:, None] == np.arange(2), 5, 0))
+    rows = with_logarithms(words, np.arange(2, dtype=np.uint32))
+    table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), False, 2)
+    order = np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)])
+    documents = visited(X, labels, np.ones(n), order)
+    blend = kernel_form(Blend(Hinge(), share), 2)
+    steps = schedule(start=1e-3, mean_square=25.0)
+    run_documents(documents, table, steps, 0.0, Objective(blend, 0.0, np.empty(0, np.int64)))
+    moved = changes_of(table.words, words, np.arange(2))
+    np.testing.assert_allclose(moved, np.diag([share * n / 2 * 5e-3] * 2), atol=5.1e-3 if share < 1 else 1e-4)
+    assert (np.diag(moved) > 0).all()
 
 
 def test_what_did_not_change_is_no_change():

@@ -11,7 +11,8 @@ from scipy.special import digamma, gammaln, logsumexp
 
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.families import Exponential, Gaussian
+from sdem_dist.errors import ModelError
+from sdem_dist.families import Exponential, Gaussian, Poisson
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import started
@@ -114,6 +115,13 @@ def test_the_objective_of_tables_never_rises(family, form, gaps):
         found.append(state.best_objective)
     assert (np.diff(found) <= 1e-12).all()
     assert found[-1] < found[0] - 1e-3
+
+
+def test_a_family_without_a_posterior_of_theta_is_named():
+    documents = table(False)
+    learner, state = of_table(Poisson(), documents, EmForm("variational"))
+    with pytest.raises(ModelError, match="em='variational' needs .* which Poisson does not have"):
+        learner.map(state, learner.prepare(documents), lane())
 
 
 def test_the_posterior_of_theta_is_what_integrals_say():

@@ -1,4 +1,4 @@
-"""Pictures: axes in, axes out, with titles, units and legends; class names are no formulas."""
+"""Pictures: axes in, axes out, with titles, units and legends; class names are not formulas."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from buckets.needs import needs_obstore
+from zarr.codecs import BloscCodec
 
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
@@ -35,6 +36,24 @@ def test_round_trip(location):
         assert read.dtype == value.dtype
         np.testing.assert_array_equal(read, value)
     assert arrays.stored_bytes(location) > 0
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "uint16", "int32", "int64", "uint64", "float32", "float64", ">i4"])
+@pytest.mark.parametrize("shape", [(0,), (7,), (300, 5), (4, 0)])
+def test_files_are_those_of_zarr(kind, shape, tmp_path):
+    array = np.random.default_rng(0).integers(1, 9, shape).astype(kind)
+    root = arrays.create_group(tmp_path / "group")
+    arrays.write_array(root, "ours", array)
+    lz4 = BloscCodec(cname="lz4", clevel=5, shuffle="shuffle")
+    chunks = tuple(max(1, n) for n in shape)
+    root.create_array(
+        "theirs", data=array.astype(array.dtype.newbyteorder("=")), chunks=chunks, compressors=lz4, filters=None
+    )
+    ours, theirs = (
+        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for folder in (tmp_path / "group" / "ours", tmp_path / "group" / "theirs")
+    )
+    assert ours == theirs
 
 
 def test_existing_group_is_refused(location):

@@ -16,7 +16,7 @@ from sdem_dist.text.bad_lines import LineGate, not_unicode
 from sdem_dist.text.line_blocks import LineBlock, line_blocks
 from sdem_dist.text.texts import Columns, Records, Row, Texts, in_blocks, texts_of_bytes
 
-LARGEST_FIELD = 1 << 27  # characters; a quote that is never closed stops here
+LARGEST_FIELD = 1 << 27  # characters; an unclosed quote is cut here
 _LINES = re.compile("[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _DOUBLED, _N_LINES = 4, 5
 

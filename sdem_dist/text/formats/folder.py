@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from sdem_dist.errors import IngestError
+from sdem_dist.storage.places import place
+from sdem_dist.storage.urls import Url
 from sdem_dist.text.bad_lines import LineGate, not_unicode
 from sdem_dist.text.decoded import open_text
 from sdem_dist.text.texts import Columns, Row
@@ -20,7 +22,7 @@ def read_folder(
 
     Hidden files and folders are left out. Files directly in `path` belong to no class and are an error; without labels
     they are documents, too. With `part` the files from one number up to another only; who cut the folder has seen what
-    is no class.
+    is not a class.
     """
     if columns.id is not None:
         raise IngestError(f"{path} is a folder, which has no column of ids")
@@ -35,7 +37,7 @@ def read_folder(
 
 def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:
     """Yield (label, file) as `read_folder` reads them."""
-    for entry in sorted(os.listdir(path)):
+    for entry in sorted(child.name for child in path.iterdir()):
         if entry.startswith("."):
             continue
         if not (path / entry).is_dir():
@@ -48,13 +50,13 @@ def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:
             yield label, file
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and of its sub-folders, in the order of their sorted names, without hidden ones."""
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not f.startswith("."))
+def files_below(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
+    """Yield the files of a folder and of its sub-folders, in the order of their sorted names, hidden ones if asked for."""
+    for parent, folders, names in folder.walk() if isinstance(folder, Url) else os.walk(folder):
+        folders[:] = sorted(f for f in folders if hidden or not f.startswith("."))
         for name in sorted(names):
-            if not name.startswith("."):
-                yield Path(parent, name)
+            if hidden or not name.startswith("."):
+                yield place(parent) / name
 
 
 def decoded_file(file: Path, encoding: str, gate: LineGate) -> str | None:

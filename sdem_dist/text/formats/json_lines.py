@@ -35,7 +35,7 @@ def read_json_lines(path: Path, encoding: str, gate: LineGate, columns: Columns)
 
 
 def _problem(found: dict[str, object], needed: list[str], text: str, id_: str | None) -> str | None:
-    """Return why an object is no document, or None if it is one."""
+    """Return why an object is not a document, or None if it is one."""
     if missing := [name for name in needed if name not in found]:
         present = ", ".join(repr(k) for k in found) or "none"
         return f"there is no field {missing[0]!r}; the fields are {present}"

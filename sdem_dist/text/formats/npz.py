@@ -13,6 +13,7 @@ import numpy as np
 
 from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
 from sdem_dist.errors import CorpusError, IngestError
+from sdem_dist.storage.places import for_a_reader
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.decoded import numbered_lines
 
@@ -40,7 +41,7 @@ def read_npz(
         raise IngestError(f"{path}: an .npz matrix has no labels in it; name a file of labels with --labels-file")
     labels = _labels(labels_file, encoding, gate)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(for_a_reader(path)) as archive:
             yield from _blocks(path, archive, labels, labels_file, block_documents)
     except FileNotFoundError as error:
         raise IngestError(f"{path}: there is no such file") from error
@@ -118,7 +119,7 @@ class _Member:
 def _labels(path: Path, encoding: str, gate: LineGate) -> list[str]:
     if path.suffix.lower() == ".npy":
         try:
-            raw = np.load(path, allow_pickle=False)
+            raw = np.load(for_a_reader(path), allow_pickle=False)
         except (OSError, ValueError) as error:
             raise IngestError(f"{path} cannot be read as an .npy array of labels: {error}") from error
         if raw.ndim != 1:

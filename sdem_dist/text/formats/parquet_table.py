@@ -10,6 +10,7 @@ import numpy as np
 
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.lines import is_utf8
+from sdem_dist.storage.places import for_a_reader
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.formats.csv_table import column_positions
 from sdem_dist.text.texts import Columns, Records, Texts, texts_of_arrow
@@ -28,7 +29,7 @@ def read_parquet(
     import pyarrow.parquet
 
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with pyarrow.parquet.ParquetFile(for_a_reader(path)) as file:
             names = file.schema_arrow.names
             wanted = column_positions(path, names, columns)
             first, stop = groups or (0, file.num_row_groups)

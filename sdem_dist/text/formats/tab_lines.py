@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from sdem_dist.text.texts import Columns, Records, Texts
 _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
 )
-MOST_NAMES = 10_000  # of classes; of numbers there may be as many as lines
+MOST_NAMES = 10_000  # of classes; numbers may be as many as lines
 _N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6
 
 
@@ -52,7 +53,7 @@ def read_tab_lines(
     Raises
     ------
     IngestError
-        A column is no number, or there are ids beside whole lines, or `gate` does not let a line pass.
+        A column is not a number, or there are ids beside whole lines, or `gate` does not let a line pass.
     """
     reader = _Lines(path, gate, columns, whole)
     bounds = np.empty((block_documents, 8), np.int64)
@@ -67,7 +68,7 @@ class _Lines:
     """Checks lines, in order."""
 
     def __init__(self, path: Path, gate: LineGate, columns: Columns, whole: bool) -> None:
-        label, text, self._ids = (_number(path, wanted) for wanted in (columns.label, columns.text, columns.id))
+        label, text, self._ids = (column_number(path, wanted) for wanted in (columns.label, columns.text, columns.id))
         chosen = whole or label is not None or text is not None
         if whole and text is None and self._ids is not None:
             raise IngestError(
@@ -79,7 +80,7 @@ class _Lines:
         self._keep &= self.text is not None
         self._n_columns = None if chosen else 2
         self._n_lines = 0
-        self._names: dict[bytes, str] = {}  # that the gate let through
+        self._names: dict[bytes, str] = {}  # that passed the gate
 
     def documents(self, block: LineBlock, bounds: np.ndarray) -> Records:
         """Return the documents of consecutive lines."""
@@ -118,8 +119,13 @@ class _Lines:
 
     def _labels(self, block: LineBlock, bounds: np.ndarray, good: np.ndarray, kept: np.ndarray) -> list[str]:
         """Return the labels of lines, and mark in `kept` those that stay."""
-        labels: list[str] = []
         raw, names = block.raw, self._names
+        if self._n_lines and good.all():
+            spans = zip(bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
+            known = [names.get(raw[start:stop]) for start, stop in spans]
+            if None not in known:
+                return cast("list[str]", known)
+        labels: list[str] = []
         spans = zip(good.tolist(), bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
         for i, (fine, start, stop) in enumerate(spans):
             name = names.get(raw[start:stop]) if fine else None
@@ -171,7 +177,7 @@ class _Lines:
         return self._gate.label(self._path, number, columns[label])
 
 
-def _number(source: Path, wanted: str | int | None) -> int | None:
+def column_number(source: Path, wanted: str | int | None) -> int | None:
     """Return the number of a column of a source without a header; IngestError for a name."""
     try:
         return None if wanted is None else int(wanted)

@@ -1,0 +1,30 @@
+"""A corpus seen through another: as many documents at the same places, which are read in another form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sdem_dist.engine.tasks import CorpusLike
+
+
+@dataclass(frozen=True)
+class View:
+    """Base of corpora that read another one; subclasses define `read`, and `cache_key` as a name of the result.
+
+    Attributes
+    ----------
+    corpus : corpus
+    """
+
+    corpus: CorpusLike
+
+    @property
+    def n_documents(self) -> int:
+        """How many positions there are to read."""
+        return self.corpus.n_documents
+
+    def place(self, document: int) -> str:
+        """Return where a document is, for people."""
+        return self.corpus.place(document)

@@ -1,0 +1,52 @@
+"""Whole arrays written into a folder as zarr writes them, without its event loop, which takes ten milliseconds an array."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numcodecs.blosc import Blosc
+
+CNAME, CLEVEL = "lz4", 5
+"""A tenth larger than lz4hc, decoded as fast, written thirty times as fast: see docs/decisions/storage.md."""
+
+
+def write_whole(folder: Path, array: np.ndarray) -> None:
+    """Write numbers as the new zarr array `folder`: compressed, in one chunk."""
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    chunk = folder.joinpath("c", *["0"] * array.ndim)
+    chunk.parent.mkdir(parents=True)
+    if array.size:
+        chunk.write_bytes(_compressor().encode(little))
+    (folder / "zarr.json").write_text(json.dumps(_metadata(array), indent=2), encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _compressor() -> Blosc:
+    from numcodecs import blosc
+
+    return blosc.Blosc(CNAME, CLEVEL, blosc.SHUFFLE)
+
+
+def _metadata(array: np.ndarray) -> dict[str, object]:
+    """Return what zarr writes beside such an array."""
+    size = array.dtype.itemsize
+    compression = {"typesize": size, "cname": CNAME, "clevel": CLEVEL, "shuffle": "shuffle", "blocksize": 0}
+    order = {"name": "bytes"} if size == 1 else {"name": "bytes", "configuration": {"endian": "little"}}
+    return {
+        "shape": array.shape,
+        "data_type": array.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [max(1, n) for n in array.shape]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": np.zeros((), array.dtype).item(),
+        "codecs": [order, {"name": "blosc", "configuration": compression}],
+        "attributes": {},
+        "zarr_format": 3,
+        "node_type": "array",
+        "storage_transformers": [],
+    }

@@ -1,0 +1,53 @@
+"""Runs a benchmark and writes what it printed into RESULTS.md, with the command, the day and the machine.
+
+Run: python tests/benchmarks/record.py SCRIPT [ARGUMENTS]   (a section of the same command is replaced)
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "RESULTS.md"
+
+
+def section(command: list[str], printed: str) -> str:
+    """Return a section of RESULTS.md about one run."""
+    day, load = datetime.now(UTC).date().isoformat(), os.getloadavg()[0]
+    machine = (
+        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, load {load:.1f} at the end"
+    )
+    body = "\n".join(f"    {line}".rstrip() for line in printed.rstrip().splitlines())
+    return f"## `{' '.join(command)}`\n\n{day}; {machine}.\n\n{body}\n"
+
+
+def with_section(text: str, command: list[str], made: str) -> str:
+    """Return the page with a section put in the place of the one of the same command, or at the end."""
+    head = re.escape(f"## `{' '.join(command)}`\n")
+    old = re.search(rf"^{head}.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if old is None:
+        return f"{text.rstrip()}\n\n{made}"
+    rest = text[old.end() :]
+    return f"{text[: old.start()]}{made}" + (f"\n{rest}" if rest else "")
+
+
+def main() -> None:
+    """Run the script, show what it prints, and keep it."""
+    command = sys.argv[1:]
+    if not command or not (FOLDER / command[0]).is_file():
+        raise SystemExit(f"name a script of {FOLDER}, and its arguments")
+    ran = subprocess.run(
+        [sys.executable, str(FOLDER / command[0]), *command[1:]], stdout=subprocess.PIPE, text=True, check=True
+    )
+    print(ran.stdout, end="")
+    RESULTS.write_text(with_section(RESULTS.read_text("utf-8"), command, section(command, ran.stdout)), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

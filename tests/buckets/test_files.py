@@ -1,0 +1,155 @@
+"""Models, checkpoints, logs and sources in a bucket are those on disk."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import lzma
+import warnings
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import scipy.sparse as sp
+from buckets.test_corpora import X, Y
+
+from sdem_dist import ModelError, MultinomialNB, ingest, load_model, open_corpus
+from sdem_dist.engine.log import JsonLines
+from sdem_dist.errors import OtherRunError
+from sdem_dist.storage import buckets
+from sdem_dist.storage.places import place
+from sdem_dist.storage.urls import BLOCK
+from sdem_dist.text import Reading
+
+
+def test_a_model(bucket, tmp_path):
+    model = MultinomialNB(n_epochs=2).fit(X, Y)
+    model.save(tmp_path / "m")
+    model.save(f"{bucket}/m")
+    assert buckets.get(f"{bucket}/m") == (tmp_path / "m").read_bytes()
+    np.testing.assert_array_equal(load_model(f"{bucket}/m").predict_proba(X), model.predict_proba(X))
+    MultinomialNB(n_epochs=1).fit(X, Y).save(f"{bucket}/m")
+    assert load_model(f"{bucket}/m").n_iter_ == 1
+    assert [found.url for found in buckets.below(bucket)] == [f"{bucket}/m"]
+
+
+def test_models_never_replace_other_things(bucket):
+    model = MultinomialNB(n_epochs=1).fit(X, Y)
+    buckets.put(f"{bucket}/notes", b"dear")
+    buckets.put(f"{bucket}/c/zarr.json", b"{}")
+    for name, words in (("notes", "is not a model"), ("c", "is a folder")):
+        with pytest.raises(ModelError, match=words):
+            model.save(f"{bucket}/{name}")
+        with pytest.raises(ModelError):
+            load_model(f"{bucket}/{name}")
+    with pytest.raises(ModelError, match="no such file"):
+        load_model(f"{bucket}/nothing")
+    assert buckets.get(f"{bucket}/notes") == b"dear"
+
+
+def test_an_interrupted_run_goes_on(bucket):
+    class Stop(Exception):
+        pass
+
+    def stop(event):
+        if type(event).__name__ == "CheckpointWritten" and event.epoch == 2:
+            raise Stop
+
+    settings = {"n_epochs": 4, "random_state": 0}
+    whole = MultinomialNB(**settings).fit(X, Y)
+    with pytest.raises(Stop):
+        MultinomialNB(**settings).fit(X, Y, checkpoint=f"{bucket}/run", callbacks=[stop])
+    with pytest.raises(ModelError, match="checkpoints of an earlier run"):
+        MultinomialNB(**settings).fit(X, Y, checkpoint=f"{bucket}/run")
+    with pytest.raises(OtherRunError):
+        MultinomialNB(n_epochs=4, random_state=1).fit(X, Y, checkpoint=f"{bucket}/run", resume=True)
+    resumed = MultinomialNB(**settings).fit(X, Y, checkpoint=f"{bucket}/run", resume=True)
+    for ours, theirs in zip(resumed.state_, whole.state_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_log(bucket, proxy):
+    for _ in range(2):
+        MultinomialNB(n_epochs=2).fit(X, Y, callbacks=[JsonLines(f"{bucket}/log")])
+    events = [json.loads(line)["event"] for line in buckets.get(f"{bucket}/log").splitlines()]
+    assert events.count("RunStarted") == events.count("RunEnded") == 2
+    log = JsonLines(f"{bucket}/log")
+    proxy.fault = lambda method, path: 403
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        MultinomialNB(n_epochs=1).fit(X, Y, callbacks=[log])
+    assert "the run goes on: " in str(said[0].message)
+
+
+LINES = [f"{'ab'[i % 2]}\tword{i % 7} und\u00fc{i % 5} text{i}" for i in range(90)]
+
+
+def write_sources(folder):
+    text = "".join(f"{line}\n" for line in LINES).encode()
+    (folder / "s.tsv").write_bytes(text)
+    (folder / "s.tsv.gz").write_bytes(gzip.compress(text))
+    (folder / "s.tsv.xz").write_bytes(lzma.compress(text))
+    zstandard = pytest.importorskip("zstandard")
+    (folder / "s.tsv.zst").write_bytes(zstandard.compress(text))
+    labels, texts = zip(*(line.split("\t") for line in LINES), strict=True)
+    table = pyarrow.table({"label": labels, "text": texts})
+    pyarrow.parquet.write_table(table, folder / "s.parquet", row_group_size=20)
+    rows = [json.dumps({"label": label, "text": words}) for label, words in zip(labels, texts, strict=True)]
+    (folder / "s.jsonl").write_text("\n".join(rows))
+    (folder / "s.csv").write_text("label,text\n" + "\n".join(f"{a},{b}" for a, b in zip(labels, texts, strict=True)))
+    (folder / "s.svm").write_text("".join(f"{i % 2} {i % 9 + 1}:2\n" for i in range(90)))
+    sp.save_npz(folder / "s.npz", sp.csr_matrix(np.arange(180).reshape(90, 2)))
+    (folder / "labels.txt").write_text("\n".join(labels))
+    for i, (label, words) in enumerate(zip(labels, texts, strict=True)):
+        name = folder / "classes" / label / (f"{i}.txt" if i % 3 else f"more {i % 2}/{i} \u00e9.txt")
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.write_text(words)
+    (folder / "classes" / "a" / ".hidden").write_text("not this")
+
+
+def test_sources(bucket, tmp_path):
+    write_sources(tmp_path)
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            buckets.put(f"{bucket}/{file.relative_to(tmp_path)}", file.read_bytes())
+    for name in (
+        "s.tsv",
+        "s.tsv.gz",
+        "s.tsv.xz",
+        "s.tsv.zst",
+        "s.parquet",
+        "s.jsonl",
+        "s.csv",
+        "s.svm",
+        "s.npz",
+        "classes",
+    ):
+        uids = []
+        for base in (str(tmp_path), bucket):
+            reading = Reading(labels_file=f"{base}/labels.txt") if name == "s.npz" else None
+            ingest(f"{base}/{name}", f"{base}/{name}.zarr", reading=reading)
+            uids.append(open_corpus(f"{base}/{name}.zarr").header.uid)
+        assert uids[0] == uids[1], name
+
+
+def test_ranges_of_an_object(bucket, proxy):
+    content = np.random.default_rng(0).bytes(2 * BLOCK + 12_345)
+    buckets.put(f"{bucket}/o", content)
+    url = place(f"{bucket}/o")
+    assert url.stat().st_size == len(content)
+    with url.open("rb") as file:
+        assert file.read() == content
+    with url.open("rb") as file:
+        for start in (len(content) - 5, 0, BLOCK - 3, 2 * BLOCK, 7):
+            file.seek(start)
+            assert file.read(9) == content[start : start + 9]
+        buckets.put(f"{bucket}/o", content[::-1])
+        file.seek(BLOCK + 5)
+        with pytest.raises(OSError, match="replaced while it was read"):
+            file.read(BLOCK)
+    assert copy.deepcopy(url) == url
+    assert str(copy.deepcopy(url)) == str(url)
+    assert url.with_name("p").suffix == ""
+    assert not (url / "x").exists()

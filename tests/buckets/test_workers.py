@@ -1,0 +1,114 @@
+"""Workers need nothing but URLs: they read and write the bucket by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from buckets.test_corpora import X, Y
+from click.testing import CliRunner
+
+from sdem_dist import IngestError, MultinomialNB, ingest, open_corpus, write_corpus
+from sdem_dist.cli import main
+from sdem_dist.storage import buckets
+
+distributed = pytest.importorskip("distributed")
+dask_array = pytest.importorskip("dask.array")
+
+RNG = np.random.default_rng(3)
+LINES = [f"{'ab'[i % 2]}\t" + " ".join(f"w{n}" for n in RNG.integers(0, 400, 12)) for i in range(600)]
+
+
+@pytest.fixture
+def client(bucket):
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def source(bucket, tmp_path, monkeypatch):
+    """The URL of a source that several tasks read; beside it is the local one."""
+    from sdem_dist.text import by_tasks, stretches
+
+    monkeypatch.setattr(stretches, "STRETCH_BYTES", 5000)
+    monkeypatch.setattr(by_tasks, "RANGE_TERMS", 300)
+    text = "".join(f"{line}\n" for line in LINES).encode()
+    (tmp_path / "s.tsv").write_bytes(text)
+    buckets.put(f"{bucket}/s.tsv", text)
+    return f"{bucket}/s.tsv"
+
+
+def left(bucket):
+    """What is in a folder, by the first parts of names."""
+    return {found.url.removeprefix(f"{bucket}/").partition("/")[0] for found in buckets.below(bucket)}
+
+
+def test_training_from_a_bucket(bucket, client, tmp_path):
+    write_corpus(f"{bucket}/c", X, Y, shard_documents=50)
+    here = MultinomialNB(n_epochs=2, random_state=0).fit(write_corpus(tmp_path / "c", X, Y, shard_documents=50))
+    model = MultinomialNB(n_epochs=2, random_state=0)
+    model.fit(open_corpus(f"{bucket}/c"), client=client, checkpoint=f"{bucket}/run")
+    for ours, theirs in zip(model.state_, here.state_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("limits", [{}, {"min_df": 2, "max_features": 250}])
+def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path, limits):
+    from sdem_dist.text import VectorizerSettings
+
+    settings = VectorizerSettings(**limits)
+    options = {"held_out": 0.2, "shard_documents": 100}
+    ingest(tmp_path / "s.tsv", tmp_path / "c", settings, held_out_path=tmp_path / "h", **options)
+    ingest(source, f"{bucket}/c", settings, held_out_path=f"{bucket}/h", client=client, **options)
+    for name in "ch":
+        ours, theirs = open_corpus(f"{bucket}/{name}"), open_corpus(tmp_path / name)
+        assert ours.header.uid == theirs.header.uid
+        assert ours.read(0, ours.n_documents).n_documents == theirs.n_documents
+    assert left(bucket) == {"s.tsv", "c", "h"}
+    assert all(len(left(f"{bucket}/{name}")) == 2 for name in "ch")
+
+
+def test_an_ingest_that_fails_leaves_nothing(bucket, source, client):
+    buckets.put(f"{bucket}/bad.tsv", buckets.get(source) + b"no label\n")
+    with pytest.raises(IngestError, match="line 601"):
+        ingest(f"{bucket}/bad.tsv", f"{bucket}/c", client=client)
+    assert left(bucket) == {"s.tsv", "bad.tsv"}
+
+
+def test_dask_arrays_become_corpora_in_a_bucket(bucket, client, tmp_path):
+    here = write_corpus(tmp_path / "c", X, Y, shard_documents=90)
+    parts = dask_array.from_array(X.toarray(), chunks=(70, 40))
+    there = write_corpus(f"{bucket}/c", parts, Y, shard_documents=90, client=client)
+    assert there.header.uid == here.header.uid
+    assert {name.split("-")[0] for name in left(f"{bucket}/c")} == {"contents", "zarr.json"}
+    assert not [found for found in buckets.below(f"{bucket}/c") if "scratch" in found.url]
+
+
+def test_from_bucket_to_bucket_in_the_shell(bucket, source, tmp_path):
+    from sdem_dist.storage.places import place
+
+    run = CliRunner()
+    for line in (
+        f"ingest {source} {bucket}/c",
+        f"train {bucket}/c {bucket}/m --epochs 2 --quiet --checkpoint {bucket}/run --log {bucket}/log",
+        f"train {tmp_path}/s.tsv {tmp_path}/m --epochs 2 --quiet",
+        f"evaluate {bucket}/m {bucket}/c",
+        f"predict {bucket}/m {source} --text 1 -o {bucket}/t.parquet",
+        f"predict {tmp_path}/m {tmp_path}/s.tsv --text 1 -o {tmp_path}/t.parquet",
+    ):
+        done = run.invoke(main, line.split(), catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    with place(f"{bucket}/t.parquet").open("rb") as file:
+        assert pyarrow.parquet.read_table(file).equals(pyarrow.parquet.read_table(tmp_path / "t.parquet"))
+    for wrong, words in (
+        (f"predict {bucket}/m {source} --text 1 -o {source}", "would replace"),
+        (f"predict {bucket}/m {source} --text 1 -o {bucket}/c/t.tsv", "within the corpus"),
+        (f"predict {bucket}/m {source} --text 1 -o s3://nowhere/t.tsv", "no bucket s3://nowhere"),
+    ):
+        done = run.invoke(main, wrong.split())
+        assert done.exit_code
+        assert words in done.output
+    assert left(bucket) == {"s.tsv", "c", "m", "run", "log", "t.parquet"}

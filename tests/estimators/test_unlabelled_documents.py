@@ -1,0 +1,124 @@
+"""Documents without labels beside discriminative losses: where training starts, who chooses the weight, same bits everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import sdem_dist as sd
+from sdem_dist.documents import Documents
+from sdem_dist.estimators.unlabelled_documents import WEIGHTS, start_at
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.models.class_weight import trained_part
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.word_counts import SdemState
+
+RNG = np.random.default_rng(0)
+N, TEST = 1500, 500
+TOPICS = RNG.dirichlet(np.full(300, 0.3), 4)
+Y = RNG.integers(0, 4, N + TEST)
+X = sp.csr_matrix(np.array([RNG.multinomial(30, 0.4 * TOPICS[k] + 0.6 / 300) for k in Y]))
+HIDDEN = np.where(np.arange(N) % 50 < 2, Y[:N], -1)
+
+
+def documents_of(rows):
+    return Documents(rows.data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64), rows.shape[1])
+
+
+@pytest.mark.parametrize("loss", ["hinge", "ncll"])
+def test_they_help_where_few_have_labels(loss):
+    known = HIDDEN >= 0
+    alone = sd.MultinomialNB(loss=loss).fit(X[:N][known], HIDDEN[known])
+    helped = sd.MultinomialNB(loss=loss, unlabelled=-1).fit(X[:N], HIDDEN)
+    assert helped.kept_["unlabelled_weight"] in WEIGHTS[1:]
+    assert helped.classes_.tolist() == [0, 1, 2, 3]
+    assert helped.score(X[N:], Y[N:]) > alone.score(X[N:], Y[N:]) + 0.05
+
+
+def test_the_start_has_the_scores_of_the_generative_model_times_the_weight():
+    words = RNG.gamma(1.0, 1.0, (20, 3)) + 0.1
+    generative = SdemState(words, words.sum(axis=0), np.ones(3), 0.0, 0.0, 0.0)
+    model = NaiveBayes(20, 3, log_prior=(0.0, 0.0, 0.0))
+    initial = model.start_at(RNG.gamma(2.0, 1.0, 20) + 0.5)
+    start = start_at(initial, generative, 0.3)
+    documents = documents_of(sp.csr_matrix(RNG.poisson(1.0, (6, 20)).astype(float)))
+    ours, theirs = (joint_scores(model.parameters(s), documents) for s in (start, generative))
+    lengths = np.asarray(documents.to_csr().sum(axis=1))
+    # But for the totals, which are one number a class and word.
+    ours += lengths * np.log(start.totals)
+    difference = ours - 0.3 * theirs
+    np.testing.assert_allclose(difference - difference[:, :1], 0.0, atol=1e-9)
+    np.testing.assert_allclose(np.log(start.words).mean(axis=1), np.log(initial.words).mean(axis=1))
+    np.testing.assert_array_equal(start_at(initial, generative, 0.0).words, initial.words)
+
+
+@pytest.mark.parametrize("kind", ["em", "sdem"])
+def test_labelled_documents_are_held_out_and_no_others(kind):
+    model = NaiveBayes(X.shape[1], 4)
+    learner = Sdem(model, 100.0, seed=3) if kind == "sdem" else WordEm(model, 100.0, seed=3, rule="maximise")
+    lane = Lane(0, 0, 0, 0, N, N)
+    documents = replace(documents_of(X[:N]), labels=HIDDEN.astype(np.int32), weights=np.ones(N))
+    out = ~trained_part(3, 0, N, 0.5) & (HIDDEN >= 0)
+    assert 0 < out.sum() < (HIDDEN >= 0).sum()
+    held = replace(learner, held_out=0.5)
+    weights = held.trained_on(held.prepare(documents), lane).weights
+    np.testing.assert_array_equal(weights, np.where(out, 0.0, 1.0))
+    if kind == "sdem":  # a hidden class has no rivals: it asks for no step
+        found = learner.map(learner.init(), learner.prepare(documents), lane)
+        assert found.weight == (HIDDEN >= 0).sum()
+
+
+def test_the_same_bits_on_disk_and_in_parts_and_from_a_file(tmp_path):
+    corpus = sd.write_corpus(tmp_path / "c.zarr", X[:N], HIDDEN, unlabelled=-1, shard_documents=400)
+    make = lambda **given: sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.003, n_epochs=2, **given)  # noqa: E731
+    one, two = make(n_jobs=1).fit(corpus), make(n_jobs=2).fit(corpus)
+    np.testing.assert_array_equal(one.state_.words, two.state_.words)
+    assert one.score(X[N:], Y[N:]) > 0.6
+    assert one.kept_["unlabelled_weight"] == 0.003
+    one.save(tmp_path / "model")
+    np.testing.assert_array_equal(sd.load_model(tmp_path / "model").predict_proba(X[N:]), one.predict_proba(X[N:]))
+
+
+def test_a_run_that_was_interrupted_has_the_same_bits(tmp_path):
+    class Stop(Exception):
+        """Stands for a kill."""
+
+    def stop(event):
+        if getattr(event, "stage", None) == "train" and type(event).__name__ == "EpochEnded" and event.epoch == 0:
+            raise Stop
+
+    make = lambda: sd.MultinomialNB(unlabelled=-1, n_epochs=3, n_jobs=1)  # noqa: E731
+    with pytest.raises(Stop):
+        make().fit(X[:N], HIDDEN, checkpoint=tmp_path, callbacks=[stop])
+    again = make().fit(X[:N], HIDDEN, checkpoint=tmp_path, resume=True)
+    whole = make().fit(X[:N], HIDDEN)
+    np.testing.assert_array_equal(again.state_.words, whole.state_.words)
+    assert again.temperature_ == whole.temperature_
+
+
+def test_where_all_have_labels_nothing_changes():
+    plain, named = sd.MultinomialNB().fit(X[:N], Y[:N]), sd.MultinomialNB(unlabelled=-1).fit(X[:N], Y[:N])
+    np.testing.assert_array_equal(plain.state_.words, named.state_.words)
+
+
+def test_few_labels_choose_nothing():
+    hidden = np.full(N, -1)
+    for k in range(4):
+        hidden[np.flatnonzero(Y[:N] == k)[:2]] = k
+    model = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
+    assert model.temperature_ == 1.0
+    assert model.score(X[N:], Y[N:]) > 0.3
+
+
+def test_what_does_not_go_together_is_named():
+    with pytest.raises(ValueError, match="steps='paper' takes no unlabelled documents"):
+        sd.MultinomialNB(unlabelled=-1, steps="paper").fit(X[:N], HIDDEN)
+    with pytest.raises(ValueError, match="class_weight=None"):
+        sd.MultinomialNB(loss="nll", unlabelled=-1, class_weight="balanced").fit(X[:N], HIDDEN)
+    with pytest.raises(ValueError, match="partial_fit takes documents without a label with loss='nll' only"):
+        sd.MultinomialNB(unlabelled=-1).partial_fit(X[:N], HIDDEN, classes=[0, 1, 2, 3])
