@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Choice(NamedTuple):
-    """What held-out documents say of a weight: means over draws."""
+    """Scores of held-out documents for a weight: means over draws."""
 
     log_loss: float
     """At the best temperature."""
@@ -110,6 +110,7 @@ def _chosen(
     n_draws, share = (1, share_held_out(share, int(labelled))) if many else (DRAWS, SHARE)
     if n_draws * share * labelled < FEWEST:
         return None
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
     found: dict[float, list[tuple[float, float, float]]] = {}
     for number in range(n_draws):
         which = f" {number + 1} of {n_draws}" if n_draws > 1 else ""
