@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, trained
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.blas import one_blas_thread
 from sdem_dist.estimators.matching import check_classes, check_words
@@ -40,7 +40,9 @@ _limiting = Lock()
 
 
 def final_stage(
-    learner: ModelLearner[State, Statistics, Prepared], plan: Plan, initial: State | Callable[[], State] | None = None
+    learner: ModelLearner[State, Statistics, Prepared],
+    plan: Plan,
+    initial: State | Callable[[], State] | MadeByWorkers[State] | None = None,
 ) -> Stages[Trained]:
     """Yield the stage that a fit ends with, the one that is watched."""
     found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
