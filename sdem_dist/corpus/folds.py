@@ -38,6 +38,8 @@ class OnDisk(CorpusLike, Protocol):
     def cache_key(self) -> str: ...  # noqa: D102
     @property
     def document_frequency(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def weights(self) -> np.ndarray | None: ...  # noqa: D102
     def place(self, document: int) -> str: ...  # noqa: D102
     def vocabulary(self) -> list[str] | None: ...  # noqa: D102
     def labels(self) -> np.ndarray | None: ...  # noqa: D102
@@ -57,7 +59,7 @@ AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
 
 
 class Masks(Protocol):
-    """What says which documents are in a part: folds, or a choice of documents."""
+    """What decides which documents are in a part: folds, or a choice of documents."""
 
     reads: CorpusLike
     k: int
@@ -103,7 +105,7 @@ class Folds:
             raise ValueError(f"k must be a whole number from 2 to {corpus.n_documents:,}, the documents, got {k!r}")
         self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
         self.reads: CorpusLike = corpus
-        """What parts read of; a search has it decoded already."""
+        """The corpus that parts read; a search gives one that is decoded already."""
         self.given = None if groups is None else group_codes(groups, corpus.n_documents)
         """The number of each document's group, where groups were given."""
 
@@ -184,7 +186,7 @@ def weights_of(corpus: AnyCorpus | Part) -> np.ndarray | None:
     """Return the weights of all documents, float64 of shape (n_documents,); None: all are 1."""
     if isinstance(corpus, Part):
         return corpus._weights
-    return corpus.read(0, corpus.n_documents).weights if isinstance(corpus, InMemory) else None
+    return corpus.read(0, corpus.n_documents).weights if isinstance(corpus, InMemory) else corpus.weights
 
 
 def _hashes(seed: int, purpose: int, start: int, stop: int) -> np.ndarray:

@@ -180,7 +180,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
 
     @property
     def kept_(self) -> dict[str, float]:
-        """What `history_` says of the epoch whose model this is: the last one, or with `patience` the best one."""
+        """The entry of `history_` for the epoch of this model: the last one, or with `patience` the best one."""
         watched = f"validation_{self._monitor}"
         scored = [entry for entry in self.history_ if watched in entry]
         if self.patience is not None and scored:

@@ -25,7 +25,7 @@ from sdem_dist.models.word_counts import SdemState
 Other = Callable[[], tuple[Sdem[NaiveBayes], SdemState | None]]
 N_FOLDS = 3
 FEWEST = 2 * N_FOLDS
-"""Documents under which folds say nothing."""
+"""With fewer documents folds are not used."""
 _log = logging.getLogger(__name__)
 
 

@@ -35,7 +35,7 @@ NO_REFIT = 0.02
 
 
 class Chosen(NamedTuple):
-    """What held-out documents say."""
+    """The result of the held-out documents."""
 
     n_epochs: int
     temperature: float
@@ -53,7 +53,7 @@ class Chosen(NamedTuple):
 
 
 def share_held_out(asked: float, n_documents: int, fewest: int = FEWEST) -> float:
-    """Return the share of documents to hold out; 0 where they would be too few to say anything."""
+    """Return the share of documents to hold out; 0 where they would be too few."""
     share = min(asked, MOST_HELD_OUT / n_documents)
     return share if share * n_documents >= fewest else 0.0
 

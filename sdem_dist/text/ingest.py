@@ -149,6 +149,7 @@ def ingest(
     _check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
     for_text = {"keep_text": keep_text, "id": reading.id is not None, "group": reading.group is not None}
+    for_text["weight"] = reading.weight is not None
     if any(for_text.values()) and form is not None:
         raise ValueError(
             f"{next(name for name in for_text if for_text[name])} is for sources of text, and these are {form}"
@@ -343,7 +344,7 @@ def _silent(stage: str, done: int, total: int | None) -> None:
 
 
 def _paths(sources: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the sources, or say what they are where they are not paths."""
+    """Return the sources; raise an error if they are not paths."""
     if isinstance(sources, str | Path):
         sources = [sources]
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
