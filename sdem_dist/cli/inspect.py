@@ -86,6 +86,7 @@ def facts(corpus: Corpus, *, values: bool) -> str:
         ("documents", f"{header.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}"),
         ("features", f"{header.n_features:,}{f', with {named}' if header.has_vocabulary else ''}"),
         *([("targets", f"{header.n_targets}")] if header.n_targets else []),
+        *([("weights of documents", f"{corpus.weight:,.6g} in all")] if header.has_weights else []),
         (f"{entry}s", f"{header.n_nonzeros:,}{kind} ({', '.join(header.data_dtypes)})"),
         *([("missing", _missing(corpus))] if dense and values else []),
         ("on disk", f"{sized(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -49,7 +49,10 @@ def source_options(command: Command) -> Command:
 
     @wraps(command)
     def reading(*arguments: Any, on_error: Literal["raise", "skip"], **options: Any) -> Any:
-        return command(*arguments, source=SourceOptions(taken_reading(options), on_error), **options)
+        how = taken_reading(options)
+        if how.weight is not None:
+            raise click.UsageError("--weight is of sdem ingest and of training: ingest what is to be weighted")
+        return command(*arguments, source=SourceOptions(how, on_error), **options)
 
     return reading_options(reading)  # type: ignore[return-value]
 
@@ -66,12 +69,13 @@ def is_source(path: str) -> bool:
 
 
 @contextmanager
-def corpus_of(path: str, beside: Path, options: Mapping[str, Any]) -> Iterator[Corpus]:
-    """Yield a corpus, or the documents of a source as one that lies in a hidden folder beside the model meanwhile.
+def corpus_of(paths: Sequence[str], beside: Path, options: Mapping[str, Any]) -> Iterator[Corpus]:
+    """Yield corpora as one, or the documents of sources as one that lies in a hidden folder beside the model meanwhile.
 
     Parameters
     ----------
-    path : str
+    paths : sequence of str
+        All of corpora, or all of sources.
     beside : Path
         The model.
     options : mapping
@@ -80,23 +84,29 @@ def corpus_of(path: str, beside: Path, options: Mapping[str, Any]) -> Iterator[C
     Raises
     ------
     click.UsageError
-        Options of a source are given, and `path` is a corpus; or they do not fit.
+        Options of a source are given, and `paths` are corpora; or they do not fit; or `paths` are of both.
     """
-    from sdem_dist import SdemError, open_corpus
+    from sdem_dist import SdemError, concat, open_corpus
     from sdem_dist.storage.hidden import hidden_folder
     from sdem_dist.text import ingest
 
-    if not is_source(path):
+    if not any(map(is_source, paths)):
         refuse_for_a_corpus((*READING, *SPLITTING, *CHOOSING, "on_error"))
-        yield open_corpus(path)
+        yield concat([open_corpus(path) for path in paths])
         return
+    if not all(map(is_source, paths)):
+        source = next(filter(is_source, paths))
+        raise click.UsageError(
+            f"{source} is a source, and others are corpora: make a corpus of it with their vocabulary "
+            f"(sdem ingest {source} NAME.zarr --vocabulary-from CORPUS), and give that"
+        )
     given = dict(options)
     with hidden_folder(beside.absolute(), "corpus") as folder:
         try:
             reading, settings = taken_reading(given), taken_settings(given)
             with shown_progress() as progress:
                 ingest(
-                    [path],
+                    list(paths),
                     folder / "corpus.zarr",
                     settings,
                     reading=reading,

@@ -16,7 +16,18 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-READING = ("format", "label", "label_separator", "text", "id", "group", "labels_file", "zero_based", "encoding")
+READING = (
+    "format",
+    "label",
+    "label_separator",
+    "text",
+    "id",
+    "group",
+    "weight",
+    "labels_file",
+    "zero_based",
+    "encoding",
+)
 SPLITTING = ("analyzer", "token_pattern", "ngram_range", "stem", "stop_words", "strip_accents", "lowercase")
 CHOOSING = ("min_df", "max_df", "max_features", "n_features")
 
@@ -54,6 +65,7 @@ _READING = (
     ),
     click.option("--id", metavar="COLUMN", help="Column of the documents' ids, likewise.  [default: their positions]"),
     click.option("--group", metavar="COLUMN", help="Column of what folds keep together, such as an author, likewise."),
+    click.option("--weight", metavar="COLUMN", help="Column of the documents' weights in training, likewise."),
     click.option("--labels-file", type=Place(), help="Labels of an .npz matrix, one a line, or .npy."),
     click.option(
         "--first-column",

@@ -26,6 +26,7 @@ EPILOG = """\b
 Examples:
   sdem train posts.zarr posts.model
   sdem train posts.csv posts.model --label topic --text body
+  sdem train monday.zarr tuesday.zarr posts.model
   sdem train posts.zarr posts.model --loss hinge --workers 8
   sdem train posts.zarr posts.model --scheduler tcp://10.0.0.1:8786 --checkpoint run/ --resume
   sdem train posts.zarr posts.model --cluster slurm.yaml --checkpoint run/ --resume
@@ -60,7 +61,7 @@ class TrainCommand(SectionedCommand):
 
 
 @click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("corpus")
+@click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @click.option(
     "--loss",
@@ -133,12 +134,18 @@ class TrainCommand(SectionedCommand):
 @where_options
 @cluster_options
 def train(
-    corpus: str, model: Path, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any
+    corpora: tuple[str, ...],
+    model: Path,
+    scheduler: str | None,
+    workers: int | None,
+    cluster: str | None,
+    **options: Any,
 ) -> None:
     """Train a model on CORPUS, a naive Bayes classifier if nothing else is said, and save it as MODEL.
 
     CORPUS may be a source, too: a file or a folder as sdem ingest reads and counts them; what it counts serves this
-    training only.
+    training only. Several corpora of one vocabulary (sdem ingest --vocabulary-from) are trained on as one, and so are
+    several sources.
 
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
@@ -172,11 +179,11 @@ def train(
 
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
-    if is_source(corpus) and (scheduler or cluster):
-        raise click.UsageError(f"{corpus} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+    if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
+        raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
-            corpus_of(corpus, model, options) as documents,
+            corpus_of(corpora, model, options) as documents,
             client_of(scheduler, workers, cluster, options["lifetime"]) as client,
             reported(client, options["performance_report"]),
         ):

@@ -36,7 +36,7 @@ Examples:
 
 
 @click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("corpus")
+@click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @click.option(
     "--metric", type=click.Choice(METRICS), help="What decides.  [default: log-loss; of numbers R2, else perplexity]"
@@ -94,7 +94,12 @@ Examples:
 @where_options
 @cluster_option
 def tune(
-    corpus: str, model: Path, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any
+    corpora: tuple[str, ...],
+    model: Path,
+    scheduler: str | None,
+    workers: int | None,
+    cluster: str | None,
+    **options: Any,
 ) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
@@ -123,11 +128,11 @@ def tune(
     estimator = estimator_of({**options, "quiet": True})
     metric = options["metric"] or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
     validation = open_corpus(options["validation"]) if options["validation"] else None
-    if is_source(corpus) and (scheduler or cluster):
-        raise click.UsageError(f"{corpus} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+    if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
+        raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
-            corpus_of(corpus, model, options) as documents,
+            corpus_of(corpora, model, options) as documents,
             client_of(scheduler, workers, cluster) as client,
         ):
             if options["nested"] and not options["quiet"]:

@@ -1,4 +1,4 @@
-"""Whatever a user holds documents in, as a stream of batches ``(X, y, ids, targets)``."""
+"""Whatever a user holds documents in, as a stream of batches ``(X, y, ids, targets, weights)``."""
 
 from __future__ import annotations
 
@@ -17,20 +17,28 @@ _BATCH_ENTRIES = 1 << 20
 
 Matrix: TypeAlias = "sp.sparray | sp.spmatrix | np.ndarray"
 Ids = Sequence[int | str] | np.ndarray
-Batch = tuple[Matrix, ArrayLike | None, Ids | None, ArrayLike | None]
+Batch = tuple[Matrix, ArrayLike | None, Ids | None, ArrayLike | None, ArrayLike | None]
 
 
-def batches(X: object, y: ArrayLike | None, ids: Ids | None, targets: ArrayLike | None = None) -> Iterator[Batch]:
+def batches(
+    X: object,
+    y: ArrayLike | None,
+    ids: Ids | None,
+    targets: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+) -> Iterator[Batch]:
     """Cut a matrix into batches of rows, or pass on the batches of an iterable.
 
     Parameters
     ----------
-    X : sparse matrix or array, ndarray, dask array, or iterable of (X, y), (X, y, ids) or (X, y, ids, targets)
+    X : sparse matrix or array, ndarray, dask array, or iterable of (X, y), (X, y, ids) and so on
     y : array-like of length n_documents, or None
         Must be None if `X` is an iterable of batches, which carries its own.
     ids : sequence of length n_documents, or None
         Likewise.
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), or None
+        Likewise.
+    weights : array-like of shape (n_documents,), or None
         Likewise.
 
     Yields
@@ -39,43 +47,50 @@ def batches(X: object, y: ArrayLike | None, ids: Ids | None, targets: ArrayLike 
     y : ndarray or None
     ids : sequence or None
     targets : ndarray or None
+    weights : ndarray or None
     """
     if sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed"):
-        return _of_matrix(X, y, ids, targets)
+        return _of_matrix(X, y, ids, targets, weights)
     if not isinstance(X, Iterable):
         raise CorpusError(f"X is a {type(X).__name__}: give a matrix or an iterable of batches (X, y)")
     first = X[0] if isinstance(X, list | tuple) and X else None
     if isinstance(first, list | tuple | np.ndarray) and len(first) and np.isscalar(first[0]):
         raise CorpusError(f"X is a {type(X).__name__} of rows: pass a matrix, numpy.asarray(X)")
-    if y is not None or ids is not None or targets is not None:
+    if any(column is not None for column in (y, ids, targets, weights)):
         raise CorpusError(
-            f"X, a {type(X).__name__}, is not a matrix, and iterables of batches (X, y) bring labels, ids and targets with each "
-            "batch, not as arguments: pass a sparse matrix, an ndarray, a dask array or a DataFrame, or batches alone"
+            f"X, a {type(X).__name__}, is not a matrix, and iterables of batches (X, y) bring labels, ids, targets and weights "
+            "with each batch, not as arguments: pass a sparse matrix, an ndarray, a dask array or a DataFrame, or batches alone"
         )
     return _of_iterable(X)
 
 
 def _of_iterable(X: Iterable[object]) -> Iterator[Batch]:
     for number, batch in enumerate(X):
-        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3, 4):
-            raise CorpusError(f"batch {number} of X is not a pair (X, y), a triple (X, y, ids) or (X, y, ids, targets)")
-        X_, y, ids, targets = (*batch, None, None)[:4]
+        if not isinstance(batch, tuple | list) or len(batch) not in (2, 3, 4, 5):
+            raise CorpusError(
+                f"batch {number} of X is not a pair (X, y), a triple (X, y, ids), (X, y, ids, targets) or "
+                "(X, y, ids, targets, sample_weight)"
+            )
+        X_, y, ids, targets, weights = (*batch, None, None, None)[:5]
         if sp.issparse(X_):
             check_structure(X_, f"batch {number} of X")
-        yield X_, y, ids, targets
+        yield X_, y, ids, targets, weights
 
 
-def _of_matrix(X: sp.sparray, y: ArrayLike | None, ids: Ids | None, targets: ArrayLike | None) -> Iterator[Batch]:
+def _of_matrix(
+    X: sp.sparray, y: ArrayLike | None, ids: Ids | None, targets: ArrayLike | None, weights: ArrayLike | None
+) -> Iterator[Batch]:
     if len(X.shape) != 2:
         raise CorpusError(f"X has {len(X.shape)} dimensions; a matrix of documents by features has two")
     # ids stay a list: of mixed kinds, NumPy would make texts
-    columns = [None if y is None else np.asarray(y), ids, None if targets is None else np.asarray(targets)]
+    y, targets, weights = (None if column is None else np.asarray(column) for column in (y, targets, weights))
+    columns = [y, ids, targets, weights]
     position = 0
     for block in _row_blocks(X):
         part = slice(position, position + block.shape[0])
         yield (block, *(None if column is None else column[part] for column in columns))
         position = part.stop
-    for name, values in zip(("y", "ids", "targets"), columns, strict=True):
+    for name, values in zip(("y", "ids", "targets", "sample_weight"), columns, strict=True):
         if values is not None and len(values) != position:
             raise CorpusError(f"X has {position} documents and {name} has {len(values)}")
 

@@ -59,7 +59,7 @@ class Storing:
 def write_collection(
     path: str | Path,
     X: Any,
-    columns: tuple[Any, Any, Any],
+    columns: tuple[Any, Any, Any, Any],
     client: Client,
     storing: Storing,
     *,
@@ -76,7 +76,7 @@ def write_collection(
     ----------
     X : dask array, DataFrame or bag
     columns : tuple
-        Labels, ids and targets.
+        Labels, ids, targets and weights.
 
     Raises
     ------
@@ -131,6 +131,7 @@ def _arranged(
         ("numbers of columns", "n_features"),
         ("kinds of ids", "ids"),
         ("numbers of targets", "n_targets"),
+        ("answers to whether documents have weights", "has_weights"),
     ):
         if len(values := {found[i][name] for i in some}) > 1:
             raise CorpusError(f"the parts of X have different {what}: {', '.join(map(str, sorted(values)))}")
@@ -151,6 +152,7 @@ def _arranged(
         weighted=weighted,
         dense=storing.dense,
         n_targets=found[some[0]]["n_targets"],
+        has_weights=found[some[0]]["has_weights"],
         folders=folders,
         seed=seed,
         scratch=scratch,
@@ -172,14 +174,16 @@ def _classes(found: Sequence[JsonObject], classes: Sequence[object] | None) -> C
     return encoder.finish()[0]
 
 
-def store_part(folder: Path, number: int, storing: Storing, X: Any, y: Any, ids: Any, targets: Any) -> JsonObject:
+def store_part(
+    folder: Path, number: int, storing: Storing, X: Any, y: Any, ids: Any, targets: Any, weights: Any
+) -> JsonObject:
     """Write down a part of a collection, checked, in its order; return what is known of it."""
 
     def stored(partial_folder: Path) -> JsonObject:
         spill = partial_folder / "spill"
         spill.mkdir()
         try:
-            given = [batch for batch in _batches(storing, X, y, ids, targets) if np.shape(batch[0])[0]]
+            given = [batch for batch in _batches(storing, X, (y, ids, targets, weights)) if np.shape(batch[0])[0]]
             if not given:
                 return {"n_documents": 0}
             collected = collect(
@@ -207,14 +211,15 @@ def store_part(folder: Path, number: int, storing: Storing, X: Any, y: Any, ids:
     return once(folder, stored)
 
 
-def _batches(storing: Storing, X: Any, y: Any, ids: Any, targets: Any) -> Iterator[Batch]:
+def _batches(storing: Storing, X: Any, columns: tuple[Any, Any, Any, Any]) -> Iterator[Batch]:
     """Yield the batches of a part: it is one itself, or a list of some, as the partitions of bags are."""
     if storing.categories is not None:
         X = encoded_table(X, storing.categories).values
     if isinstance(X, list | tuple):
-        yield from batches(list(X), y, ids, targets)
+        yield from batches(list(X), *columns)
     else:
-        yield X, None if y is None else np.asarray(y), ids, targets
+        y, *others = columns
+        yield X, None if y is None else np.asarray(y), *others
 
 
 def sort_part(part: Path, folder: Path, classes: Classes, as_weights: bool, seed: int | None, first: int) -> JsonObject:

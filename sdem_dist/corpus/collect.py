@@ -14,7 +14,7 @@ from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.layout import Facts, index_dtype
 from sdem_dist.corpus.rows import KeyedRows
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
-from sdem_dist.corpus.targets import checked_targets
+from sdem_dist.corpus.targets import checked_targets, checked_weights
 from sdem_dist.errors import CorpusError
 
 
@@ -49,7 +49,7 @@ def collect(
 
     Parameters
     ----------
-    source : iterable of (X, y, ids, targets)
+    source : iterable of (X, y, ids, targets, weights)
     folder : Path
         For intermediate files.
     memory_limit : int
@@ -72,8 +72,9 @@ def collect(
     n_documents, n_nonzeros = first, 0
     n_features: int | None = None
     n_targets: int | None = None
+    has_weights: bool | None = None
     whole = True
-    for X, y, ids, targets in source:
+    for X, y, ids, targets, weights in source:
         data, indices, indptr, width = (dense_rows if dense else canonical_csr)(X, n_documents)
         if n_features is None:
             n_features = width
@@ -93,10 +94,16 @@ def collect(
             table = checked_targets(targets, len(keys), f"the batch from document {n_documents} on")
         if len(keys):
             n_targets = table.shape[1] if n_targets is None else n_targets
+            has_weights = weights is not None if has_weights is None else has_weights
+            if has_weights != (weights is not None):
+                raise CorpusError(f"only some documents have weights: the batch from document {n_documents} on differs")
             if table.shape[1] != n_targets:
                 raise CorpusError(
                     f"the batch from document {n_documents} on has {table.shape[1]} targets, not {n_targets}"
                 )
+            if weights is not None:
+                beside = checked_weights(weights, len(keys), f"the batch from document {n_documents} on")
+                table = np.concatenate([table, beside], axis=1)
             indices = indices.astype(index_dtype(width))
             spill.add(KeyedRows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
         n_documents, n_nonzeros = stop, n_nonzeros + len(data)
@@ -117,6 +124,7 @@ def collect(
         (not whole) if weighted is None else weighted,
         dense,
         n_targets or 0,
+        bool(has_weights),
         positions,
         spill,
     )

@@ -38,6 +38,8 @@ class OnDisk(CorpusLike, Protocol):
     def cache_key(self) -> str: ...  # noqa: D102
     @property
     def document_frequency(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def weights(self) -> np.ndarray | None: ...  # noqa: D102
     def place(self, document: int) -> str: ...  # noqa: D102
     def vocabulary(self) -> list[str] | None: ...  # noqa: D102
     def labels(self) -> np.ndarray | None: ...  # noqa: D102
@@ -184,7 +186,7 @@ def weights_of(corpus: AnyCorpus | Part) -> np.ndarray | None:
     """Return the weights of all documents, float64 of shape (n_documents,); None: all are 1."""
     if isinstance(corpus, Part):
         return corpus._weights
-    return corpus.read(0, corpus.n_documents).weights if isinstance(corpus, InMemory) else None
+    return corpus.read(0, corpus.n_documents).weights if isinstance(corpus, InMemory) else corpus.weights
 
 
 def _hashes(seed: int, purpose: int, start: int, stop: int) -> np.ndarray:

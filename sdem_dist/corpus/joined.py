@@ -15,7 +15,7 @@ from sdem_dist.corpus.reader import Corpus
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 
-SAME = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer")
+SAME = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
 """What corpora have to share."""
 
 
@@ -122,6 +122,12 @@ class JoinedCorpus(Corpus):
     def labels(self) -> np.ndarray | None:
         """Read the labels of all documents."""
         found = [labels for corpus in self.corpora if (labels := corpus.labels()) is not None]
+        return np.concatenate(found) if found else None
+
+    @cached_property
+    def weights(self) -> np.ndarray | None:
+        """The weights of all documents."""
+        found = [weights for corpus in self.corpora if (weights := corpus.weights) is not None]
         return np.concatenate(found) if found else None
 
     def texts(self, shard: int) -> list[str]:

@@ -16,9 +16,9 @@ from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.versions import version_problem
 
 FORMAT = "sdem-corpus"
-FORMAT_VERSION = 5
-"""Of corpora whose documents have sets of labels; all others are of the version before, and stay readable by it."""
-PLAIN_VERSION = 4
+PLAIN_VERSION, LABEL_SETS_VERSION, FORMAT_VERSION = 4, 5, 6
+"""Of corpora; of those whose documents have sets of labels; of those whose documents have weights. So older readers refuse
+what they would read wrong, and read the rest."""
 SPARSE, DENSE = "sparse", "dense"
 MANIFEST = "sdem_corpus"
 SHARDS = "shards"
@@ -102,6 +102,7 @@ class Facts:
     weighted: bool
     dense: bool
     n_targets: int
+    has_weights: bool
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,11 @@ class Header:
         return cast("tuple[LabelSet, ...]", self.classes) if any(isinstance(c, tuple) for c in self.classes) else None
 
     @property
+    def has_weights(self) -> bool:
+        """Whether documents have weights."""
+        return any("weights" in shard.checksums for shard in self.shards)
+
+    @property
     def documents_by_label(self) -> dict[ClassLabel, int]:
         """How many documents have each label."""
         found: dict[ClassLabel, int] = {}
@@ -190,7 +196,8 @@ class Header:
 
     def to_json(self) -> JsonObject:
         """Return the manifest as JSON values."""
-        version = PLAIN_VERSION if self.label_sets is None else FORMAT_VERSION
+        version = PLAIN_VERSION if self.label_sets is None else LABEL_SETS_VERSION
+        version = FORMAT_VERSION if self.has_weights else version
         identity = {"format": FORMAT, "format_version": version, "uid": self.uid}
         return {**identity, **self._content(), "made_by": self.made_by}
 
@@ -243,6 +250,10 @@ class Header:
                 "document frequencies are of sparse corpora, and these have them",
             ),
             ({s.data_dtype for s in self.shards} <= {*_DATA_DTYPES[self.layout]}, "a shard's data_dtype is unknown"),
+            (
+                all(("weights" in s.checksums) == self.has_weights for s in self.shards),
+                "some shards have weights of documents, and some not",
+            ),
             (self.n_documents > 0 and self.n_features > 0, "there are no documents or no features"),
         )
         for holds, message in sums:
@@ -255,7 +266,7 @@ def _checked(document: object, where: str) -> JsonObject:
         raise CorpusError(f"{where}: not a corpus: there is no {FORMAT} manifest")
     version = document.get("format_version")
     problem = version_problem(version, FORMAT_VERSION, "make it again from its sources")
-    if problem and version != PLAIN_VERSION:
+    if problem and version not in (PLAIN_VERSION, LABEL_SETS_VERSION):
         raise CorpusError(f"{where}: {problem}")
     return document
 

@@ -56,10 +56,19 @@ def read_labels(group: Group, header: Header, stored: Callable[[int], int], path
 
     `stored` gives the number of a shard on disk.
     """
-    if not header.classes:
-        return None
+    return _read_column(group, header, stored, path, "labels", "int32") if header.classes else None
+
+
+def read_weights(group: Group, header: Header, stored: Callable[[int], int], path: str) -> np.ndarray | None:
+    """Read the weights of all documents, as `read_labels`: float64, None where there are none."""
+    return _read_column(group, header, stored, path, "weights", "float64") if header.has_weights else None
+
+
+def _read_column(
+    group: Group, header: Header, stored: Callable[[int], int], path: str, name: str, kind: str
+) -> np.ndarray:
     parts = []
     for shard, info in enumerate(header.shards):
-        expected: dict[str, Expected] = {"labels": ((info.n_documents,), "int32")}
-        parts.append(read_arrays(group, info, stored(shard), expected, path, True)["labels"])
+        expected: dict[str, Expected] = {name: ((info.n_documents,), kind)}
+        parts.append(read_arrays(group, info, stored(shard), expected, path, True)[name])
     return np.concatenate(parts)

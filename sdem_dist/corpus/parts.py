@@ -14,7 +14,7 @@ from sdem_dist.errors import CorpusError
 if TYPE_CHECKING:
     from distributed import Client
 
-NAMES = ("y", "ids", "targets")
+NAMES = ("y", "ids", "targets", "sample_weight")
 
 
 class Part(NamedTuple):
@@ -24,6 +24,7 @@ class Part(NamedTuple):
     y: Any
     ids: Any
     targets: Any
+    weights: Any
 
     def computed(self, client: Client) -> tuple[Any, ...]:
         """Return futures of delayed columns, and the others unchanged."""
@@ -35,14 +36,14 @@ def is_frame(X: object) -> bool:
     return hasattr(X, "map_partitions") and hasattr(X, "columns")
 
 
-def parts_of(X: Any, columns: tuple[Any, Any, Any]) -> list[Part]:
+def parts_of(X: Any, columns: tuple[Any, Any, Any, Any]) -> list[Part]:
     """Return the parts of a dask array, DataFrame or bag.
 
     Parameters
     ----------
     X : dask array, DataFrame or bag
     columns : tuple
-        Labels, ids and targets: Dask collections that are cut as `X` is, arrays in memory beside an array, or None.
+        Labels, ids, targets and weights: Dask collections that are cut as `X` is, arrays in memory beside an array, or None.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def parts_of(X: Any, columns: tuple[Any, Any, Any]) -> list[Part]:
         rows = X.to_delayed()
         if not is_frame(X) and any(column is not None for column in columns):
             raise CorpusError(
-                "the batches of a bag bring labels, ids and targets with them: leave y, ids and targets at None"
+                "the batches of a bag bring labels, ids, targets and weights with them: leave y and so on at None"
             )
         beside = [_beside_partitions(X, column, name) for name, column in zip(NAMES, columns, strict=True)]
     else:

@@ -17,7 +17,7 @@ from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
 from sdem_dist.corpus.folds import Folds, Masks, Part
 from sdem_dist.corpus.layout import MANIFEST, Header
-from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary
+from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary, read_weights
 from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_texts
 from sdem_dist.corpus.subsets import Which, chosen
 from sdem_dist.documents import DenseDocuments
@@ -204,6 +204,11 @@ class Corpus:
         """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
         return read_labels(self._group, self.header, self._stored, self.path)
 
+    @cached_property
+    def weights(self) -> np.ndarray | None:
+        """The weights of all documents, float64 of shape (n_documents,); None where there are none."""
+        return read_weights(self._group, self.header, self._stored, self.path)
+
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
         return read_ids(*self._parts, self._stored(shard), self.path)
@@ -299,8 +304,18 @@ class Corpus:
 
     @property
     def weight(self) -> float:
-        """Documents, by weight: their number."""
-        return float(self.n_documents)
+        """Documents, by weight: without weights their number."""
+        return float(self.n_documents if self.weights is None else self.weights.sum())
+
+    @property
+    def class_weights(self) -> tuple[float, ...]:
+        """Documents of each class, by weight."""
+        labels = None if self.weights is None else self.labels()
+        if labels is None:
+            return tuple(map(float, self.header.class_counts))
+        assert self.weights is not None
+        known = labels >= 0
+        return tuple(np.bincount(labels[known], self.weights[known], len(self.header.classes)).tolist())
 
     def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds:
         """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.

@@ -23,7 +23,7 @@ class KeyedRows:
     indptr : ndarray of shape (n_documents + 1,), int64
     labels : ndarray of shape (n_documents,), int32
     targets : ndarray of shape (n_documents, n_targets), float64
-        No columns if there are none.
+        No columns if there are none. Where documents have weights, these are one more column, the last.
     ids : ndarray of int64
         The ids, of shape (n_documents,); or, with `id_bytes`, their offsets there, of shape (n_documents + 1,).
     id_bytes : ndarray of uint8, or None

@@ -28,6 +28,7 @@ def write_shard(
     *,
     dense: bool,
     labelled: bool,
+    weights: bool = False,
     texts: TextsAt | None = None,
     groups: np.ndarray | None = None,
     overwrite: bool = False,
@@ -49,7 +50,7 @@ def write_shard(
         indices = rows.indices.astype(index_dtype(n_features), copy=False)
         contents = {"data": data, "indices": indices, "indptr": rows.indptr}
         attributes = shard_attributes(rows.n_documents, n_features)
-    contents |= columns_of(rows, labelled)
+    contents |= columns_of(rows, labelled, weights)
     if texts is not None:
         contents["texts_bytes"], contents["texts_offsets"] = texts(ids_of_rows(rows))
     if groups is not None:
@@ -72,13 +73,16 @@ def narrowed(values: np.ndarray) -> np.ndarray:
     return narrow if np.array_equal(narrow, values, equal_nan=True) else values
 
 
-def columns_of(rows: KeyedRows, labelled: bool) -> dict[str, np.ndarray]:
-    """Return the labels, targets and ids of a shard's documents as the arrays to store."""
+def columns_of(rows: KeyedRows, labelled: bool, weights: bool) -> dict[str, np.ndarray]:
+    """Return the labels, targets, weights and ids of a shard's documents as the arrays to store."""
     contents = {}
     if labelled:
         contents["labels"] = rows.labels.astype(np.int32, copy=False)
-    if rows.targets.shape[1]:
-        contents["targets"] = rows.targets
+    targets = rows.targets
+    if weights:
+        targets, contents["weights"] = np.ascontiguousarray(targets[:, :-1]), np.ascontiguousarray(targets[:, -1])
+    if targets.shape[1]:
+        contents["targets"] = targets
     if rows.id_bytes is None:
         contents["ids"] = rows.ids
     else:
@@ -117,6 +121,8 @@ def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool
         expected["labels"] = (n,), "int32"
     if header.n_targets:
         expected["targets"] = (n, header.n_targets), "float64"
+    if header.has_weights:
+        expected["weights"] = (n,), "float64"
     found = read_arrays(root, info, shard, expected, where, verify)
     documents = DenseDocuments(**found) if dense else Documents(n_features=header.n_features, **found)
     if verify and (problem := find_problem(documents, len(header.classes))) is not None:
@@ -213,7 +219,9 @@ def find_problem(documents: Documents | DenseDocuments, n_classes: int) -> str |
     )
     if problem is not None:
         return problem
-    labels = documents.labels
+    weights, labels = documents.weights, documents.labels
+    if weights is not None and len(weights) and not (weights.min() >= 0 and np.isfinite(weights.max())):
+        return "array 'weights' holds negative or non-finite values"
     if labels is not None and len(labels) and not (labels.min() >= -1 and labels.max() < n_classes):
         document = int(np.argmax((labels < -1) | (labels >= n_classes)))
         return f"array 'labels' holds values outside -1 to {n_classes - 1}, first for its document {document}"

@@ -38,6 +38,7 @@ def write_rows(folder: Path, collected: Collected) -> JsonObject:
         "n_nonzeros": collected.n_nonzeros,
         "class_counts": list(collected.class_counts),
         "n_targets": collected.n_targets,
+        "has_weights": collected.has_weights,
     }
 
 
@@ -75,7 +76,8 @@ def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> li
 
 def groups_between(folders: Iterable[Path], first: int, stop: int) -> np.ndarray | None:
     """Return the hashes of `write_groups` of the documents with keys from `first` up to `stop`, by key; None without any."""
-    parts = [np.load(folder / GROUPS, mmap_mode="r") for folder in folders if (folder / GROUPS).exists()]
+    files = [folder / GROUPS for folder in folders if (folder / GROUPS).is_file()]
+    parts = [load_array(file) if is_url(file) else np.load(file, mmap_mode="r") for file in files]
     if not parts:
         return None
     last = np.uint64(stop - 1)
@@ -116,7 +118,12 @@ class SortedDocuments(Facts):
         ranks = [int(ends[group[-1]]) for group in groups[:-1]]
         keys = ranks if self.seed is None else keys_of_ranks(self.seed, self.n_documents, ranks)
         bounds = [0, *keys, 1 << 64]
-        kind = {"n_features": self.n_features, "dense": self.dense, "labelled": bool(self.classes)}
+        kind = {
+            "n_features": self.n_features,
+            "dense": self.dense,
+            "labelled": bool(self.classes),
+            "weights": self.has_weights,
+        }
         jobs = (
             (place / SHARDS, self.scratch, list(self.folders), between, group[0], sizes[group[0] : group[-1] + 1], kind)
             for group, between in zip(groups, pairwise(bounds), strict=True)
@@ -158,11 +165,20 @@ def write_some_shards(
     groups = groups_between(folders, *between)
     parent = arrays.group_to_fill(place)
     n_features, dense, labelled = int(str(kind["n_features"])), bool(kind["dense"]), bool(kind["labelled"])
+    weights = bool(kind["weights"])
     made, ends = [], np.cumsum(sizes)
     for number, part in enumerate(cut([rows], sizes)):
         own = None if groups is None else groups[ends[number] - sizes[number] : ends[number]]
         info = write_shard(
-            parent, first + number, part, n_features, dense=dense, labelled=labelled, groups=own, overwrite=True
+            parent,
+            first + number,
+            part,
+            n_features,
+            dense=dense,
+            labelled=labelled,
+            weights=weights,
+            groups=own,
+            overwrite=True,
         )
         made.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:

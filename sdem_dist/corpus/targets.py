@@ -36,6 +36,27 @@ def _is_number(value: SupportsFloat | str) -> bool:
     return True
 
 
+def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndarray:
+    """Return the weights of documents as a float64 table of one column.
+
+    Raises
+    ------
+    CorpusError
+        They are not one finite number a document, or one is negative; the message begins with `where`.
+    """
+    try:
+        column = np.asarray(weights, np.float64)
+    except (TypeError, ValueError):
+        raise CorpusError(f"{where} has weights that are not numbers") from None
+    if column.shape != (n_documents,):
+        raise CorpusError(f"{where} has {n_documents} documents and weights of shape {column.shape}")
+    unfit = ~(np.isfinite(column) & (column >= 0))
+    if unfit.any():
+        row = int(unfit.argmax())
+        raise CorpusError(f"{where} has the weight {column[row]} for its document {row}: weights are numbers from 0 on")
+    return column[:, None]
+
+
 def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndarray:
     """Return targets as a float64 table of shape (n_documents, n_targets).
 

@@ -36,6 +36,7 @@ def write_corpus(
     vocabulary: Sequence[str] | None = None,
     ids: Sequence[int | str] | np.ndarray | None = None,
     targets: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     groups: ArrayLike | GroupsAt | None = None,
     vectorizer: Mapping[str, object] | None = None,
     made_by: JsonObject | None = None,
@@ -57,8 +58,9 @@ def write_corpus(
     path : str or Path
         Directory to create, or a URL such as ``s3://bucket/corpus``. The corpus appears under its name only when complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
-        Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)``, a triple ``(X, y, ids)`` or
-        ``(X, y, ids, targets)``, of any length; the corpus does not depend on how the documents are cut into batches.
+        Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)``, a triple ``(X, y, ids)``,
+        ``(X, y, ids, targets)`` or ``(X, y, ids, targets, sample_weight)``, of any length; the corpus does not depend on
+        how the documents are cut into batches.
         Columns of a DataFrame that hold text, categories or booleans are numbered (with `dense`), for `MixedNB`.
     y : array-like of shape (n_documents,), optional
         Labels: strings, integers, floats or booleans. Where documents have several labels a collection of them for each,
@@ -72,6 +74,8 @@ def write_corpus(
         An id for each document. By default its position in `X`.
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
         Real numbers to be predicted, finite, for regression from sparse documents; labels may stand beside them.
+    sample_weight : array-like of shape (n_documents,), optional
+        Weights of documents, never negative, which training and evaluation use. Document frequencies count documents.
     groups : array-like of shape (n_documents,), optional
         Of each document of a matrix what it has in common with others, such as its author: folds keep them together. Of a
         name only a hash is stored. Or a function from ids to such hashes.
@@ -99,7 +103,7 @@ def write_corpus(
         From the ids of documents to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
     client : distributed.Client, optional
         Its workers compute the parts of a dask array, of a Dask DataFrame, or of a dask bag of batches, and write them; all
-        see the folder of `path`. `y`, `ids` and `targets` may be cut as `X` is, too. The corpus is the same.
+        see the folder of `path`. `y`, `ids`, `targets` and `sample_weight` may be cut as `X` is, too. The corpus is the same.
 
     Returns
     -------
@@ -132,7 +136,7 @@ def write_corpus(
         return write_collection(
             path,
             X,
-            (y, ids, targets),
+            (y, ids, targets, sample_weight),
             client,
             Storing(None if classes is None else tuple(classes), weighted, dense, unlabelled),
             vocabulary=vocabulary,
@@ -147,7 +151,7 @@ def write_corpus(
     vectorizer, made_by = plain_json(vectorizer, "vectorizer"), plain_json(made_by, "made_by")
     with destination(path, overwrite) as (place, scratch):
         collected = collect(
-            batches(X, y, ids, targets),
+            batches(X, y, ids, targets, sample_weight),
             scratch,
             MEMORY_LIMIT,
             classes,
@@ -178,7 +182,7 @@ def _write_shards(
     from sdem_dist.corpus.shards import ids_of_rows, write_shard
     from sdem_dist.kernels.ragged import add_each  # numba comes with it
 
-    kind = {"dense": collected.dense, "labelled": bool(collected.classes)}
+    kind = {"dense": collected.dense, "labelled": bool(collected.classes), "weights": collected.has_weights}
     frequency = None if collected.dense else np.zeros(collected.n_features, np.int64)
     shards = []
     for shard, rows in enumerate(cut(collected.rows(), sizes)):

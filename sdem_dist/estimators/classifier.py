@@ -219,7 +219,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
 
         if isinstance(X, Corpus):
             if sample_weight is not None:
-                raise ValueError("a corpus has no sample weights: leave sample_weight at None")
+                raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
             return self.evaluate(X, y)["accuracy"]
         if y is not None:
             checked_labels(self, y)

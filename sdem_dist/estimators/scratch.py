@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: object, client: Client) -> Iterator[Corpus]:
+def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
     """Write a Dask collection into Dask's folder for temporary files, which all workers have to see; remove it in the end.
 
     Raises
     ------
     ValueError
-        The estimator takes a target as a column of a table, or documents have weights.
+        The estimator takes a target as a column of a table.
     ClusterError
         Workers do not see the folder.
     """
@@ -34,10 +34,10 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: objec
 
     refuse_address(client)
     target, dense = estimator.spec.target, estimator._layout == "dense"
-    if sample_weight is not None or (dense and target == "numbers"):
+    if dense and target == "numbers":
         raise ValueError(
-            "a cluster takes from Dask collections no sample weights, and no targets of a table: write a corpus with "
-            "sdem_dist.write_corpus and pass that"
+            "a cluster takes from Dask collections no targets of a table: write a corpus with sdem_dist.write_corpus and "
+            "pass that"
         )
     with tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch_folder()) as folder:
         if not all(DaskExecutor(client).everywhere(_sees, folder)):
@@ -50,6 +50,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: objec
             X,
             y if target == "labels" else None,
             targets=y if target == "numbers" else None,
+            sample_weight=sample_weight,
             dense=dense,
             unlabelled=estimator.unlabelled if dense else None,
             client=client,

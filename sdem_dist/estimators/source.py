@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sdem_dist.corpus.layout import ClassLabel
+    from sdem_dist.models.weighting import Weighting
 
 Use = Literal["train", "continue", "score"]
 """Train from the beginning; go on with a fitted estimator; or measure one."""
@@ -104,7 +105,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     target, name, header = estimator.spec.target, type(estimator).__name__, corpus.header
     if sample_weight is not None or (y is not None and target != "nothing"):
         raise ValueError(
-            "a corpus brings its labels or targets and has no sample weights: leave y and sample_weight at None"
+            "a corpus brings its labels or targets, and weights where it has them: leave y and sample_weight at None"
         )
     check_layout(estimator, corpus)
     if target == "labels" and not header.classes:
@@ -158,11 +159,18 @@ def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bo
         corpus=corpus,
         weight=corpus.weight if isinstance(corpus, Corpus) else float(header.n_documents),
         classes=np.array(header.classes) if labelled else np.empty(0),
-        class_counts=tuple(float(c) for c in header.class_counts) if labelled else (),
+        class_counts=_class_weights(corpus) if labelled else (),
         vocabulary=corpus.vocabulary(),
         vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is not text
         single=header.n_targets <= 1,
     )
+
+
+def _class_weights(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> tuple[float, ...]:
+    """Return the documents of each class, by weight."""
+    if isinstance(corpus, Corpus | Part):
+        return corpus.class_weights
+    return tuple(map(float, corpus.header.class_counts))
 
 
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> None:
@@ -224,7 +232,7 @@ def _of_label_sets(estimator: Estimator, X: object, y: object, sample_weight: ob
 
 def _with_labels(source: Source, members: sp.csr_matrix, names: Sequence[ClassLabel]) -> Source:
     """Return a source with the labels in the sets that its documents have."""
-    counts = members.T @ np.asarray(source.corpus.header.class_counts, np.float64)
+    counts = members.T @ np.asarray(_class_weights(source.corpus), np.float64)
     return replace(source, classes=np.array(names), class_counts=tuple(counts.tolist()), members=members)
 
 
@@ -307,14 +315,14 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         if are_texts(X):
             X = estimator.vectorize(cast("Sequence[str]", X))
         documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
-    if estimator.weighting_ is None or estimator.document_frequency_ is None:
-        return documents
-    return estimator.weighting_.apply(documents, _factors(estimator))
-
-
-def _factors(estimator: Estimator) -> np.ndarray:
-    """Return what multiplies each column: made once for a model, since a wide one has millions."""
     weighting, frequency = estimator.weighting_, estimator.document_frequency_
+    if weighting is None or frequency is None:
+        return documents
+    return weighting.apply(documents, _factors(estimator, weighting, frequency))
+
+
+def _factors(estimator: Estimator, weighting: Weighting, frequency: np.ndarray) -> np.ndarray:
+    """Return what multiplies each column: made once for a model, since a wide one has millions."""
     kept = getattr(estimator, "_lazy_parameters", None)
     if kept is None:
         return weighting.factors(frequency, estimator.vocabulary_)

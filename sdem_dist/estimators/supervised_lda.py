@@ -282,7 +282,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
         if isinstance(X, Corpus):
             if sample_weight is not None:
-                raise ValueError("a corpus has no sample weights: leave sample_weight at None")
+                raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
             return self.evaluate(X, y)["r2"]
         return float(super().score(X, y, sample_weight))
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of, trained
@@ -108,6 +109,7 @@ def _chosen(
     n_draws, share = (1, share_held_out(share, int(labelled))) if many else (DRAWS, SHARE)
     if n_draws * share * labelled < FEWEST:
         return None
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
     found: dict[float, list[tuple[float, float, float]]] = {}
     for number in range(n_draws):
         which = f" {number + 1} of {n_draws}" if n_draws > 1 else ""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 MOST_RUNS = 2  # runs whose columns are in memory at a time
-Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray | list[str], np.ndarray | None]
+Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray | list[str], np.ndarray | None, np.ndarray | None]
+Arranged = tuple[int, np.ndarray, np.ndarray, "sp.csr_matrix", np.ndarray | None]
 
 
 class RunColumns(Protocol):
@@ -80,26 +81,27 @@ class SecondPass:
     _latest: dict[int, np.ndarray] = field(default_factory=dict)
 
     def batches(self, held_out: bool, wrote: Callable[[Batch], None]) -> Iterator[Batch]:
-        """Yield (matrix, class names, ids, targets) of the documents held out, or of the others."""
+        """Yield (matrix, class names, ids, targets, weights) of the documents held out, or of the others."""
 
-        def arranged_rows() -> Callable[[int], tuple[int, np.ndarray, np.ndarray, sp.csr_matrix]]:
+        def arranged_rows() -> Callable[[int], Arranged]:
             return lambda number: self._block(number, held_out)
 
         first = 0
         with closing(in_threads(range(self.n_blocks), arranged_rows, self.n_jobs)) as blocks:
-            for n_documents, rows, codes, counts in blocks:
+            for n_documents, rows, codes, counts, weights in blocks:
                 ids, first = first + rows, first + n_documents
                 if len(rows) == 0:
                     continue
                 given = self.classes[codes]
                 named = self.first + ids if self.ids is None else self.ids.strings(ids)
-                batch = (counts, None, named, given) if given.dtype.kind == "f" else (counts, given, named, None)
+                labels, targets = (None, given) if given.dtype.kind == "f" else (given, None)
+                batch = counts, labels, named, targets, weights
                 wrote(batch)
                 yield batch
         self._latest.clear()
 
-    def _block(self, number: int, held_out: bool) -> tuple[int, np.ndarray, np.ndarray, sp.csr_matrix]:
-        """Return a block's number of documents, and of those held out, or the others: positions, labels, and counts."""
+    def _block(self, number: int, held_out: bool) -> Arranged:
+        """Return a block's number of documents; of those held out, or the others, positions, labels, counts, weights."""
         block = load_block(block_path(self.folder, number))
         rows = np.flatnonzero(block.held_out == held_out)
         counts = block.counts if len(rows) == len(block.labels) else _some_rows(block, rows)
@@ -109,7 +111,9 @@ class SecondPass:
             counts = _moved(counts, self.columns)
         data = counts.counts if self.whole else counts.counts.astype(np.float32)
         shape = (len(rows), self.columns.n_features)
-        return len(block.labels), rows, block.labels[rows], csr(NodeCounts(counts.indptr, counts.nodes, data), shape)
+        matrix = csr(NodeCounts(counts.indptr, counts.nodes, data), shape)
+        weights = None if block.weights is None else block.weights[rows]
+        return len(block.labels), rows, block.labels[rows], matrix, weights
 
     def _columns_of_run(self, run: int) -> np.ndarray:
         assert self.columns.terms is not None

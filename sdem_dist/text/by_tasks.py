@@ -204,6 +204,7 @@ class Writing:
     ranges: MergedRanges | None
     targets: bool
     ids: bool
+    weights: bool
     shuffle: bool
     random_state: int
     vectorizer: JsonObject
@@ -272,6 +273,7 @@ class Writing:
             weighted=not tally.whole,
             dense=False,
             n_targets=max(summary["n_targets"] for summary in summaries),
+            has_weights=self.weights,
             folders=folders,
             seed=seed,
             scratch=root,
@@ -378,6 +380,7 @@ class ByTasks:
             self._ranges,
             counting.targets,
             counting.reading.id is not None,
+            counting.reading.weight is not None,
             self._plan.shuffle,
             self._random_state,
             counting.settings.to_json(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,7 @@ class TextJob:
     texts: Texts
     labels: np.ndarray
     held_out: np.ndarray
+    weights: np.ndarray | None
 
 
 def count_text(
@@ -122,7 +123,8 @@ def count_text(
                 kept_ids.add(texts_of_strings((block.ids or [])[first:stop]))
             if groups is not None:
                 groups.append(group_hashes((block.groups or [])[first:stop]))
-            yield TextJob(block_path(folder, number), block.texts.part(first, stop), codes, mask)
+            weights = None if block.weights is None else block.weights[first:stop]
+            yield TextJob(block_path(folder, number), block.texts.part(first, stop), codes, mask, weights)
 
     def worker() -> Callable[[TextJob], int]:
         if isinstance(terms, Runs):
@@ -151,7 +153,7 @@ class _Learning:
             self._runs.write(self._run)
             self._run, self._counter = self._runs.begin()
         counts = self._counter.count(job.texts, ~job.held_out)
-        save_block(job.path, CountedBlock(counts, 0, self._run, job.labels, job.held_out))
+        save_block(job.path, CountedBlock(counts, 0, self._run, job.labels, job.held_out, job.weights))
         return len(job.texts)
 
 
@@ -163,7 +165,7 @@ class _Fixed:
 
     def __call__(self, job: TextJob) -> int:
         counts = self._counter.count(job.texts)
-        save_block(job.path, block_of_matrix(counts, job.labels, job.held_out))
+        save_block(job.path, replace(block_of_matrix(counts, job.labels, job.held_out), weights=job.weights))
         return len(job.texts)
 
 

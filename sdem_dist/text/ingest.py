@@ -155,6 +155,7 @@ def ingest(
     check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
     for_text = {"keep_text": keep_text, "id": reading.id is not None, "group": reading.group is not None}
+    for_text["weight"] = reading.weight is not None
     if any(for_text.values()) and form is not None:
         raise ValueError(
             f"{next(name for name in for_text if for_text[name])} is for sources of text, and these are {form}"

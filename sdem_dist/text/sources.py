@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
+import numpy as np
+
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
@@ -64,6 +66,8 @@ class Reading:
         The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
     group : str, int or None
         The column of what documents have in common that folds keep together, such as an author; likewise.
+    weight : str, int or None
+        The column of the documents' weights; likewise.
     zero_based : bool or "auto"
         Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
     """
@@ -77,6 +81,7 @@ class Reading:
     id: str | int | None = None
     label_separator: str | None = None
     group: str | int | None = None
+    weight: str | int | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
@@ -194,21 +199,27 @@ def blocks_of_source(
     source: Path, reading: Reading, gate: LineGate, block_documents: int, part: tuple[int, int] | None = None
 ) -> Iterator[Records]:
     """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`; ids are texts."""
-    form, group = source_format(source, reading), reading.group
-    columns = Columns(reading.text, reading.label, reading.id, keep=group is not None)
+    form, group, weight = source_format(source, reading), reading.group, reading.weight
+    columns = Columns(reading.text, reading.label, reading.id, keep=group is not None or weight is not None)
     for block in read_columns(source, form, columns, reading.encoding, gate, block_documents, part):
         ids: list[object] | None = None if block.ids is None else list(map(str, block.ids))
         groups = None if group is None else groups_of_records(source, block, group, numbered=form == "tsv")
-        yield replace(block, ids=ids, groups=groups, columns={})
+        weights = None if weight is None else _weights_of(source, block, weight, numbered=form == "tsv")
+        yield replace(block, ids=ids, groups=groups, weights=weights, columns={})
 
 
 def groups_of_records(source: Path, block: Records, name: str | int, *, numbered: bool) -> list[str]:
-    """Return the groups of documents from a column, which a number names where there is no header.
+    """Return the groups of documents from a column, which a number names where there is no header; see `_column_of`."""
+    return list(map(str, _column_of(source, block, name, "group", numbered=numbered)))
+
+
+def _column_of(source: Path, block: Records, name: str | int, what: str, *, numbered: bool) -> list[object]:
+    """Return what stands in a column, which a number names where there is no header.
 
     Raises
     ------
     IngestError
-        There is no such column, or a document has no group.
+        There is no such column, or it is empty for a document.
     """
     if numbered:
         from sdem_dist.text.formats.tab_lines import column_number
@@ -220,11 +231,26 @@ def groups_of_records(source: Path, block: Records, name: str | int, *, numbered
         column = block.columns.get(str(name))
         known = f"the columns are {', '.join(map(repr, block.columns))}"
     if column is None:
-        raise IngestError(f"{source}: --group: there is no column {str(name)!r}; {known}")
-    groups = column if isinstance(column, list) else column.to_pylist()
-    if any(group is None for group in groups):
-        raise IngestError(f"{source}: a document has no group: column {str(name)!r} is empty there")
-    return list(map(str, groups))
+        raise IngestError(f"{source}: --{what}: there is no column {str(name)!r}; {known}")
+    values: list[object] = column if isinstance(column, list) else column.to_pylist()
+    if any(value is None for value in values):
+        raise IngestError(f"{source}: a document has no {what}: column {str(name)!r} is empty there")
+    return values
+
+
+def _weights_of(source: Path, block: Records, name: str | int, *, numbered: bool) -> np.ndarray:
+    """Return the weights of documents from a column, float64."""
+    values = _column_of(source, block, name, "weight", numbered=numbered)
+    for value in values:
+        try:
+            weight = float(str(value))
+        except ValueError:
+            weight = -1.0
+        if not (0 <= weight < float("inf")):
+            raise IngestError(
+                f"{source}: column {str(name)!r} holds {value!r:.40}, which is no weight: a number from 0 on"
+            )
+    return np.array([float(str(value)) for value in values])
 
 
 def read_columns(

@@ -26,6 +26,7 @@ class CountedBlock:
     labels : ndarray of shape (n_documents,), int32
         Codes of classes in the order in which the ingest met them.
     held_out : ndarray of shape (n_documents,), bool
+    weights : ndarray of shape (n_documents,), float64, or None
     """
 
     counts: NodeCounts
@@ -33,6 +34,7 @@ class CountedBlock:
     run: int
     labels: np.ndarray
     held_out: np.ndarray
+    weights: np.ndarray | None = None
 
 
 def block_path(folder: Path, block: int) -> Path:
@@ -51,13 +53,15 @@ def save_block(path: Path, block: CountedBlock) -> None:
         _narrowed(counts.counts),
         block.labels,
         block.held_out,
+        np.zeros(0) if block.weights is None else block.weights,
     )
 
 
 def load_block(path: Path) -> CountedBlock:
     """Read the documents that `save_block` wrote."""
-    (n_columns, run), indptr, nodes, counts, labels, held_out = load_arrays(path, 6)
-    return CountedBlock(NodeCounts(indptr, nodes, counts), int(n_columns), int(run), labels, held_out)
+    (n_columns, run), indptr, nodes, counts, labels, held_out, weights = load_arrays(path, 7)
+    given = weights if len(weights) else None
+    return CountedBlock(NodeCounts(indptr, nodes, counts), int(n_columns), int(run), labels, held_out, given)
 
 
 def save_arrays(path: Path, *arrays: np.ndarray) -> None:

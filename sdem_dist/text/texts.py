@@ -113,6 +113,8 @@ class Records:
         What stands beside the texts, where it is kept; a value for each text. Sources that have types give arrays.
     groups : list of str, or None
         What each document has in common with others, where a column of it was named.
+    weights : ndarray of float64, or None
+        The weight of each document, where a column of it was named.
     """
 
     texts: Texts
@@ -120,6 +122,7 @@ class Records:
     ids: list[object] | None = None
     columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)
     groups: list[str] | None = None
+    weights: np.ndarray | None = None
 
 
 Row = tuple[str, str | None, object, Mapping[str, object] | None]

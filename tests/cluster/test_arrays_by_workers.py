@@ -90,10 +90,11 @@ def test_training_is_that_of_the_corpus(tmp_path, client):
     np.testing.assert_array_equal(from_array.predict_proba(COUNTS), from_corpus.predict_proba(COUNTS))
 
 
-def test_what_cannot_be_trained_from_an_array_is_named(client):
-    X = da.from_array(COUNTS, chunks=(70, 12))
-    with pytest.raises(ValueError, match="no sample weights"):
-        MultinomialNB().fit(X, LABELS, np.ones(300), client=client)
+def test_an_array_is_trained_on_with_weights(tmp_path, client):
+    X, weights = da.from_array(COUNTS, chunks=(70, 12)), RNG.integers(0, 3, 300).astype(float)
+    ours = MultinomialNB(n_epochs=2).fit(X, LABELS, weights, client=client)
+    theirs = MultinomialNB(n_epochs=2).fit(write_corpus(tmp_path / "c", COUNTS, LABELS, sample_weight=weights))
+    np.testing.assert_array_equal(ours.predict_proba(COUNTS), theirs.predict_proba(COUNTS))
 
 
 def test_ids_and_targets_beside_an_array(tmp_path, client):

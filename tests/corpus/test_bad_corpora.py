@@ -111,7 +111,7 @@ def edit_manifest(path: Path, **entries) -> None:
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"format_version": 6}, "made by a newer format"),
+        ({"format_version": 7}, "made by a newer format"),
         ({"format_version": 3}, "made by an older format .* make it again from its sources"),
         ({"document_frequency_checksum": None}, "inconsistent: document frequencies"),
         ({"format_version": None}, "format_version is None"),
@@ -210,7 +210,7 @@ def dense(**changes) -> np.ndarray:
         (iter([(dense(), [1] * 4), (dense(), None)]), {}, "some batches have labels"),
         (iter([(dense(), None, list("abcd")), (dense(), None)]), {}, "positions as ids, where strings came before"),
         (iter([dense()]), {}, "batch 0 of X is not a pair"),
-        (iter([(dense(), None)]), {"y": [1]}, "bring labels, ids and targets with each batch"),
+        (iter([(dense(), None)]), {"y": [1]}, "bring labels, ids, targets and weights with each batch"),
         (iter([]), {}, "no documents"),
         (np.zeros((0, 3)), {}, "no documents"),
         (np.zeros((3, 0)), {}, "no features"),

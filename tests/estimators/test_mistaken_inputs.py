@@ -48,7 +48,7 @@ def test_labels_or_weights_beside_a_corpus_are_not_ignored(tmp_path, model):
         lambda: model.score(corpus, Y),
         lambda: model.score(corpus, None, np.ones(4)),
     ):
-        with pytest.raises(ValueError, match="a corpus (brings its labels|has no sample weights)"):
+        with pytest.raises(ValueError, match="a corpus brings its (labels|sample weights)"):
             call()
 
 
