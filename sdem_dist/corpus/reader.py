@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 # zarr's group has it too, among its attributes.
 _opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
 _MAX_OPENED = 32
+SHARDS_AT_ONCE = 4
+"""Of a corpus in a bucket, which answers late."""
 # Whether a corpus at a URL is still the same cannot be told cheaply: tasks share it while any of them uses it.
 _received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
 
@@ -157,16 +160,22 @@ class Corpus:
         first = int(np.searchsorted(starts, start, side="right")) - 1
         first = min(first, len(header.shards) - 1)
         last = max(int(np.searchsorted(starts, stop, side="left")), first + 1)
-        parts = []
-        for shard in range(first, last):
+
+        def found(shard: int) -> Documents | DenseDocuments:
             base, size = int(starts[shard]), header.shards[shard].n_documents
             rows = slice(max(start - base, 0), min(stop - base, size))
-            if rows == slice(0, size):
-                parts.append(self.read_shard(shard, verify=verify))
-            else:  # its other documents are probably wanted next
-                read = partial(self.read_shard, shard, verify=verify)
-                whole = shard_cache.get((header.uid, shard, verify), read)
-                parts.append(whole[rows])
+            if rows == slice(0, size) and not far:
+                return self.read_shard(shard, verify=verify)
+            # its other documents are probably wanted next, and those of a bucket by the next stage
+            whole = shard_cache.get((header.uid, shard, verify), partial(self.read_shard, shard, verify=verify))
+            return whole[rows]
+
+        far = is_url(self.path)
+        if far and last - first > 1:
+            with ThreadPoolExecutor(SHARDS_AT_ONCE) as pool:
+                parts = list(pool.map(found, range(first, last)))
+        else:
+            parts = [found(shard) for shard in range(first, last)]
         return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
     def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:
