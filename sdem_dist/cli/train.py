@@ -221,7 +221,9 @@ def train(
     kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
     names = [name for name in kept if name not in ("epoch", *UNSHOWN) and not name.endswith("seconds")]
     own = [name for name in names if not name.startswith("validation_")]
-    figures = [f"{called(name)} {kept[name]:.4f}" for name in (*own, held_out) if name in kept]
+    figures = [f"{called(name)} {kept[name]:.4f}" for name in own]
+    if held_out in kept:
+        figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {options['validation']}")
     if any(name in METRICS and not name.startswith("held_out_") for name in own):
         figures[0] = f"training {figures[0]}"
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
@@ -193,7 +193,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
             plan = replace(plan, n_epochs=FEW_EPOCHS) if self.n_epochs == "auto" else plan
             share = self.validation_fraction if self.calibrate or weight is None else 0.0
-            return (yield from trained_with_unlabelled(source, learner, plan, initial, weight, share))
+            return (yield from trained_with_unlabelled(source, learner, plan, initial.block(0, 1), weight, share))
         share = 0.0
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)
@@ -225,7 +225,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         found, moves = [], dict[object, Moves]()
         for source in (weighed(self, source) for source in sources):
             learner, initial = self._begun(source, moves)
-            start = learner.init() if initial is None else initial
+            start = learner.init() if initial is None else initial.block(0, 1)
             found.append(Beginning(source.weighting, learner, start, self._plan(source)))
         return found
 
@@ -256,7 +256,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
 
     def _learner(
         self, source: Source, moves: dict[object, Moves] | None = None, loss: str | Loss | None = None
-    ) -> tuple[Sdem[NaiveBayes], SdemState | None]:
+    ) -> tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]:
         """Return the learner for a training source, and where it starts, if not at its own beginning.
 
         By weighting, `moves` keeps how far steps go, for other weights of the same documents.
@@ -320,7 +320,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
 
     def _begun(
         self, source: Source, moves: dict[object, Moves] | None = None
-    ) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState | None]:
+    ) -> tuple[Sdem[NaiveBayes] | WordEm, MadeByWorkers[SdemState] | None]:
         if self.lengths is not None:
             raise ValueError("lengths are learned by fit alone: leave lengths at None in partial_fit and in searches")
         if self.loss != "nll":

@@ -104,6 +104,7 @@ def _chosen(
     source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState, weight: float | None, share: float
 ) -> Stages[Choice | None]:
     """Yield trainings with each weight, without held-out documents; return the weight of their lowest log-loss."""
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
     labelled = source.n_labelled
     many = share_held_out(share, int(labelled), FEW) > 0
     n_draws, share = (1, share_held_out(share, int(labelled))) if many else (DRAWS, SHARE)
