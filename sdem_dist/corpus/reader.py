@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -17,13 +18,13 @@ from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
 from sdem_dist.corpus.folds import Folds, Masks, Part
 from sdem_dist.corpus.layout import MANIFEST, Header
+from sdem_dist.corpus.missing import check_folder
 from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary, read_weights
 from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_texts
 from sdem_dist.corpus.subsets import Which, chosen
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import identity_of, is_url, place
-from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
     from sdem_dist.documents import Documents
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 # zarr's group has it too, among its attributes.
 _opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
 _MAX_OPENED = 32
+SHARDS_AT_ONCE = 4
+"""Of a corpus in a bucket, which answers late."""
 # Whether a corpus at a URL is still the same cannot be told cheaply: tasks share it while any of them uses it.
 _received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
 
@@ -110,27 +113,11 @@ class Corpus:
         from sdem_dist.storage.contents import open_contents
 
         if not is_url(self.path):
-            self._check_folder()
+            check_folder(Path(self.path))
         group, attributes = open_contents(self.path)
         if MANIFEST not in attributes:
             raise CorpusError(f"{self.path}: not a corpus, or one whose writing was cut short: it has no manifest")
         return group, Header.from_json(attributes[MANIFEST], self.path)
-
-    def _check_folder(self) -> None:
-        """Say what is at the path where that cannot be a corpus."""
-        made = "a corpus is a folder that sdem ingest or write_corpus made"
-        path = Path(self.path)
-        if not path.exists():
-            for kept in set_aside(path)[-1:]:
-                made = f"a process died while it replaced it, and what was there is now {kept}: rename that"
-            raise CorpusError(f"{path}: there is no such corpus; {made}")
-        if not path.is_dir():
-            raise CorpusError(
-                f"{path} is a file, perhaps a model or a source; {made}: ingest a source first (sdem ingest; test documents with "
-                "--vocabulary-from and the corpus of the training)"
-            )
-        if not (path / "zarr.json").exists():
-            raise CorpusError(f"{path} is a folder, but no corpus; {made}")
 
     @property
     def cache_key(self) -> str:
@@ -173,16 +160,22 @@ class Corpus:
         first = int(np.searchsorted(starts, start, side="right")) - 1
         first = min(first, len(header.shards) - 1)
         last = max(int(np.searchsorted(starts, stop, side="left")), first + 1)
-        parts = []
-        for shard in range(first, last):
+
+        def found(shard: int) -> Documents | DenseDocuments:
             base, size = int(starts[shard]), header.shards[shard].n_documents
             rows = slice(max(start - base, 0), min(stop - base, size))
-            if rows == slice(0, size):
-                parts.append(self.read_shard(shard, verify=verify))
-            else:  # its other documents are probably wanted next
-                read = partial(self.read_shard, shard, verify=verify)
-                whole = shard_cache.get((header.uid, shard, verify), read)
-                parts.append(whole[rows])
+            if rows == slice(0, size) and not far:
+                return self.read_shard(shard, verify=verify)
+            # its other documents are probably wanted next, and those of a bucket by the next stage
+            whole = shard_cache.get((header.uid, shard, verify), partial(self.read_shard, shard, verify=verify))
+            return whole[rows]
+
+        far = is_url(self.path)
+        if far and last - first > 1:
+            with ThreadPoolExecutor(SHARDS_AT_ONCE) as pool:
+                parts = list(pool.map(found, range(first, last)))
+        else:
+            parts = [found(shard) for shard in range(first, last)]
         return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
     def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:

@@ -12,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, pseudo_count
 from sdem_dist.estimators.document_lengths import check_lengths, documents_drawn, with_lengths
+from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
 from sdem_dist.estimators.overlap import may_overlap
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
@@ -164,7 +166,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
         if self.unlabelled is not None and self.loss != "nll" and self.steps == "paper":
             raise ValueError("steps='paper' takes no unlabelled documents with this loss: leave steps at 'margin'")
-        check_lengths(self)
+        counted = self.loss == "nll" and self.weighting in ("auto", "counts") and self.unlabelled is None
+        check_lengths(self.lengths, counted=counted)
         if self.ngram_range is not None:
             checked_orders(self.ngram_range)
 
@@ -369,7 +372,12 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         ModelError
             The model is not of counts.
         """
-        return documents_drawn(self, n_samples, random_state, length)
+        check_is_fitted(self)
+        if self.loss != "nll" or self.weighting_ is not None:
+            raise ModelError("sample draws documents of a model with loss='nll' of counts, which this is not")
+        drawn, rng = drawn_from(self.class_log_prior_, n_samples, random_state)
+        lengths = self.learner_.model.lengths or length
+        return documents_drawn(self.feature_log_prob_, drawn, lengths, rng), self.classes_[drawn]
 
     @property
     def loss_(self) -> str | Loss:
