@@ -22,7 +22,7 @@ from sdem_dist.corpus import sorted_rows
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.text import by_tasks, stretches
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 POINTS = range(1, 103, 3)
 """The events at which somebody dies, 34 of each kind of process."""
 TESTS = Path(__file__).parent.parent
@@ -30,7 +30,7 @@ SCHEDULER = """
 import time
 from distributed import LocalCluster
 if __name__ == "__main__":
-    cluster = LocalCluster(1, threads_per_worker=1, processes=False, host="127.0.0.1", dashboard_address=None)
+    cluster = LocalCluster(1, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=None)
     print(cluster.scheduler_address, flush=True)
     time.sleep(3600)
 """
