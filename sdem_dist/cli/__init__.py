@@ -69,7 +69,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one is meant."""
+        """Return the command, or raise an error that suggests one."""
         if args[0] not in _COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}. {nearest(args[0], _COMMANDS)}".rstrip())
         return super().resolve_command(ctx, args)

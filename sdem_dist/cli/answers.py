@@ -169,7 +169,7 @@ def predictions_of(estimator: EngineEstimator, name: object) -> Answers:
 
 
 def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> Answers:
-    """Return answers with the set of classes that has the right one as often as `coverage` says.
+    """Return answers with a set of classes that holds the right one with probability `coverage`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What ``sdem ingest`` says while it runs and in the end."""
+"""What ``sdem ingest`` prints while it runs and at its end."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def classes(corpus: Corpus) -> str:
 
 
 def _without_defaults(vectorizer: Mapping[str, object] | None) -> Mapping[str, object]:
-    """Return the settings that say something: those unlike the defaults, and the kind."""
+    """Return the kind, and the settings that differ from the defaults."""
     from sdem_dist.text import VectorizerSettings
 
     if vectorizer is None:

@@ -90,7 +90,7 @@ class ColumnNumber(ParamType):
     name = "number"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number; of a name say that there are none."""
+        """Return the number; fail for a name, since these files have no names of columns."""
         if not str(value).isdecimal():
             self.fail(
                 f"{value!r} is not a number: columns of TAB-separated lines have numbers from 0; of a table with names of "

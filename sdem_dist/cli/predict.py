@@ -25,7 +25,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def stream_options(command: Command) -> Command:
-    """Add what says how sources are read and where answers go."""
+    """Add the options of sources and of where answers go."""
     for option in (
         click.option("--verbose", is_flag=True, help="Say in the end how much of the text the model knows."),
         click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores; of - one]"),

@@ -45,7 +45,7 @@ class SourceOptions:
 
 
 def source_options(command: Command) -> Command:
-    """Add what says how a source is read; the command gets it as `source`."""
+    """Add the options of a source; the command gets them as `source`."""
 
     @wraps(command)
     def reading(*arguments: Any, on_error: Literal["raise", "skip"], **options: Any) -> Any:

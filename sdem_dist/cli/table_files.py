@@ -21,7 +21,7 @@ from sdem_dist.storage.places import is_url
 from sdem_dist.text.records import listed
 
 Columns = dict[str, Any]
-"""Names and values of consecutive rows: lists, or Arrow arrays, which say the type of what none of the rows may have."""
+"""Names and values of consecutive rows: lists, or Arrow arrays, which have a type even where all values are missing."""
 
 
 @dataclass(frozen=True)

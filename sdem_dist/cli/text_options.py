@@ -144,14 +144,14 @@ class SectionedCommand(click.Command):
 
 
 def reading_options(command: Command) -> Command:
-    """Add what says how sources are read."""
+    """Add the options of sources."""
     for option in reversed(_READING):
         command = option(command)
     return command
 
 
 def text_options(command: Command) -> Command:
-    """Add what says how text becomes words, and which of them count."""
+    """Add the options of how text becomes words, and which words count."""
     for option in reversed(_WORDS):
         command = option(command)
     return command

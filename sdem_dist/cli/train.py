@@ -16,7 +16,7 @@ from sdem_dist.cli.sources import corpus_of, is_source
 from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 from sdem_dist.counted import counted, nearest
-from sdem_dist.glossary import UNSHOWN, called
+from sdem_dist.glossary import METRICS, UNSHOWN, called
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -221,8 +221,10 @@ def train(
     kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
     names = [name for name in kept if name not in ("epoch", *UNSHOWN) and not name.endswith("seconds")]
     own = [name for name in names if not name.startswith("validation_")]
-    figures = [f"{called(name)} {kept[name]:.4f}" for name in (*own, held_out) if name in kept]
-    if any(not name.startswith("held_out_") for name in own):
+    figures = [f"{called(name)} {kept[name]:.4f}" for name in own]
+    if held_out in kept:
+        figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {options['validation']}")
+    if any(name in METRICS and not name.startswith("held_out_") for name in own):
         figures[0] = f"training {figures[0]}"
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)
     say(f"{model}: {options['estimator']}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")

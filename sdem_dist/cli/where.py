@@ -1,4 +1,4 @@
-"""The options that say where a command runs, and the client they ask for."""
+"""The options of where a command runs, and the client that they ask for."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let an interrupt wait until the block has ended: Dask cannot end workers that have half begun, and says so at length."""
+    """Let an interrupt wait until the block has ended: Dask fails to end workers that have half started."""
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(usual):
         yield

@@ -19,7 +19,7 @@ FAILURES = 3
 
 
 class TellingJob(Protocol):
-    """A batch job that says why it was refused, see `sdem_dist.cluster.jobs.telling`."""
+    """A batch job that knows why it was refused, see `sdem_dist.cluster.jobs.telling`."""
 
     job_id: str | None
     refusal: str | None

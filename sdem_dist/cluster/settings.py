@@ -21,7 +21,7 @@ SHELL = ("job-script-prologue", "job-script-epilogue")
 
 @dataclass(frozen=True)
 class JobSettings:
-    """What a cluster file says.
+    """The settings of a cluster file.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a batch system itself says about a job, and what the job said."""
+"""Messages of a batch system about a job, and the job's own output."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def log_of(job_id: str, folder: str | None, job_name: str | None = None) -> str:
 
 
 def refused(error: Exception) -> str:
-    """Return what the submit command said, without what jobqueue says around it."""
+    """Return the message of the submit command, without jobqueue's own words."""
     return _first_lines(str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip() or str(error))
 
 

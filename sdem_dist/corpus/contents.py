@@ -55,7 +55,7 @@ def reopened(path: str | Path, header: Header) -> Corpus:
 
 
 WriteShards = Callable[["Group", list[int]], tuple[tuple[ShardInfo, ...], "np.ndarray | None"]]
-"""From the group of shards and their sizes to what the manifest says of them, and the document frequencies."""
+"""From the group of shards and their sizes to their entries in the manifest, and the document frequencies."""
 
 
 def write_contents(

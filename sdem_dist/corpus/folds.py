@@ -59,7 +59,7 @@ AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
 
 
 class Masks(Protocol):
-    """What says which documents are in a part: folds, or a choice of documents."""
+    """What decides which documents are in a part: folds, or a choice of documents."""
 
     reads: CorpusLike
     k: int
@@ -105,7 +105,7 @@ class Folds:
             raise ValueError(f"k must be a whole number from 2 to {corpus.n_documents:,}, the documents, got {k!r}")
         self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
         self.reads: CorpusLike = corpus
-        """What parts read of; a search has it decoded already."""
+        """The corpus that parts read; a search gives one that is decoded already."""
         self.given = None if groups is None else group_codes(groups, corpus.n_documents)
         """The number of each document's group, where groups were given."""
 

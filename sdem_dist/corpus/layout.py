@@ -73,7 +73,7 @@ def vocabulary_hash(n_features: int, encoded: tuple[np.ndarray, np.ndarray] | No
 
 @dataclass(frozen=True)
 class ShardInfo:
-    """What the manifest says of one shard.
+    """The entry of one shard in the manifest.
 
     Attributes
     ----------

@@ -18,13 +18,13 @@ from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
 from sdem_dist.corpus.folds import Folds, Masks, Part
 from sdem_dist.corpus.layout import MANIFEST, Header
+from sdem_dist.corpus.missing import check_folder
 from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary, read_weights
 from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_texts
 from sdem_dist.corpus.subsets import Which, chosen
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import identity_of, is_url, place
-from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
     from sdem_dist.documents import Documents
@@ -113,27 +113,11 @@ class Corpus:
         from sdem_dist.storage.contents import open_contents
 
         if not is_url(self.path):
-            self._check_folder()
+            check_folder(Path(self.path))
         group, attributes = open_contents(self.path)
         if MANIFEST not in attributes:
             raise CorpusError(f"{self.path}: not a corpus, or one whose writing was cut short: it has no manifest")
         return group, Header.from_json(attributes[MANIFEST], self.path)
-
-    def _check_folder(self) -> None:
-        """Say what is at the path where that cannot be a corpus."""
-        made = "a corpus is a folder that sdem ingest or write_corpus made"
-        path = Path(self.path)
-        if not path.exists():
-            for kept in set_aside(path)[-1:]:
-                made = f"a process died while it replaced it, and what was there is now {kept}: rename that"
-            raise CorpusError(f"{path}: there is no such corpus; {made}")
-        if not path.is_dir():
-            raise CorpusError(
-                f"{path} is a file, perhaps a model or a source; {made}: ingest a source first (sdem ingest; test documents with "
-                "--vocabulary-from and the corpus of the training)"
-            )
-        if not (path / "zarr.json").exists():
-            raise CorpusError(f"{path} is a folder, but no corpus; {made}")
 
     @property
     def cache_key(self) -> str:

@@ -147,7 +147,7 @@ def write_some_shards(
     sizes: list[int],
     kind: dict[str, object],
 ) -> list[JsonObject]:
-    """Write consecutive shards from number `first` on; return what the manifest says of them.
+    """Write consecutive shards from number `first` on; return their entries in the manifest.
 
     Their document frequencies are left in a file of `scratch`.
     """

@@ -177,7 +177,7 @@ def write_corpus(
 def _write_shards(
     collected: Collected, texts: TextsAt | None, groups: GroupsAt | None, parent: Group, sizes: list[int]
 ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
-    """Write all documents; return what the manifest says of the shards, and the document frequencies of counts."""
+    """Write all documents; return the shards' entries in the manifest, and the document frequencies of counts."""
     from sdem_dist.corpus.rows import cut
     from sdem_dist.corpus.shards import ids_of_rows, write_shard
     from sdem_dist.kernels.ragged import add_each  # numba comes with it

@@ -18,6 +18,11 @@ def from_nothing(executor: Executor, learner: Learner[State, Statistics, Prepare
     return [executor.submit(tasks.initial_block, learner, b, n_blocks) for b in range(n_blocks)]
 
 
+def from_workers(executor: Executor, make: Callable[[int, int], State], n_blocks: int) -> Blocks[State]:
+    """Have the workers make a state block by block."""
+    return [executor.submit(tasks.made_block, make, b, n_blocks) for b in range(n_blocks)]
+
+
 def from_state(
     executor: Executor, learner: Learner[State, Statistics, Prepared], state: State, n_blocks: int
 ) -> Blocks[State]:

@@ -14,7 +14,7 @@ from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statisti
 
 
 class Located(Protocol):
-    """A corpus that can say where a document is."""
+    """A corpus that knows where a document is."""
 
     def read(self, start: int, stop: int) -> Documents | DenseDocuments:
         """Return the documents at stored positions ``start:stop``."""

@@ -103,7 +103,7 @@ class DaskExecutor:
         return int(min(limits, default=of_this_process()))
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
-        """Submit ``function(*args)`` under a key of its own, which says what it works on."""
+        """Submit ``function(*args)`` under a key of its own that names the work."""
         self._count += 1
         where: dict[str, object] = {}
         if affinity is not None and (slots := self._watch.workers):

@@ -19,7 +19,7 @@ from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import free_space
 
 PUT_SECONDS = 5.0
-"""A log in a bucket is written anew after so many seconds: objects cannot be appended to."""
+"""Seconds after which a log in a bucket is written anew: objects cannot be appended to."""
 
 
 class JsonLines:

@@ -55,7 +55,7 @@ def state_bytes(state: object) -> int:
 
 
 def default_blocks(state: int) -> int:
-    """Return in how many blocks of the vocabulary a state of so many bytes is merged and updated."""
+    """Return the number of blocks of the vocabulary in which a state of `state` bytes is merged and updated."""
     return max(1, -(-state // BLOCK_BYTES))
 
 
@@ -73,7 +73,7 @@ def cache_bytes(needed: int, memory: int) -> int:
 
 
 def check_state(state: int, n_blocks: int, memory: int) -> None:
-    """Raise ModelError if a state of so many bytes would take more than three quarters of a process's memory."""
+    """Raise ModelError if the state would take more than three quarters of a process's memory."""
     needed = needed_bytes(state, n_blocks)
     if needed > REFUSED * memory:
         raise ModelError(

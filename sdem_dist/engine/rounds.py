@@ -27,7 +27,7 @@ UNEVEN = 0.05
 DOCUMENT_SECONDS = 2e-6
 """What a document is taken to cost before any has been measured."""
 FEW = 64
-"""Up to so many sums are merged by four, where they are; more by sixteen, so that the scheduler has fewer tasks."""
+"""Up to this many sums are merged by four, on the workers that have them; more are merged by sixteen, for fewer tasks."""
 
 
 @dataclass

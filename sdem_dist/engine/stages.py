@@ -23,6 +23,19 @@ from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
 Outcome = TypeVar("Outcome")
 
 
+@dataclass(frozen=True)
+class MadeByWorkers(Generic[State]):
+    """A start that workers make where they need it, from little: nothing as wide as the model is sent.
+
+    Attributes
+    ----------
+    block : callable
+        Takes the number of a block and of all blocks, and returns that block of the state.
+    """
+
+    block: Callable[[int, int], State]
+
+
 @dataclass(frozen=True, eq=False)
 class Stage(Generic[State, Statistics, Prepared]):
     """A learner that runs over documents for some epochs.
@@ -34,7 +47,7 @@ class Stage(Generic[State, Statistics, Prepared]):
     learner : Learner
         A frozen dataclass: its fields tell one run from another.
     plan : Plan
-    initial : state, callable that returns one, or None
+    initial : state, callable that returns one, MadeByWorkers, or None
         Where it starts; None: ``learner.init()``. A callable is only called where the stage has to begin, and its state
         is not kept once the workers have it.
     corpus : corpus or None
@@ -48,7 +61,7 @@ class Stage(Generic[State, Statistics, Prepared]):
     name: str
     learner: Learner[State, Statistics, Prepared]
     plan: Plan
-    initial: State | Callable[[], State] | None = None
+    initial: State | Callable[[], State] | MadeByWorkers[State] | None = None
     corpus: CorpusLike | None = None
     monitored: bool = False
     monitoring: Monitoring | None = None

@@ -178,6 +178,11 @@ def initial_block(learner: Learner[State, Statistics, Prepared], block: int, n_b
     return Timed(learner.init() if n_blocks == 1 else wide(learner).initial_block(block, n_blocks))
 
 
+def made_block(make: Callable[[int, int], State], block: int, n_blocks: int) -> Timed[State]:
+    """Return a block of a start that is not the learner's own."""
+    return Timed(make(block, n_blocks))
+
+
 def saved_block(saved: Saved[State], block: int) -> Timed[State]:
     """Return a block of a state from a checkpoint."""
     return Timed(saved.block(block))

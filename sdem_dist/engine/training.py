@@ -26,7 +26,7 @@ from sdem_dist.engine.monitoring import VALIDATION, History, Monitoring
 from sdem_dist.engine.rounds import Ended, Flight
 from sdem_dist.engine.saved import Saved
 from sdem_dist.engine.scoring import evaluate, groups_of, groups_of_plan
-from sdem_dist.engine.stages import Stage, StageResult
+from sdem_dist.engine.stages import MadeByWorkers, Stage, StageResult
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.protocol import Prepared, State, Statistics
 from sdem_dist.storage.places import place
@@ -121,6 +121,8 @@ class Training(Generic[State, Statistics, Prepared]):
             return anchors.from_checkpoint(executor, saved)
         if stage.initial is None:
             return anchors.from_nothing(executor, stage.learner, n)
+        if isinstance(stage.initial, MadeByWorkers):
+            return anchors.from_workers(executor, stage.initial.block, n)
         initial: State = stage.initial() if callable(stage.initial) else stage.initial
         return anchors.from_state(executor, stage.learner, initial, n)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, trained
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.blas import one_blas_thread
 from sdem_dist.estimators.matching import check_classes, check_words
@@ -33,13 +33,16 @@ if TYPE_CHECKING:
     from sdem_dist.engine.plan import Plan
     from sdem_dist.estimators.reporting import Report
     from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
+    from sdem_dist.text.transform import TextTransformer
 
 _limiting = Lock()
 """The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early."""
 
 
 def final_stage(
-    learner: ModelLearner[State, Statistics, Prepared], plan: Plan, initial: State | Callable[[], State] | None = None
+    learner: ModelLearner[State, Statistics, Prepared],
+    plan: Plan,
+    initial: State | Callable[[], State] | MadeByWorkers[State] | None = None,
 ) -> Stages[Trained]:
     """Yield the stage that a fit ends with, the one that is watched."""
     found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
@@ -180,7 +183,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
 
     @property
     def kept_(self) -> dict[str, float]:
-        """What `history_` says of the epoch whose model this is: the last one, or with `patience` the best one."""
+        """The entry of `history_` for the epoch of this model: the last one, or with `patience` the best one."""
         watched = f"validation_{self._monitor}"
         scored = [entry for entry in self.history_ if watched in entry]
         if self.patience is not None and scored:
@@ -283,8 +286,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             The model was not trained on text.
         """
         from sdem_dist.errors import ModelError
-        from sdem_dist.text.transform import transform_texts
-        from sdem_dist.text.vectorizer import VectorizerSettings
+        from sdem_dist.text.texts import texts_of_strings
 
         check_is_fitted(self, "vectorizer_")  # known before training: held-out texts are counted then
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
@@ -292,8 +294,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
                 "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
                 "predict takes numbers"
             )
-        settings = VectorizerSettings.from_json(self.vectorizer_)
-        return transform_texts(texts, settings, self.vocabulary_)
+        return self._lazy_parameters.transformer(self.vectorizer_, self.vocabulary_).counts(texts_of_strings(texts))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
@@ -307,7 +308,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
 
 
 class LazyParameters:
-    """Natural parameters of a state, made when first asked for: of a wide model they are as large as the state.
+    """What predicting takes, made when first asked for: natural parameters are as large as the state of a wide model.
 
     An object of its own, since predicting may not change the attributes of an estimator.
 
@@ -323,6 +324,21 @@ class LazyParameters:
         self._value: Any = None
         self.factors: tuple[object, object, np.ndarray] | None = None
         """A weighting, document frequencies, and what they multiply columns with."""
+        self._transformer: tuple[object, object, TextTransformer] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "factors": None, "_transformer": None}
+
+    def transformer(self, vectorizer: dict[str, Any], vocabulary: list[str] | None) -> TextTransformer:
+        """Return what counts texts with these settings and words, which takes long to make of many words."""
+        from sdem_dist.text.transform import TextTransformer
+        from sdem_dist.text.vectorizer import VectorizerSettings
+
+        kept = self._transformer
+        if kept is None or kept[0] is not vectorizer or kept[1] is not vocabulary:
+            kept = vectorizer, vocabulary, TextTransformer(VectorizerSettings.from_json(vectorizer), vocabulary)
+            self._transformer = kept
+        return kept[2]
 
     @property
     def value(self) -> Any:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
-    """Base of the classifiers; they say how documents are scored."""
+    """Base of the classifiers; subclasses define how documents are scored."""
 
     def _take(self, learner: Any, state: Any) -> None:
         super()._take(learner, state)
@@ -39,7 +39,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
     @property
     def _monitor(self) -> str:
         loss = getattr(self, "loss", None)
-        return loss if isinstance(loss, str) else "ncll"
+        return loss if loss in ("nll", "ncll", "hinge") else "ncll"
 
     def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes).

@@ -14,7 +14,7 @@ from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.overlap import may_overlap
 from sdem_dist.estimators.spec import Source
@@ -22,10 +22,10 @@ from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
-Other = Callable[[], tuple[Sdem[NaiveBayes], SdemState | None]]
+Other = Callable[[], tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]]
 N_FOLDS = 3
 FEWEST = 2 * N_FOLDS
-"""Documents under which folds say nothing."""
+"""With fewer documents folds are not used."""
 _log = logging.getLogger(__name__)
 
 
@@ -48,7 +48,11 @@ class OutOfFold(NamedTuple):
 
 
 def calibrated_by_folds(
-    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState | None, other: Other | None = None
+    source: Source,
+    learner: Sdem[NaiveBayes],
+    plan: Plan,
+    initial: MadeByWorkers[SdemState] | None,
+    other: Other | None = None,
 ) -> Stages[Trained]:
     """Yield the trainings without each fold, then that of all documents, whose temperature they give.
 
@@ -80,7 +84,7 @@ def _scores_without(
     number: int,
     learner: Sdem[NaiveBayes],
     plan: Plan,
-    initial: SdemState | None,
+    initial: MadeByWorkers[SdemState] | None,
     how: str = "",
 ) -> Stages[Scores]:
     """Yield a training without a fold, and return the scores of the fold."""

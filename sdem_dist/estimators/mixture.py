@@ -259,7 +259,7 @@ def surveyed(
 
 
 def positions_of(survey: SurveyResult, numbers: tuple[int, ...], source: Source) -> np.ndarray:
-    """Return where in the corpus so many examples of each class are."""
+    """Return positions in the corpus of `numbers` examples of each class."""
     return np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
 
 
@@ -298,9 +298,12 @@ def owners_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
 
 
-def sample_counts(log_words: np.ndarray, drawn: np.ndarray, length: int, rng: np.random.Generator) -> sp.csr_matrix:
-    """Draw a document of so many words from each of some components, shape (n_drawn, n_features)."""
+def sample_counts(
+    log_words: np.ndarray, drawn: np.ndarray, length: int | np.ndarray, rng: np.random.Generator
+) -> sp.csr_matrix:
+    """Draw a document from each of some components, of `length` words or each of its own length."""
     p = np.exp(log_words)
     p /= p.sum(axis=1, keepdims=True)
-    rows = [sp.csr_matrix(rng.multinomial(length, p[j])) for j in drawn]
+    of_each = np.broadcast_to(length, len(drawn))
+    rows = [sp.csr_matrix(rng.multinomial(n, p[j])) for n, j in zip(of_each, drawn, strict=True)]
     return sp.vstack(rows, format="csr") if rows else sp.csr_matrix((0, p.shape[1]), dtype=np.int64)

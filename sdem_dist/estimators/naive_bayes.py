@@ -11,33 +11,20 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, pseudo_count
+from sdem_dist.estimators.document_lengths import check_lengths, documents_drawn, with_lengths
+from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
 from sdem_dist.estimators.overlap import may_overlap
-from sdem_dist.estimators.parameters import (
-    a_loss,
-    either,
-    estimator,
-    integer,
-    one_of,
-    param,
-    real,
-)
+from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
 from sdem_dist.estimators.source import documents_of, source_of
 from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.training_time import (
-    FEW,
-    FEW_EPOCHS,
-    MONITOR,
-    MOST_EPOCHS,
-    chosen,
-    share_held_out,
-    taken_in,
-)
+from sdem_dist.estimators.training_time import FEW, FEW_EPOCHS, MONITOR, MOST_EPOCHS, chosen, share_held_out, taken_in
 from sdem_dist.estimators.unlabelled_documents import trained_with_unlabelled
 from sdem_dist.estimators.validation import classes_of_batches
 from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
@@ -46,7 +33,8 @@ from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
-from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.document_lengths import KINDS
+from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.unit import Moves
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
@@ -55,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
+    import scipy.sparse as sp
     from sklearn.utils import Tags
 
     from sdem_dist.estimators.source import Source
@@ -158,6 +147,13 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         "labelled documents choose it. Training then takes 6 epochs, if `n_epochs` is not given.",
     )
 
+    lengths: str | None = param(
+        None,
+        one_of(None, *KINDS),
+        'p(length | class) as a part of p(y, d), with ``loss="nll"`` of counts: "poisson" or "negative-binomial". None:\n'
+        "the length of a document says nothing of its class.",
+    )
+
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
     def _check(self) -> None:
@@ -170,6 +166,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
         if self.unlabelled is not None and self.loss != "nll" and self.steps == "paper":
             raise ValueError("steps='paper' takes no unlabelled documents with this loss: leave steps at 'margin'")
+        counted = self.loss == "nll" and self.weighting in ("auto", "counts") and self.unlabelled is None
+        check_lengths(self.lengths, counted=counted)
         if self.ngram_range is not None:
             checked_orders(self.ngram_range)
 
@@ -186,13 +184,16 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         plan, blocks = self._plan(source), plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
         plan = replace(plan, n_blocks=blocks)
         if self.loss == "nll":
-            return (yield from final_stage(self._counting(source), plan))
+            counting = self._counting(source)
+            if self.lengths is not None:
+                counting = yield from with_lengths(counting, self.lengths, plan)
+            return (yield from final_stage(counting, plan))
         learner, initial = self._learner(source)
         if source.n_labelled and initial is not None:
             weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
             plan = replace(plan, n_epochs=FEW_EPOCHS) if self.n_epochs == "auto" else plan
             share = self.validation_fraction if self.calibrate or weight is None else 0.0
-            return (yield from trained_with_unlabelled(source, learner, plan, initial, weight, share))
+            return (yield from trained_with_unlabelled(source, learner, plan, initial.block(0, 1), weight, share))
         share = 0.0
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)
@@ -224,7 +225,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         found, moves = [], dict[object, Moves]()
         for source in (weighed(self, source) for source in sources):
             learner, initial = self._begun(source, moves)
-            start = learner.init() if initial is None else initial
+            start = learner.init() if initial is None else initial.block(0, 1)
             found.append(Beginning(source.weighting, learner, start, self._plan(source)))
         return found
 
@@ -255,7 +256,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
 
     def _learner(
         self, source: Source, moves: dict[object, Moves] | None = None, loss: str | Loss | None = None
-    ) -> tuple[Sdem[NaiveBayes], SdemState | None]:
+    ) -> tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]:
         """Return the learner for a training source, and where it starts, if not at its own beginning.
 
         By weighting, `moves` keeps how far steps go, for other weights of the same documents.
@@ -319,7 +320,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
 
     def _begun(
         self, source: Source, moves: dict[object, Moves] | None = None
-    ) -> tuple[Sdem[NaiveBayes] | WordEm, SdemState | None]:
+    ) -> tuple[Sdem[NaiveBayes] | WordEm, MadeByWorkers[SdemState] | None]:
+        if self.lengths is not None:
+            raise ValueError("lengths are learned by fit alone: leave lengths at None in partial_fit and in searches")
         if self.loss != "nll":
             return self._learner(source, moves)
         return self._counting(source), None
@@ -335,7 +338,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
-        return joint_scores(self._parameters, documents_of(self, X))
+        return np.asarray(self.learner_.model.log_joint(self._parameters, documents_of(self, X)))
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X) / float(self.learner_.temperature)
@@ -343,7 +346,38 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.estimators.parts import of_naive_bayes
 
-        return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
+        found = of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
+        rest = "" if self.lengths is None else "length of the document"
+        return [parts._replace(offset_name=rest) for parts in found]
+
+    def sample(
+        self, n_samples: int = 1, random_state: object = None, *, length: int = 100
+    ) -> tuple[sp.csr_matrix, np.ndarray]:
+        """Draw documents and their classes from p(y, d), with ``loss="nll"`` of counts.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+        length : int, default=100
+            Words of each document; with `lengths` these are drawn.
+
+        Returns
+        -------
+        X : CSR matrix of shape (n_samples, n_features)
+        y : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ModelError
+            The model is not of counts.
+        """
+        check_is_fitted(self)
+        if self.loss != "nll" or self.weighting_ is not None:
+            raise ModelError("sample draws documents of a model with loss='nll' of counts, which this is not")
+        drawn, rng = drawn_from(self.class_log_prior_, n_samples, random_state)
+        lengths = self.learner_.model.lengths or length
+        return documents_drawn(self.feature_log_prob_, drawn, lengths, rng), self.classes_[drawn]
 
     @property
     def loss_(self) -> str | Loss:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PIECE = 16_384
 """Most documents of a corpus that are read at a time."""
 PIECE_ENTRIES = 1 << 22
-"""About so many entries are read at a time, where documents are long."""
+"""About the most entries that are read at a time, where documents are long."""
 
 AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
 

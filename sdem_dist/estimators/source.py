@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sdem_dist.corpus.layout import ClassLabel
+    from sdem_dist.models.weighting import Weighting
 
 Use = Literal["train", "continue", "score"]
 """Train from the beginning; go on with a fitted estimator; or measure one."""
@@ -314,14 +315,14 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         if are_texts(X):
             X = estimator.vectorize(cast("Sequence[str]", X))
         documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
-    if estimator.weighting_ is None or estimator.document_frequency_ is None:
-        return documents
-    return estimator.weighting_.apply(documents, _factors(estimator))
-
-
-def _factors(estimator: Estimator) -> np.ndarray:
-    """Return what multiplies each column: made once for a model, since a wide one has millions."""
     weighting, frequency = estimator.weighting_, estimator.document_frequency_
+    if weighting is None or frequency is None:
+        return documents
+    return weighting.apply(documents, _factors(estimator, weighting, frequency))
+
+
+def _factors(estimator: Estimator, weighting: Weighting, frequency: np.ndarray) -> np.ndarray:
+    """Return what multiplies each column: made once for a model, since a wide one has millions."""
     kept = getattr(estimator, "_lazy_parameters", None)
     if kept is None:
         return weighting.factors(frequency, estimator.vocabulary_)

@@ -83,7 +83,7 @@ class Source:
     """Documents of each class, by weight."""
     vocabulary: list[str] | None = None
     vectorizer: dict[str, object] | None = None
-    """How text became numbers, where the corpus says."""
+    """How text became numbers, if the corpus knows."""
     single: bool = True
     """Numbers to be learned are one a document, not a column of a table."""
     weighting: Weighting | None = None

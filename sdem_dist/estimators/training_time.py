@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, trained
 from sdem_dist.estimators.base import final_stage
 from sdem_dist.estimators.spec import Source, Trained
 from sdem_dist.estimators.weighted import HeldOut
@@ -35,7 +35,7 @@ NO_REFIT = 0.02
 
 
 class Chosen(NamedTuple):
-    """What held-out documents say."""
+    """The result of the held-out documents."""
 
     n_epochs: int
     temperature: float
@@ -53,7 +53,7 @@ class Chosen(NamedTuple):
 
 
 def share_held_out(asked: float, n_documents: int, fewest: int = FEWEST) -> float:
-    """Return the share of documents to hold out; 0 where they would be too few to say anything."""
+    """Return the share of documents to hold out; 0 where they would be too few."""
     share = min(asked, MOST_HELD_OUT / n_documents)
     return share if share * n_documents >= fewest else 0.0
 
@@ -62,7 +62,7 @@ def chosen(
     source: Source,
     learner: Sdem[AnyNaiveBayes],
     plan: Plan,
-    initial: SdemState | None,
+    initial: MadeByWorkers[SdemState] | None,
     share: float,
     patience: int | None,
     how: str = "",
@@ -118,7 +118,7 @@ def taken_in(
     choice: Chosen,
     learner: Sdem[AnyNaiveBayes],
     plan: Plan,
-    initial: SdemState | None,
+    initial: MadeByWorkers[SdemState] | None,
     share: float,
     more: bool,
 ) -> Stages[Trained]:

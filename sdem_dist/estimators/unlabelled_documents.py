@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of, trained
@@ -39,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Choice(NamedTuple):
-    """What held-out documents say of a weight: means over draws."""
+    """Scores of held-out documents for a weight: means over draws."""
 
     log_loss: float
     """At the best temperature."""
@@ -103,11 +104,13 @@ def _chosen(
     source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState, weight: float | None, share: float
 ) -> Stages[Choice | None]:
     """Yield trainings with each weight, without held-out documents; return the weight of their lowest log-loss."""
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
     labelled = source.n_labelled
     many = share_held_out(share, int(labelled), FEW) > 0
     n_draws, share = (1, share_held_out(share, int(labelled))) if many else (DRAWS, SHARE)
     if n_draws * share * labelled < FEWEST:
         return None
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
     found: dict[float, list[tuple[float, float, float]]] = {}
     for number in range(n_draws):
         which = f" {number + 1} of {n_draws}" if n_draws > 1 else ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from sdem_dist.corpus import DenseMemoryCorpus
+from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
-from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded, pseudo_count
+from sdem_dist.engine.stages import MadeByWorkers
+from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
+from sdem_dist.estimators.prior_start import PriorStart
 from sdem_dist.estimators.weighting import scaled, shared_unit, weighting_of
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
 from sdem_dist.losses import Loss, kin
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sdem_dist.models.unit import Moves
     from sdem_dist.models.word_counts import SdemState
 
-PRIOR_POWER = 0.125
-"""Power of its document frequency that a word's pseudo-count grows with: words that are met often take shorter steps."""
 TOLERANCE = 1e-4
 """Loss weight under which a document asks for no step."""
 
@@ -77,7 +75,10 @@ class WeighedWords(OfText, Seeded):
     )
     evaluate_every: int = param(0, *EVALUATE_EVERY)
     n_blocks: int | None = param(
-        None, integer(optional=True), "Parts of the vocabulary that are merged apart. None: one for each 256 MiB."
+        None,
+        integer(optional=True),
+        "Parts of the vocabulary that are merged apart. None: one for each 256 MiB. Where there are several lanes their\n"
+        "number changes the model a little.",
     )
 
 
@@ -105,19 +106,16 @@ def steps_of_the_margin(
     model: NaiveBayes | OneAgainstRest,
     loss: str | Loss,
     moves: dict[object, Moves] | None = None,
-) -> tuple[StepSizes, SdemState]:
-    """Return the sizes of an estimator's steps in units of the margin, and the state that they start at.
+) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
+    """Return the sizes of an estimator's steps in units of the margin, and where they start.
 
     By weighting, `moves` keeps how far steps go, for other weights of the same documents.
     """
     assert not isinstance(source.corpus, DenseMemoryCorpus)
-    prior = model.alpha * np.maximum(source.corpus.document_frequency, 1.0) ** PRIOR_POWER
-    if source.weighting is not None and source.weighting.chooses:
-        # A column that is left out takes nothing of the classes' totals, as if it were not there.
-        factors = source.weighting.factors(source.corpus.document_frequency, source.vocabulary)
-        prior[factors == 0.0] = pseudo_count(0.0, source.n_features)
+    on_disk = isinstance(source.corpus, Corpus)
+    start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
     normed = e.weighting_ is not None and e.weighting_.norm > 0
     step = e.step or (STEPS[kin(loss)] if normed or source.weighted else STEP_OF_COUNTS)
-    unit = shared_unit(source, prior, {} if moves is None else moves)
+    unit = shared_unit(source, start.prior, {} if moves is None else moves)
     sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
-    return sizes, model.start_at(prior)
+    return sizes, MadeByWorkers(start.block)

@@ -24,7 +24,7 @@ LARGEST = 2**31 - 1
 
 
 def needed(module: str, extra: str) -> ModuleType:
-    """Import a module of an extra, or raise SdemError that says how to install it."""
+    """Import a module of an extra, or raise SdemError with the command that installs it."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -18,6 +18,7 @@ class WordModel(Protocol):
     document_frequency_: np.ndarray | None
     vocabulary_: list[str] | None
     classes_: np.ndarray
+    lengths: str | None
 
     @property
     def temperature_(self) -> float: ...  # noqa: D102
@@ -62,8 +63,10 @@ def linear_classifier(model: WordModel) -> LinearClassifier:
     Raises
     ------
     ModelError
-        A class without documents has no logarithm of its probability.
+        A class without documents has no logarithm of its probability, or the model counts the length of documents.
     """
+    if model.lengths is not None:
+        raise ModelError("the length of a document is no linear part of its score: train with lengths=None to export")
     weighting, factors = model.weighting_ or Weighting(), None
     if weighting.form == "tfidf" or weighting.chooses:
         assert model.document_frequency_ is not None

@@ -36,10 +36,18 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
 
 
 def _listed(metrics: Mapping[str, float]) -> str:
-    """Return metrics on a line, and where those come from that training held out."""
-    listed = ", ".join(f"{called(name)} {value:.4g}" for name, value in metrics.items())
-    part = " (held-out: a part of the training data)" if any(n.startswith("held_out_") for n in metrics) else ""
-    return f"{listed}{part}" if listed else "not evaluated"
+    """Return metrics on a line, and which documents were held out."""
+    where = {
+        "held_out_": " (held-out: a part of the training data)",
+        "validation_": " (held-out: documents that were given)",
+    }
+    parts = []
+    for prefix in ("", *where):
+        own = [n for n in metrics if (n.startswith(prefix) if prefix else not n.startswith(tuple(where)))]
+        if own:
+            listed = ", ".join(f"{called(name)} {metrics[name]:.4g}" for name in own)
+            parts.append(f"{listed}{where.get(prefix, '')}")
+    return ", ".join(parts) or "not evaluated"
 
 
 def _trained_on(model: EngineEstimator) -> dict[str, str]:

@@ -29,7 +29,7 @@ class Topic(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What the topic is called: its number, and its class or what it says."""
+        """The name of the topic: its number, and its class or its coefficients."""
         said = self.label if isinstance(self.label, tuple) else (self.label,)
         shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
         return f"{self.number}" if self.label is None else f"{self.number} ({shown})"

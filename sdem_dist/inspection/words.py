@@ -31,7 +31,7 @@ def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[st
 
 
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
-    """Return the words that `speaking_words` does with what each says, in nats a word of the document."""
+    """Return the words of `speaking_words` with their weights, in nats a word of the document."""
     from scipy.special import rel_entr
 
     if estimator.spec.words is None or estimator._layout == "dense":

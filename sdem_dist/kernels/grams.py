@@ -58,7 +58,9 @@ class Tree(NamedTuple):
     lasts: np.ndarray
     """Last word of every node, int32."""
     tally: np.ndarray
-    """Shape (n, 3), int64. Of every node: its latest entry, how many documents have it, and how often it occurs in them."""
+    """Shape (n, 3), int64. Of every node: its latest entry, how many documents have it, and how often it occurs in them.
+
+    Where no document is tallied only the first column is needed."""
 
 
 class Entries(NamedTuple):
@@ -97,7 +99,9 @@ def _has_room(n, tree):
 def _new_node(n_nodes, parent, last, tree):
     tree.parents[n_nodes], tree.lasts[n_nodes] = parent, last
     tally = tree.tally
-    tally[n_nodes, 0], tally[n_nodes, 1], tally[n_nodes, 2] = -1, 0, 0
+    tally[n_nodes, 0] = -1
+    for column in range(1, tally.shape[1]):
+        tally[n_nodes, column] = 0
 
 
 @jit_inline

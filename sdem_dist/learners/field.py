@@ -26,7 +26,7 @@ class Field:
     finite: bool = True
 
     def check(self, name: str, value: np.ndarray) -> None:
-        """Raise ValueError, with the name, unless an array is what the field says."""
+        """Raise ValueError, with the name, unless an array has the shape and dtype of the field."""
         fits = value.ndim == len(self.shape) and all(
             wanted in (None, n) for n, wanted in zip(value.shape, self.shape, strict=True)
         )

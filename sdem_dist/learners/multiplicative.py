@@ -289,7 +289,7 @@ class Multiplicative:
         return scored(self.scores(parameters, documents.rows), labels, weights, ones)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return what the probabilities of classes say: the model has no p(x)."""
+        """Return metrics of the probabilities of classes: the model has no p(x)."""
         found = classifier_metrics(sums, self.n_classes)
         return {name: found[name] for name in EVALUATED}
 

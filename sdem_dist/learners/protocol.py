@@ -55,7 +55,7 @@ class Learner(Protocol[State, Statistics, Prepared]):
         """Return what each array of a state is, in the order of its fields."""
 
     def check_state(self, state: State) -> None:
-        """Raise ValueError for what fields cannot say; where there is nothing more to say, do nothing."""
+        """Raise ValueError for errors that fields cannot express; do nothing if there are none."""
 
     def init(self) -> State:
         """Return the state before the first document."""

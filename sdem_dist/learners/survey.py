@@ -124,7 +124,7 @@ class Survey(OnePass[SurveyResult]):
 
 
 def examples_of(survey: SurveyResult, n: Sequence[int], classes: Sequence[object] = ()) -> list[np.ndarray]:
-    """Return the positions of so many examples of each class, as ints; where documents are fewer, some come again.
+    """Return the positions of examples of each class, as ints; where documents are fewer, some are repeated.
 
     Raises
     ------

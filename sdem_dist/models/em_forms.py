@@ -54,7 +54,7 @@ class EmForm:
         return max(1.0, self.annealing * COOLING**epoch)
 
     def rho(self, seen: float, batch: float) -> float:
-        """Return the step of online EM after so many documents, of a batch of so many."""
+        """Return the step of online EM, from the documents seen and those of a batch."""
         return float((seen / batch + 2.0) ** -DECAY)
 
     def responsibilities(

@@ -11,7 +11,7 @@ PENALTIES = np.logspace(-6, 6, 121)
 _PERFECT = 1e-12
 """Share of the target's variance below which a fit counts as perfect, and variance below which a target is constant."""
 LEVEL = 0.05
-"""Difference of log marginal likelihoods that says nothing."""
+"""Smaller differences of log marginal likelihoods do not count."""
 
 
 class Evidence(NamedTuple):

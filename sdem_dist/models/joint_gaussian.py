@@ -1,4 +1,4 @@
-"""A Gaussian of features and a target together: what the features that are there say about the rest."""
+"""A Gaussian of features and a target together: the conditional distribution of the rest given the known features."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from sdem_dist.kernels.logarithm import take_logarithms
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.schedule import Moment, Objective
 from sdem_dist.models.components import by_class, check_components
+from sdem_dist.models.document_lengths import DocumentLengths
 from sdem_dist.models.word_counts import (
     LocalDocuments,
     SdemState,
@@ -58,6 +59,8 @@ class NaiveBayes:
         Fixed ln p(y); None learns it.
     owners : tuple of int
         The class of each component, ascending; empty: classes have no components.
+    lengths : DocumentLengths or None
+        p(length | class), where it is a part of p(y, d); of classes without components.
     """
 
     n_features: int
@@ -66,6 +69,7 @@ class NaiveBayes:
     class_alpha: float = 1.0
     log_prior: tuple[float, ...] | None = None
     owners: tuple[int, ...] = ()
+    lengths: DocumentLengths | None = None
 
     def __post_init__(self) -> None:
         check_components(self.n_columns, self.n_classes, self.owners, self.log_prior)
@@ -112,9 +116,14 @@ class NaiveBayes:
 
     def scores(self, parameters: NaturalParameters, local: LocalDocuments, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return what decides between classes, and ln p(y, d), shapes (n_documents, n_classes): the same."""
-        scores = joint_scores(parameters, local.documents)
+        scores = self.log_joint(parameters, local.documents)
         scores = by_class(scores, self.owners)[0] if self.owners else scores
         return scores, scores
+
+    def log_joint(self, parameters: NaturalParameters, documents: Documents) -> np.ndarray:
+        """Return ln p(y, d) of every column and document, the length's part included where there is one."""
+        scores = joint_scores(parameters, documents)
+        return scores if self.lengths is None else scores + self.lengths.log_probabilities(lengths(documents))
 
     def expected_statistics(
         self, state: SdemState, local: LocalDocuments, loss: str | losses.Loss, keys: np.ndarray, tolerance: float

@@ -32,7 +32,7 @@ class RowTransform:
     expand: bool = False
 
     def n_features(self, n_columns: int) -> int:
-        """Return the features that rows of so many columns have."""
+        """Return the number of features of rows with `n_columns` columns."""
         return 1 + n_columns + n_columns * (n_columns + 1) // 2 if self.expand else n_columns
 
     def n_columns(self, n_features: int) -> int:

@@ -1,4 +1,4 @@
-"""Topic models by mirror descent: what a document's words say of its topics, and the topics of the outputs."""
+"""Topic models by mirror descent: the topics of a document from its words, and the outputs from its topics."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class TopicPart(NamedTuple):
 
 
 class DocumentParts(NamedTuple):
-    """What a model says of one document, class against class, before words have names."""
+    """Log-odds of one document, class against class, in parts by column, before columns have names."""
 
     columns: np.ndarray
     """Words of the document, shape (n_words,)."""

@@ -14,7 +14,7 @@ from sdem_dist.visible import one_line
 
 
 class WordPart(NamedTuple):
-    """What a word of a document says for one class against another."""
+    """What a word of a document adds for one class against another."""
 
     word: str
     weight: float
@@ -75,7 +75,7 @@ class Explanation(Explained):
     _word_width: ClassVar = 20
 
     def telling(self, n: int = 5, *, of_the_prediction: bool = True) -> list[str]:
-        """Return the words that say most for the class, or against it."""
+        """Return the words with the largest parts for the class, or against it."""
         sign = 1.0 if of_the_prediction else -1.0
         return [w.word for w in self.words if sign * w.part > 0][:n]
 

@@ -1,4 +1,4 @@
-"""A text with the stretches marked that say most."""
+"""A text with its most important stretches marked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MarkedText:
     marks: tuple[tuple[int, int, float], ...]
 
     def stretches(self, least: float = 0.1) -> list[tuple[str, float]]:
-        """Return the text cut into stretches with what each says.
+        """Return the text cut into stretches with the value of each.
 
         0 for what lies between marks, or says less than `least` of what the loudest says.
         """

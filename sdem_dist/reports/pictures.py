@@ -129,7 +129,7 @@ def reliability_picture(bins: Reliability) -> str:
 
 
 def round_ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return numbers of few digits between two others: multiples of 1, 2 or 5 times a power of ten, at most so many."""
+    """Return numbers of few digits between two others: at most `most` multiples of 1, 2 or 5 times a power of ten."""
     power = 10.0 ** np.floor(np.log10((high - low) / most))
     step = next(s for s in (power, 2 * power, 5 * power, 10 * power, 20 * power) if (high - low) / s <= most - 1)
     return [float(k * step) for k in range(int(np.ceil(low / step)), int(np.floor(high / step)) + 1)]

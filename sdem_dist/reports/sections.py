@@ -80,7 +80,7 @@ def trust(report: ClassificationReport) -> str:
 
 
 def words_by_class(said: Mapping[object, Mapping[str, float]]) -> str:
-    """Return the words that speak most for each class, with bars of how much they say."""
+    """Return the words that speak most for each class, with bars of their weights."""
     rows = []
     for label, words in said.items():
         top = max(words.values(), default=0.0) or 1.0

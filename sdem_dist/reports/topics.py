@@ -68,7 +68,7 @@ class TopicReport:
 
     @property
     def figures(self) -> dict[str, float]:
-        """Nothing: no one number says how good topics are."""
+        """None: no single number measures topics."""
         return {}
 
     def to_dict(self) -> dict[str, object]:

@@ -25,7 +25,7 @@ class Sampler(Protocol):
     most: int
     """Settings that it gives at most."""
     at_once: int
-    """Of them so many at a time."""
+    """How many of them at a time."""
 
     def ask(self, n: int) -> list[dict[str, object]]:
         """Return the next settings, `n` at most; none: there are no more."""

@@ -1,4 +1,4 @@
-"""What a search tries: grids, distributions, and what is worth trying of each estimator where nothing is said."""
+"""What a search tries: grids, distributions, and default spaces of each estimator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DEFAULTS: dict[str, list[Grid]] = {
 
 
 def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[Grid]:
-    """Return the space of an estimator where nothing is said.
+    """Return the default space of an estimator.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders:
 def settings(
     estimator: EngineEstimator, space: Space, n_trials: int | None, random_state: int
 ) -> list[dict[str, object]]:
-    """Return what is tried: first the estimator as it is, then the whole grid, or so many drawn from the space.
+    """Return what is tried: first the estimator as it is, then the whole grid, or `n_trials` settings drawn from the space.
 
     Raises as `checked_spaces`.
     """

@@ -170,7 +170,7 @@ def contents_checksum(path: str | Path) -> int | None:
 
 
 def is_archive(path: str | Path, kind: str) -> bool:
-    """Whether the file `path` says that it is a `kind`, of whatever version, sound or not."""
+    """Whether the file `path` is a `kind` of any version, sound or damaged."""
     try:
         with zipfile.ZipFile(for_a_reader(place(path))) as archive:
             return bool(json.loads(archive.read("zarr.json"))["attributes"]["format"] == kind)

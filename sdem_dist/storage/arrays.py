@@ -207,7 +207,7 @@ def _failure(error: Exception, group: zarr.Group, what: str) -> CorpusError | Bu
 
 
 def _quotable(error: Exception) -> Exception | None:
-    """Return the cause to show: none of obstore's, which may quote what a server said of the credentials."""
+    """Return the cause to show: none of obstore's errors, which may quote credentials."""
     return error if named(error, "") is error else None
 
 

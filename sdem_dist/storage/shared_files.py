@@ -69,3 +69,13 @@ def load_array(path: Path) -> np.ndarray:
     """Read what `save_array` wrote."""
     found: np.ndarray = np.load(io.BytesIO(path.read_bytes()) if is_url(path) else path, allow_pickle=False)
     return found
+
+
+@contextmanager
+def driver_folder(scratch: Path) -> Iterator[Path]:
+    """Yield a folder of this machine for what the driver makes: the shared one itself, or a temporary one for a URL."""
+    if not is_url(scratch):
+        yield scratch
+        return
+    with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
+        yield Path(folder)

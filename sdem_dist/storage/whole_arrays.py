@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numcodecs.blosc import Blosc
 
-CNAME, CLEVEL = "lz4", 5
+CNAME: Final = "lz4"
+CLEVEL: Final = 5
 """A tenth larger than lz4hc, decoded as fast, written thirty times as fast: see docs/decisions/storage.md."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,9 +20,8 @@ from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.places import is_url
 from sdem_dist.storage.places import place as to_place
-from sdem_dist.storage.shared_files import load_array, save_array
+from sdem_dist.storage.shared_files import driver_folder, load_array, save_array
 from sdem_dist.text.bad_lines import EXAMPLES_KEPT, LineGate, class_name
 from sdem_dist.text.counting import Tally
 from sdem_dist.text.runs import MergedTerms, vocabulary_file
@@ -33,6 +31,7 @@ from sdem_dist.text.stages import (
     RunOf,
     TermColumns,
     arrange_stretch,
+    borders_of,
     count_stretch,
     digest,
     folder_of,
@@ -168,7 +167,7 @@ def merged_by_tasks(executor: Executor, counted: Counted, counting: Counting) ->
         raise no_word()
     least, most = bounds_of(settings, counted.tally.n_training)
     limits, with_totals = (int(np.ceil(least)), int(np.floor(most))), settings.max_features is not None
-    borders = _borders(counted.summaries)
+    borders = borders_of(counted.summaries, RANGE_TERMS)
     root = scratch / f"terms-{digest(counted.names)}"
     folders = [root / f"range-{number}" for number in range(len(borders) + 1)]
     runs = counted.runs
@@ -193,23 +192,6 @@ def merged_by_tasks(executor: Executor, counted: Counted, counting: Counting) ->
         chosen = root / "chosen.npy"
         save_array(chosen, terms.kept)
     return MergedRanges(terms, folders, list(accumulate(sizes, initial=0))[:-1], chosen)
-
-
-def _borders(summaries: Sequence[JsonObject]) -> list[bytes]:
-    """Return the terms that part all terms into ranges of about `RANGE_TERMS`."""
-    shown = sorted({bytes.fromhex(term) for summary in summaries for term in summary["samples"]})
-    n_ranges = min(-(-sum(summary["n_terms"] for summary in summaries) // RANGE_TERMS), len(shown))
-    return sorted({shown[i * len(shown) // n_ranges] for i in range(1, n_ranges)})
-
-
-@contextmanager
-def _of_driver(scratch: Path) -> Iterator[Path]:
-    """Yield a folder for what the driver makes."""
-    if not is_url(scratch):
-        yield scratch
-        return
-    with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
-        yield Path(folder)
 
 
 @dataclass(frozen=True)
@@ -353,7 +335,7 @@ class ByTasks:
         identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         absolute = [source.absolute() for source in sources]
         try:
-            with kept_folder(path.absolute(), "counted", identity) as scratch, _of_driver(scratch) as here:
+            with kept_folder(path.absolute(), "counted", identity) as scratch, driver_folder(scratch) as here:
                 yield counted_by_tasks(
                     self._executor,
                     scratch,

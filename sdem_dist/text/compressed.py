@@ -42,7 +42,7 @@ def plain_suffix(path: Path) -> str:
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    """Open `path` for reading bytes, decompressed as its suffix says; ``-`` is standard input.
+    """Open `path` for reading bytes, decompressed according to its suffix; ``-`` is standard input.
 
     Raises
     ------

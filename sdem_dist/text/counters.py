@@ -36,15 +36,21 @@ def pieces(texts: Texts, size: int) -> Iterator[tuple[int, int]]:
 class LearningCounter:
     """Counts whatever comes; the counts name the nodes of a tree that grows.
 
+    Parameters
+    ----------
+    settings : VectorizerSettings
+    tallies : bool
+        Texts may be tallied.
+
     Attributes
     ----------
     tokenizer : Tokenizer
     tree : GramTree
     """
 
-    def __init__(self, settings: VectorizerSettings) -> None:
+    def __init__(self, settings: VectorizerSettings, *, tallies: bool = True) -> None:
         self.tokenizer = tokenizer_of(settings)
-        self.tree = GramTree(self.tokenizer.lengths, self.tokenizer.whole_if_short)
+        self.tree = GramTree(self.tokenizer.lengths, self.tokenizer.whole_if_short, tallies=tallies)
 
     def count(self, texts: Texts, tallied: np.ndarray) -> NodeCounts:
         """Count texts; those that are `tallied` have part in the numbers of documents and occurrences of the terms."""
@@ -92,7 +98,7 @@ class Vocabulary:
     def __init__(self, settings: VectorizerSettings, terms: Sequence[str]) -> None:
         self.n_features = len(terms)
         self.tokenizer = tokenizer_of(settings)
-        self.tree = GramTree(self.tokenizer.lengths, self.tokenizer.whole_if_short)
+        self.tree = GramTree(self.tokenizer.lengths, self.tokenizer.whole_if_short, tallies=False)
         parts = self.tokenizer.parts_of(list(terms))
         nodes = self.tree.insert(*parts, self.tokenizer.spelling.n_words)
         self.columns = np.full(self.tree.n_nodes, -1, np.int32)
@@ -149,7 +155,7 @@ class HashingCounter:
         return as_matrix(_joined(parts), self._n_features)
 
     def _forget(self) -> None:
-        self._counter = LearningCounter(self._settings)
+        self._counter = LearningCounter(self._settings, tallies=False)
         self._columns = np.zeros(0, np.int32)
 
     def _hashed(self) -> np.ndarray:

@@ -31,21 +31,23 @@ class GramTree:
         Shortest and longest n-gram that counts.
     whole_if_short : bool
         A segment shorter than the shortest n-gram counts as one.
+    tallies : bool
+        Documents may be tallied.
 
     Attributes
     ----------
     n_nodes : int
     parents, lasts : ndarray of int32
         Parent, -1 for none, and last word of every node; behind the last node there is room.
-    tally : ndarray of shape (n, 3), int64
+    tally : ndarray of shape (n, 3), int64, or (n, 1) without tallies
         Second and third column: in how many documents a node is, and how often.
     """
 
-    def __init__(self, lengths: tuple[int, int], whole_if_short: bool = False) -> None:
+    def __init__(self, lengths: tuple[int, int], whole_if_short: bool = False, *, tallies: bool = True) -> None:
         self.lengths, self._whole_if_short = lengths, whole_if_short
         self.n_nodes = 0
         self.parents, self.lasts = np.empty(_SLOTS, np.int32), np.empty(_SLOTS, np.int32)
-        self.tally = np.empty((_SLOTS, 3), np.int64)
+        self.tally = np.empty((_SLOTS, 3 if tallies else 1), np.int64)
         self._slots = np.zeros((_SLOTS, 2), np.int64)
         self._node_of_word = np.full(_SLOTS, -1, np.int32)
         self._n_entries = 0
@@ -54,11 +56,10 @@ class GramTree:
 
     def view(self) -> GramTree:
         """Return a tree of the same nodes that does not grow, and counts for itself."""
-        other = GramTree(self.lengths, self._whole_if_short)
+        other = GramTree(self.lengths, self._whole_if_short, tallies=False)
         for name in ("n_nodes", "parents", "lasts", "_slots", "_node_of_word"):
             setattr(other, name, getattr(self, name))
-        other.tally = np.zeros((self.n_nodes, 3), np.int64)
-        other.tally[:, 0] = -1
+        other.tally = np.full((self.n_nodes, 1), -1, np.int64)
         other._grows = False
         return other
 

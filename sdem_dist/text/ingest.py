@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
@@ -21,6 +20,13 @@ from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
+from sdem_dist.text.ingest_checks import (
+    check_arguments,
+    check_destinations,
+    check_numbers,
+    check_tally,
+    paths_of,
+)
 from sdem_dist.text.ingest_report import IngestReport
 from sdem_dist.text.kept_texts import KeptTexts
 from sdem_dist.text.plan import CorpusPlan, IngestPlan, new_plan, plan_from_corpus, separator_of
@@ -140,13 +146,13 @@ def ingest(
     2
     """
     started = time.monotonic()
-    files, reading, progress = _paths(sources), reading or Reading(), progress or _silent
+    files, reading, progress = paths_of(sources), reading or Reading(), progress or _silent
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
-    _check_arguments(settings, held_out, held_out_path, vocabulary_from)
-    _check_numbers(random_state, block_documents=block_documents, n_jobs=n_jobs, shard_documents=shard_documents)
+    check_arguments(settings, held_out, held_out_path, vocabulary_from)
+    check_numbers(random_state, block_documents=block_documents, n_jobs=n_jobs, shard_documents=shard_documents)
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
-    _check_destinations(destinations, overwrite)
+    check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
     for_text = {"keep_text": keep_text, "id": reading.id is not None, "group": reading.group is not None}
     for_text["weight"] = reading.weight is not None
@@ -176,7 +182,7 @@ def ingest(
             client, plan, gate, reading, form is not None, targets, held_out, random_state, block_documents, progress
         )
         with by_tasks.counted(files, place(path)) as counted:
-            _check_tally(counted.tally, held_out, gate)
+            check_tally(counted.tally, held_out, gate)
             corpus_plan = by_tasks.settled(counted)
             report.take(counted.tally, corpus_plan, targets)
             by_tasks.write(
@@ -207,7 +213,7 @@ def ingest(
             tally = count_text(
                 texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress, kept, kept_ids, groups
             )
-        _check_tally(tally, held_out, gate)
+        check_tally(tally, held_out, gate)
         chosen = None if runs is None else choose(runs, plan.settings, tally.n_training)
         corpus_plan = plan.settled(tally, chosen)
         second = SecondPass(
@@ -341,65 +347,3 @@ def _temporary_folder(path: str | Path) -> Iterator[Path]:
 
 def _silent(stage: str, done: int, total: int | None) -> None:
     """Report nothing."""
-
-
-def _paths(sources: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the sources, or say what they are where they are not paths."""
-    if isinstance(sources, str | Path):
-        sources = [sources]
-    if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
-        raise ValueError(
-            f"sources are paths of files and folders, not a {type(sources).__name__} of other things: save a table of pandas "
-            "first (to_parquet, to_csv) and give its path, or write counts with write_corpus"
-        )
-    if not len(sources):
-        raise ValueError("there are no sources to ingest")
-    return [place(source) for source in sources]
-
-
-def _check_arguments(
-    settings: VectorizerSettings | None,
-    held_out: float,
-    held_out_path: str | Path | None,
-    vocabulary_from: str | Path | None,
-) -> None:
-    if isinstance(held_out, bool) or not 0 <= held_out < 1:
-        raise ValueError(f"held_out is a fraction from 0 and below 1, not {held_out!r}")
-    if (held_out > 0) != (held_out_path is not None):
-        raise ValueError("held_out_path is for what held_out holds out: give a fraction above 0")
-    if vocabulary_from is not None and (settings is not None or held_out > 0):
-        raise ValueError("with vocabulary_from, the settings are those of that corpus and nothing is held out")
-
-
-def _check_numbers(random_state: object, **counts: int | None) -> None:
-    for name, value in counts.items():
-        if value is not None and not is_count(value):
-            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
-    if not is_count(random_state, -(2**63)):
-        raise ValueError(f"random_state is an integer, not {random_state!r}")
-
-
-def _check_destinations(destinations: list[str], overwrite: bool) -> None:
-    """Notice now what would fail after an hour of counting."""
-    from sdem_dist.corpus.contents import refuse_taken
-
-    if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
-        raise ValueError("path and held_out_path are the same")
-    refuse_taken([target for target in destinations if not is_url(target)], overwrite)
-    for target in destinations:
-        if not is_url(target) and not Path(target).absolute().parent.is_dir():
-            raise IngestError(
-                f"{target}: there is no folder {Path(target).absolute().parent} to write it to; create it"
-            )
-
-
-def _check_tally(tally: Tally, held_out: float, gate: LineGate) -> None:
-    if tally.n_documents == 0:
-        examples = "".join(f"\n  {example}" for example in gate.examples)
-        left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
-        raise IngestError(f"the sources hold no document{left_out}")
-    if held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
-        raise IngestError(
-            f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "
-            "choose another fraction or seed"
-        )

@@ -1,4 +1,4 @@
-"""Where the terms of a model stand in a text as it was written, so that what they say can be marked there."""
+"""Where the terms of a model occur in a text, so that their parts can be marked there."""
 
 from __future__ import annotations
 

@@ -386,3 +386,10 @@ def _arranged(
     weighted = not how.whole or None
     collected = collect(batches, spill, MEMORY_LIMIT, of_corpus, weighted, seed=how.seed, first=first[1])
     return {**write_rows(folder, collected), "n_empty": n_empty}
+
+
+def borders_of(summaries: Sequence[JsonObject], range_terms: int) -> list[bytes]:
+    """Return the terms that part all terms into ranges of about `range_terms`."""
+    shown = sorted({bytes.fromhex(term) for summary in summaries for term in summary["samples"]})
+    n_ranges = min(-(-sum(summary["n_terms"] for summary in summaries) // range_terms), len(shown))
+    return sorted({shown[i * len(shown) // n_ranges] for i in range(1, n_ranges)})

@@ -50,7 +50,7 @@ class Tokenizer(Protocol):
 
 
 def tokenizer_of(settings: VectorizerSettings) -> Tokenizer:
-    """Return the fastest tokenizer for these settings; a line of the log says if it is the slow one."""
+    """Return the fastest tokenizer for these settings; the log has a line if it is the slow one."""
     if settings.analyzer != "word":
         return Characters(settings)
     pattern = _COMPILED.fullmatch(settings.token_pattern)

@@ -46,7 +46,7 @@ def count_texts(
     texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
     if vocabulary is not None or settings.kind != "count":
         return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
-    counter = LearningCounter(settings)
+    counter = LearningCounter(settings, tallies=False)
     parts = counter.parts(texts, np.zeros(len(texts), bool))
     nodes = counter.sorted_terms()
     columns = np.full(counter.tree.n_nodes, -1, np.int32)
@@ -97,11 +97,17 @@ class TextTransformer:
 
     def counter(self) -> Callable[[Texts], sp.csr_matrix]:
         """Return a function from texts to int64 counts, indices sorted; every thread needs its own."""
-        if self._vocabulary is None:
-            return HashingCounter(self._settings).count
-        counter = FixedCounter(self._vocabulary)
-        self._counters.append(counter)
+        counter = self._counter()
+        if isinstance(counter, FixedCounter):
+            self._counters.append(counter)
         return counter.count
+
+    def counts(self, texts: Texts) -> sp.csr_matrix:
+        """Return int64 counts, indices sorted; these texts have no part in `unknown_share`."""
+        return self._counter().count(texts)
+
+    def _counter(self) -> FixedCounter | HashingCounter:
+        return HashingCounter(self._settings) if self._vocabulary is None else FixedCounter(self._vocabulary)
 
     @property
     def unknown_share(self) -> float | None:

@@ -34,7 +34,7 @@ def choose(runs: Runs, settings: VectorizerSettings, n_documents: int) -> Merged
 
 
 def no_word() -> IngestError:
-    """Return what says that there is nothing to choose from."""
+    """Return the error for an empty vocabulary."""
     return IngestError(
         "no document has a word; check the column of the text, and what a word is (token_pattern, stop_words; "
         "--text, --token-pattern, --stop-words)"

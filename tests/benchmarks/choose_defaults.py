@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold
 
 from sdem_dist import MultinomialNB
-from sdem_dist.estimators import naive_bayes
+from sdem_dist.estimators import prior_start
 
 NAMES = ("webkb", "r8", "r52", "r52 unstemmed", "20ng", "20ng unstemmed", "imdb words", "blitzer", "20ng 20 a class")
 LARGE = 10_000
@@ -54,7 +54,7 @@ def main() -> None:
     splits = {name: training_part(name) for name in (o.names.split(",") if o.names else NAMES)}
     numbers = ([float(v) for v in values.split(",")] for values in (o.steps, o.norms, o.powers))
     for loss, step, norm, power in product(o.losses.split(","), *numbers):
-        naive_bayes.PRIOR_POWER = power
+        prior_start.PRIOR_POWER = power
         found = {name: cross_validated(split, loss=loss, step=step, norm=norm) for name, split in splits.items()}
         shown = "  ".join(f"{name} {accuracy:.4f}/{value:.3f}" for name, (accuracy, value) in found.items())
         means = np.mean(list(found.values()), axis=0)

@@ -161,6 +161,11 @@ def test_several_labels(split):
         assert 0.5 < several_labels.measured(make, several)[0] <= 1.0
 
 
+def test_classes_are_told_apart_in_three_ways(split):
+    found = several_labels.classes_apart(split)
+    assert len(found) == 3 and all(accuracy > 0.6 for accuracy, _ in found.values())
+
+
 def test_posteriors_of_words(split):
     counts, prior = uncertainty.posterior(MultinomialNB(loss="nll"), split.X, split.y)
     for scores in (

@@ -21,8 +21,6 @@ from sdem_dist.models.naive_bayes import NaiveBayes
 
 X, Y = random_counts(200, 30, 3, seed=3)
 CORPUS = MemoryCorpus(X, Y, (0, 1, 2))
-SUM = {"merge": "sum", "rounds_per_epoch": None, "batch_size": 20}
-MERGED = pytest.mark.xfail(strict=True, reason="the mean document is taken away from each block for itself")
 ONE_STAGE = {"validation_fraction": 0.0, "evaluate_every": 1}
 
 
@@ -37,7 +35,6 @@ def fitted(n_blocks, **settings):
         {"n_lanes": 1},
         {"merge": "sum", "rounds_per_epoch": None, "batch_size": 20, "steps": "paper"},
         {"loss": "nll"},
-        *(pytest.param(settings, marks=MERGED) for settings in ({}, {"loss": "ncll"}, {"steps": "paper"}, SUM)),
     ],
 )
 @pytest.mark.parametrize("n_blocks", [2, 7, 30])

@@ -29,7 +29,6 @@ N_WORDS, N_BLOCKS = 64, 8
 X, Y = random_counts(200, N_WORDS, 3, seed=3)
 PAPER = {"steps": "paper", "weighting": "counts", "validation_fraction": 0.0}
 """One stage, which begins on the workers."""
-CARRIED = pytest.mark.xfail(strict=True, reason="steps of the margin begin at a table that the driver sends")
 
 
 class Elsewhere(InProcess):
@@ -154,7 +153,7 @@ def corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("driver") / "corpus", *random_counts(200, 20_000, 3, seed=3))
 
 
-@pytest.mark.parametrize("settings", [PAPER, pytest.param({**PAPER, "steps": "margin"}, marks=CARRIED)])
+@pytest.mark.parametrize("settings", [PAPER, {**PAPER, "steps": "margin"}])
 @pytest.mark.parametrize("n_blocks", [1, 4])
 def test_no_task_carries_the_model(client, corpus, n_blocks, settings, tmp_path):
     scheduler, largest = client.cluster.scheduler, []

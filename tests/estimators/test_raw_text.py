@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -93,3 +95,18 @@ def test_what_is_no_column_of_texts_is_said():
         sd.MultinomialNB().fit(["?", "!"], [0, 1])
     with pytest.raises(ValueError, match="vectorizer must be a sdem_dist.text.VectorizerSettings"):
         sd.MultinomialNB(vectorizer="words").fit(TEXTS, Y)
+
+
+def test_what_counts_texts_is_made_once_and_not_copied():
+    texts, labels = ["a late goal", "the bank", "goal", "bank"], ["sport", "money", "sport", "money"]
+    model = sd.MultinomialNB(n_epochs=2).fit(texts, labels)
+    first = model.predict_proba(["the goal", "bank"])
+    kept = model._lazy_parameters
+    made = kept.transformer(model.vectorizer_, model.vocabulary_)
+    assert kept.transformer(model.vectorizer_, model.vocabulary_) is made
+    np.testing.assert_array_equal(model.predict_proba(["the goal", "bank"]), first)
+    other = copy.deepcopy(model)
+    assert other._lazy_parameters._transformer is None and other._lazy_parameters.factors is None
+    np.testing.assert_array_equal(other.predict_proba(["the goal", "bank"]), first)
+    model.fit(["red wine", "white wine", "red", "white"], ["r", "w", "r", "w"])
+    assert model.predict(["red", "white wine"]).tolist() == ["r", "w"]

@@ -142,6 +142,16 @@ def two_topics(n=6_000, n_words=400, seed=0):
     return sp.csr_matrix(np.array([rng.multinomial(50, p[k]) for k in y])), y
 
 
+def test_blocks_that_lanes_are_merged_by_change_little():
+    """Each block takes the mean document away from its own words: their number is a setting, as that of lanes."""
+    documents, y = two_topics()
+    models = [MultinomialNB(n_lanes=4, n_blocks=n).fit(documents[:4_000], y[:4_000]) for n in (1, 2, 5)]
+    found = [model.evaluate(documents[4_000:], y[4_000:]) for model in models]
+    assert len({model.state_.words[0, 0] for model in models}) == 3
+    assert np.ptp([f["accuracy"] for f in found]) < 0.01
+    assert np.ptp([f["ncll"] for f in found]) < 0.02 * found[0]["ncll"]
+
+
 def test_lanes_change_little():
     documents, y = two_topics()
     scores, losses = [], []

@@ -57,7 +57,7 @@ def test_settings_survive_json(settings):
         ({"max_df": 1.5}, "max_df is a whole number"),
         ({"max_features": 0}, "max_features is a whole number"),
         ({"stop_words": "german"}, "stop_words is 'english'"),
-        ({"token_pattern": "("}, "no regular expression"),
+        ({"token_pattern": "("}, "not a regular expression"),
         ({"token_pattern": "(a)(b)"}, "2 groups"),
     ],
 )

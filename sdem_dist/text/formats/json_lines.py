@@ -68,7 +68,7 @@ def json_objects(path: Path, encoding: str, gate: LineGate) -> Iterator[tuple[in
 
 
 def _record(path: Path, number: int, block: LineBlock, start: int, stop: int, gate: LineGate) -> object:
-    """Return what a line says; None for a blank line, or one that is refused."""
+    """Return a line's object; None for a blank line, or one that is refused."""
     try:
         found: object = orjson.loads(memoryview(block.raw)[start:stop])
     except orjson.JSONDecodeError:

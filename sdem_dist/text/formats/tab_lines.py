@@ -121,8 +121,8 @@ class _Lines:
         """Return the labels of lines, and mark in `kept` those that stay."""
         raw, names = block.raw, self._names
         if self._n_lines and good.all():
-            spans = zip(bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
-            known = [names.get(raw[start:stop]) for start, stop in spans]
+            pairs = zip(bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
+            known = [names.get(raw[start:stop]) for start, stop in pairs]
             if None not in known:
                 return cast("list[str]", known)
         labels: list[str] = []
