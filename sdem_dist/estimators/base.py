@@ -288,13 +288,15 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         from sdem_dist.errors import ModelError
         from sdem_dist.text.texts import texts_of_strings
 
-        check_is_fitted(self, "vectorizer_")  # known before training: held-out texts are counted then
+        check_is_fitted(self, "vectorizer_")
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError(
                 "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
                 "predict takes numbers"
             )
-        return self._lazy_parameters.transformer(self.vectorizer_, self.vocabulary_).counts(texts_of_strings(texts))
+        # Held-out texts are counted before there are parameters.
+        kept = getattr(self, "_lazy_parameters", None) or LazyParameters(dict)
+        return kept.transformer(self.vectorizer_, self.vocabulary_).counts(texts_of_strings(texts))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
