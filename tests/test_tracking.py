@@ -53,7 +53,7 @@ def test_a_run_that_is_open_is_used_and_left_open(mlflow):
     with mlflow.start_run() as run:
         MultinomialNB(n_epochs=1).fit(X, Y, callbacks=[logger])
         assert mlflow.active_run() is not None and logger.run_id == run.info.run_id
-    assert mlflow.get_run(logger.run_id).data.params["loss"] == "hinge"
+    assert mlflow.get_run(logger.run_id).data.params["loss"] == "auto"
 
 
 def test_without_mlflow_the_extra_is_named(monkeypatch):

@@ -83,10 +83,3 @@ def take_logarithms(values):
     for i in range(values.size):
         x = values[i]
         values[i] = log(max(x, LEAST)) if x > 0.0 else -np.inf
-
-
-@jit
-def log_shifted(values, shift, out):
-    """Write ``ln(values + shift)`` into `out`; both flat float64 arrays, ``values + shift > 0``."""
-    for i in range(values.size):
-        out[i] = log(values[i] + shift)
