@@ -236,7 +236,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
         choosing = share_held_out(self.validation_fraction, n, FEW) > 0
         epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
-        return plans.plan_of(self, n, epochs, seed)
+        plan = plans.plan_of(self, n, epochs, seed)
+        return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
 
     def _model(self, source: Source) -> NaiveBayes:
         n_classes = len(source.classes)

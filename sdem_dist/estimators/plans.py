@@ -70,10 +70,10 @@ def batches(
     return Plan(n_documents, n_epochs, rounds, lanes or min(LANES, -(-batch // least)), seed)
 
 
-def growing_batches(n_documents: int, n_epochs: int, seed: int, batch: int, lanes: int | None = None) -> Plan:
-    """Return the plan of `batches` of which the first are small."""
-    plan, growth = batches(n_documents, n_epochs, seed, batch, lanes), 0
-    while min(batch, n_documents) >> (growth + 1) >= FIRST_BATCH:
+def growing(plan: Plan) -> Plan:
+    """Return a plan of batches of which the first are small."""
+    batch, growth = plan.n_documents // plan.n_rounds, 0
+    while batch >> (growth + 1) >= FIRST_BATCH:
         growth += 1
     return replace(plan, n_rounds=plan.n_rounds + growth, growth=growth)
 
@@ -116,6 +116,5 @@ def check_merge(e: Any) -> None:
 def plan_of(e: Any, n_documents: int, n_epochs: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if e.merge == "sum":
-        plan = batches if e.steps == "paper" else growing_batches
-        return plan(n_documents, n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
+        return batches(n_documents, n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
     return sequential(n_documents, n_epochs, seed, e.n_lanes, e.rounds_per_epoch)

@@ -11,6 +11,14 @@ from buckets.proxy import SECRET, Proxy
 _numbers = itertools.count()
 
 
+@pytest.fixture(autouse=True)
+def _nothing_kept():
+    """Corpora of other tests have the same content, so their shards would be at hand."""
+    from sdem_dist.byte_cache import shard_cache
+
+    shard_cache.clear()
+
+
 @pytest.fixture(scope="session")
 def s3_server():
     pytest.importorskip("obstore")
