@@ -109,7 +109,7 @@ def evaluate(
     if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if as_json:
-        found = metrics | (report.to_dict() if full and report is not None else {})
+        found = (report.to_dict() if full and report is not None else {}) | metrics
         click.echo(json.dumps(null_for_nan(found), allow_nan=False))
     else:
         say(f"{counted(n, 'document')} of {corpus}")

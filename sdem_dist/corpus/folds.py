@@ -253,7 +253,10 @@ class Part:
     @cached_property
     def header(self) -> Header:
         """The corpus's, with the counts of these documents and an identity of its own."""
-        header = replace(self.whole.header, class_counts=tuple(int(c) for c in self.class_weights))
+        labels, n = self.folds.labels, len(self.whole.header.classes)
+        inside = () if labels is None else labels[(labels >= 0) & self.mask]
+        counts = () if labels is None else tuple(np.bincount(inside, minlength=n).tolist())
+        header = replace(self.whole.header, class_counts=counts)
         name = f"{self.whole.header.uid} {self.folds.name} {self.number} {self.inside}"
         header.__dict__["uid"] = hashlib.sha256(name.encode()).hexdigest()
         return header

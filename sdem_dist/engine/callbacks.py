@@ -67,7 +67,7 @@ class LogLines:
             self._write(f"checkpoint {event.path}")
         elif isinstance(event, StageEnded) and event.reason == "patience":
             self._write(
-                f"{event.stage}: stopped after epoch {event.n_epochs}, since the held-out loss did not improve; "
+                f"{event.stage}: stopped after epoch {event.n_epochs}, since the held-out loss hardly fell; "
                 f"epoch {event.kept} is kept"
             )
         elif isinstance(event, StageEnded) and event.reason == "callback":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -43,6 +43,11 @@ class Plan:
     growth: int = 0
     n_blocks: int = 1
     first: int = 0
+
+    @property
+    def steady(self) -> Plan:
+        """The plan of a run that begins at a trained state: its rounds do not grow."""
+        return replace(self, n_rounds=self.n_rounds - self.growth, growth=0)
 
     @property
     def lane_documents(self) -> int:

@@ -43,9 +43,10 @@ def final_stage(
     learner: ModelLearner[State, Statistics, Prepared],
     plan: Plan,
     initial: State | Callable[[], State] | MadeByWorkers[State] | None = None,
+    how: str = "",
 ) -> Stages[Trained]:
-    """Yield the stage that a fit ends with, the one that is watched."""
-    found = yield from trained(Stage("train", learner, plan, initial, monitored=True))
+    """Yield the stage that a fit ends with, the one that is watched; `how` is added to its name."""
+    found = yield from trained(Stage(f"train{how}", learner, plan, initial, monitored=True))
     return Trained(learner, found.state, found.history)
 
 

@@ -27,6 +27,12 @@ def check_lengths(kind: str | None, *, counted: bool) -> None:
         )
 
 
+def check_fixed(kind: str | None) -> None:
+    """Raise ValueError where lengths would have to be learned batch by batch."""
+    if kind is not None:
+        raise ValueError("lengths are learned by fit alone: leave lengths at None in partial_fit and in searches")
+
+
 def with_lengths(learner: WordEm, kind: str, plan: Plan) -> Stages[WordEm]:
     """Yield a pass that sums up lengths; return a learner whose model has them."""
     sums = yield from state_of(Stage("lengths", Lengths(learner.model.n_classes), replace(plan, n_blocks=1)))

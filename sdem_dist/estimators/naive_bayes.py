@@ -17,7 +17,7 @@ from sdem_dist.estimators import parameters, plans
 from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, pseudo_count
-from sdem_dist.estimators.document_lengths import check_lengths, documents_drawn, with_lengths
+from sdem_dist.estimators.document_lengths import check_fixed, check_lengths, documents_drawn, with_lengths
 from sdem_dist.estimators.feature_naive_bayes import drawn_from
 from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
 from sdem_dist.estimators.overlap import may_overlap
@@ -193,7 +193,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
             plan = replace(plan, n_epochs=FEW_EPOCHS) if self.n_epochs == "auto" else plan
             share = self.validation_fraction if self.calibrate or weight is None else 0.0
-            return (yield from trained_with_unlabelled(source, learner, plan, initial.block(0, 1), weight, share))
+            start = initial.block(0, 1)
+            return (yield from trained_with_unlabelled(source, learner, plan, start, weight, share, self.calibrate))
         share = 0.0
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)
@@ -313,7 +314,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         if self.loss != "nll" and source.n_labelled:
             raise ValueError("partial_fit takes documents without a label with loss='nll' only: call fit")
         learner, initial = self._begun(source) if first else (self._continued(source), self.state_)
-        stage = Stage("train", learner, replace(self._plan(source), n_epochs=1), initial=initial)
+        plan = replace(self._plan(source), n_epochs=1)
+        stage = Stage("train", learner, plan if first else plan.steady, initial=initial)
         with executor_for(None, self.n_jobs, source) as executor:
             self._take(learner, run_stages(state_of(stage), source.documents, executor))
         self.n_iter_ += 1
@@ -322,13 +324,13 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     def _begun(
         self, source: Source, moves: dict[object, Moves] | None = None
     ) -> tuple[Sdem[NaiveBayes] | WordEm, MadeByWorkers[SdemState] | None]:
-        if self.lengths is not None:
-            raise ValueError("lengths are learned by fit alone: leave lengths at None in partial_fit and in searches")
+        check_fixed(self.lengths)
         if self.loss != "nll":
             return self._learner(source, moves)
         return self._counting(source), None
 
     def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:
+        check_fixed(self.lengths)
         weights = weights_of_classes(self.class_weight, source)
         return replace(self.learner_, n_documents=self.state_.t + source.weight, class_weight=weights)
 

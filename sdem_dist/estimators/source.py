@@ -103,6 +103,8 @@ def _source_of(
 
 def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: object, use: Use) -> Source:
     target, name, header = estimator.spec.target, type(estimator).__name__, corpus.header
+    if not corpus.weight:
+        raise CorpusError(f"the documents of {corpus.path} have no weight above zero: give some of them a weight")
     if sample_weight is not None or (y is not None and target != "nothing"):
         raise ValueError(
             "a corpus brings its labels or targets, and weights where it has them: leave y and sample_weight at None"
@@ -131,6 +133,12 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     else:
         source = described(corpus, labelled=labelled)
     hidden = _hidden(corpus)
+    missing = getattr(estimator, "unlabelled", None)
+    if labelled and use == "train" and missing is not None and str(missing) in map(str, header.classes):
+        raise CorpusError(
+            f"{corpus.path} has a class {missing!r}, which unlabelled names: a corpus has to know documents without a label "
+            f"when it is written, by write_corpus(..., unlabelled={missing!r})"
+        )
     if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
         raise CorpusError(
             f"{corpus.path} has {hidden:,} documents without a label, which {name} with these parameters does not take: "
@@ -196,7 +204,10 @@ def _of_labelled(
         X = estimator._encoded(X, reset=reset)
     X, labels = checks.validated(estimator, X, checks.checked_labels(estimator, y), reset=reset)
     assert labels is not None
-    labelled = np.ones(len(labels), bool) if estimator.unlabelled is None else labels != estimator.unlabelled
+    labelled = np.ones(len(labels), bool)
+    if estimator.unlabelled is not None:  # "-1" of a file is the -1 of a parameter
+        texts = all(isinstance(label, str) for label in labels.tolist())
+        labelled = labels != (str(estimator.unlabelled) if texts else estimator.unlabelled)
     check_classification_targets(labels[labelled])
     found = np.unique(labels[labelled])
     known = found if reset else estimator.classes_

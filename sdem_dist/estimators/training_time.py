@@ -134,7 +134,7 @@ def taken_in(
     if share <= NO_REFIT:
         return Trained(learner, choice.state, choice.history)
     if more:
-        found = yield from final_stage(learner, replace(plan, n_epochs=1), choice.state)
+        found = yield from final_stage(learner, replace(plan, n_epochs=1).steady, choice.state)
         last = {**choice.history[-1], **found.history[-1], "epoch": choice.n_epochs + 1}
         return found._replace(history=[*choice.history, last])
     found = yield from final_stage(learner, plan, initial)

@@ -61,7 +61,13 @@ def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemSt
 
 
 def trained_with_unlabelled(
-    source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState, weight: float | None, share: float
+    source: Source,
+    learner: Sdem[NaiveBayes],
+    plan: Plan,
+    initial: SdemState,
+    weight: float | None,
+    share: float,
+    calibrate: bool,
 ) -> Stages[Trained]:
     """Yield EM over all documents, and the training of the labelled ones from there.
 
@@ -77,16 +83,21 @@ def trained_with_unlabelled(
         Of the generative model; None: held-out documents choose.
     share : float
         Of documents to hold out, where they are many; 0: none, and neither weight nor temperature is chosen.
+    calibrate : bool
+        Whether the model takes the temperature.
     """
     learner, said = replace(learner, n_documents=source.n_labelled), dict[str, float]()
     choice = (yield from _chosen(source, learner, plan, initial, weight, share)) if share else None
     if choice is not None:
-        weight, learner = choice.weight, replace(learner, temperature=float(np.exp(choice.log_temperature)))
+        temperature = float(np.exp(choice.log_temperature)) if calibrate else 1.0
+        weight, learner = choice.weight, replace(learner, temperature=temperature)
         said = {"held_out_accuracy": choice.accuracy, "held_out_log_loss": choice.log_loss}
     elif weight is None:
         weight = USUAL
     generative = yield from _explained(source, learner, plan)
-    found = yield from final_stage(learner, plan, partial(start_at, initial, generative, weight))
+    start = partial(start_at, initial, generative, weight)
+    # By its name a run that is resumed knows whether the weight is still the same.
+    found = yield from final_stage(learner, plan, start, f", unlabelled_weight {weight:g}")
     said["unlabelled_weight"] = weight
     return found._replace(history=[*found.history[:-1], {**found.history[-1], **said}])
 
@@ -110,7 +121,6 @@ def _chosen(
     n_draws, share = (1, share_held_out(share, int(labelled))) if many else (DRAWS, SHARE)
     if n_draws * share * labelled < FEWEST:
         return None
-    assert not isinstance(source.corpus, DenseMemoryCorpus)
     found: dict[float, list[tuple[float, float, float]]] = {}
     for number in range(n_draws):
         which = f" {number + 1} of {n_draws}" if n_draws > 1 else ""

@@ -63,8 +63,9 @@ class WeightedCorpus(View):
 class HeldOut(View):
     """The documents of a corpus that are held out of training, read like a corpus of all of them.
 
-    A range holds those of its documents that are held out, so it may be empty. Words that they alone have are left out, as
-    unknown words of new documents are: they would take their share of a document's length, and make it seem less sure.
+    A range holds those of its documents that are held out, so it may be empty. Words that these alone have are left out, as
+    unknown words of new documents are: they would take their share of a document's length, and make it seem less sure. A
+    word of held-out documents in two ranges stays.
 
     Attributes
     ----------

@@ -10,6 +10,7 @@ from sdem_dist.kernels.jit import jit, jit_inline
 
 LEAST = float(np.finfo(np.float64).tiny)
 """Below it, numbers are denormal."""
+LARGEST = float(np.finfo(np.float64).max)
 _TWINS = (types.float64, types.uint64), (types.float32, types.uint32)
 
 
@@ -79,7 +80,9 @@ def log_single(x):
 
 @jit
 def take_logarithms(values):
-    """Replace the entries of a flat float64 array by their logarithms; that of 0 is -inf."""
+    """Replace the entries of a flat float64 array by their logarithms, also where these are infinite or NaN."""
     for i in range(values.size):
         x = values[i]
-        values[i] = log(max(x, LEAST)) if x > 0.0 else -np.inf
+        found = log(min(max(x, LEAST), LARGEST))
+        found = found if x > 0.0 else (-np.inf if x == 0.0 else np.nan)
+        values[i] = x if x > LARGEST else found

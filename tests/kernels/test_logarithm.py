@@ -61,11 +61,13 @@ def test_any_positive_number(x):
 
 
 def test_zero_and_plain_python():
-    x = np.array([0.0, 0.5, 3.0])
+    x = np.array([0.0, 0.5, 3.0, np.inf, -1.0, np.nan])
     plain = x.copy()
     take_logarithms.py_func(plain)
     np.testing.assert_array_equal(log_of(x), plain)
     assert plain[0] == -np.inf
+    assert plain[3] == np.inf
+    assert np.isnan(plain[4:]).all()
 
 
 def single(x: np.ndarray) -> np.ndarray:

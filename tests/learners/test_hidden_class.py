@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from scipy.special import softmax
 
-from sdem_dist import MultinomialNB, load_model
+from sdem_dist import MultinomialNB, load_model, write_corpus
+from sdem_dist.errors import CorpusError, OtherRunError
 
 RNG = np.random.default_rng(0)
 TOPICS = RNG.dirichlet(np.full(80, 2.0), 3)
@@ -46,3 +48,26 @@ def test_minus_one_is_a_class_unless_said_otherwise():
     assert MultinomialNB(n_epochs=1).fit(X, HIDDEN).classes_.tolist() == [-1, 0, 1, 2]
     for loss in ("nll", "hinge"):
         assert MultinomialNB(loss=loss, unlabelled=-1, n_epochs=1).fit(X, HIDDEN).classes_.tolist() == [0, 1, 2]
+
+
+def test_minus_one_of_a_file_is_minus_one_of_a_parameter(tmp_path):
+    texts = HIDDEN.astype(str)
+    assert MultinomialNB(loss="nll", unlabelled=-1, n_epochs=1).fit(X, texts).classes_.tolist() == ["0", "1", "2"]
+    corpus = write_corpus(tmp_path / "c", X, texts)
+    with pytest.raises(CorpusError, match="a class -1, which unlabelled names"):
+        MultinomialNB(unlabelled=-1).fit(corpus)
+
+
+def test_a_resumed_run_knows_another_weight(tmp_path):
+    def model(weight: float) -> MultinomialNB:
+        return MultinomialNB(unlabelled=-1, unlabelled_weight=weight, calibrate=False, n_epochs=2)
+
+    model(0.1).fit(X, HIDDEN, checkpoint=tmp_path / "k")
+    with pytest.raises(OtherRunError, match=r"unlabelled_weight 0.1"):
+        model(0.0).fit(X, HIDDEN, checkpoint=tmp_path / "k", resume=True)
+
+
+def test_calibrate_is_heard():
+    model = MultinomialNB(unlabelled=-1, calibrate=False).fit(sp.vstack([X] * 8), np.tile(HIDDEN, 8))
+    assert model.kept_["unlabelled_weight"] >= 0
+    assert model.temperature_ == 1.0
