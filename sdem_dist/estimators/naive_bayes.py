@@ -193,8 +193,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
             plan = replace(plan, n_epochs=FEW_EPOCHS) if self.n_epochs == "auto" else plan
             share = self.validation_fraction if self.calibrate or weight is None else 0.0
-            start = initial.block(0, 1)
-            return (yield from trained_with_unlabelled(source, learner, plan, start, weight, share, self.calibrate))
+            whole = initial.block(0, 1)
+            return (yield from trained_with_unlabelled(source, learner, plan, whole, weight, share, self.calibrate))
         share = 0.0
         if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)
