@@ -112,3 +112,14 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, source, tmp_path):
         assert done.exit_code
         assert words in done.output
     assert left(bucket) == {"s.tsv", "c", "m", "run", "log", "t.parquet"}
+
+
+def test_stretches_without_terms_of_the_last_range(bucket, source, client, tmp_path):
+    """The last range begins where the terms of some stretches end."""
+    early = [f"{'ab'[i % 2]}\t" + " ".join(f"a{n}" for n in RNG.integers(0, 400, 12)) for i in range(600)]
+    text = "".join(f"{line}\n" for line in early + LINES + ["a\ta1 a2"]).encode()
+    (tmp_path / "s.tsv").write_bytes(text)
+    buckets.put(source, text)
+    ingest(tmp_path / "s.tsv", tmp_path / "c")
+    ingest(source, f"{bucket}/c", client=client)
+    assert open_corpus(f"{bucket}/c").header.uid == open_corpus(tmp_path / "c").header.uid
