@@ -72,6 +72,21 @@ def test_an_interrupted_run_goes_on(bucket):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_checkpoints_that_may_not_be_removed_do_not_end_a_run(bucket, proxy):
+    written, refused = [], []
+
+    def fault(method, path):
+        written.extend([path] if method == "PUT" and "/checkpoint-0" in path else [])
+        if method == "POST" and written:
+            refused.append(path)
+            return 403
+        return None
+
+    proxy.fault, proxy.code = fault, "AccessDenied"
+    MultinomialNB(n_epochs=4).fit(X, Y, checkpoint=f"{bucket}/run")
+    assert refused
+
+
 def test_a_log(bucket, proxy):
     for _ in range(2):
         MultinomialNB(n_epochs=2).fit(X, Y, callbacks=[JsonLines(f"{bucket}/log")])
