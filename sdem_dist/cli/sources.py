@@ -151,10 +151,17 @@ def examined_by_workers(
             targets=[0.0] if estimator.spec.target == "numbers" else None,
             vocabulary=estimator.vocabulary_,
             vectorizer=estimator.vectorizer_,
+            overwrite=True,  # a killed command leaves the folder beside a URL
         )
         documents, how = folder / "documents.zarr", source.reading
         report = ingest(
-            path, documents, reading=how, on_error=source.on_error, vocabulary_from=words.path, client=client
+            path,
+            documents,
+            reading=how,
+            on_error=source.on_error,
+            vocabulary_from=words.path,
+            client=client,
+            overwrite=True,
         )
         if report.n_skipped:
             click.echo(f"{counted(report.n_skipped, 'line')} left out, such as {report.skipped_examples[0]}", err=True)

@@ -17,7 +17,7 @@ from sdem_dist.engine.identity import Json
 from sdem_dist.engine.monitoring import History
 from sdem_dist.engine.saved import CHECKPOINT, RESULT, Saved
 from sdem_dist.engine.stages import StageResult
-from sdem_dist.errors import ModelError
+from sdem_dist.errors import BucketError, ModelError
 from sdem_dist.learners.protocol import State
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
 from sdem_dist.storage.hidden import hidden_folder
@@ -210,5 +210,5 @@ class Checkpoints:
     @staticmethod
     def _remove(paths: list[Path]) -> None:
         for path in paths:
-            with suppress(OSError):  # the new ones are safe, which is what counts; the next call tries again
+            with suppress(OSError, BucketError):  # the new ones are safe; the next call tries again
                 path.unlink()

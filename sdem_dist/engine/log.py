@@ -11,6 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from sdem_dist.engine.events import Event, RunEnded
 from sdem_dist.errors import BucketError
@@ -38,7 +39,7 @@ class JsonLines:
         self._path = place(path)
         self._ended = False
         self._append: _AppendedObject | _AppendedFile
-        self._append = _AppendedObject(str(self._path)) if is_url(path) else _AppendedFile(self._path)
+        self._append = _opened_object(str(self._path)) if is_url(path) else _AppendedFile(self._path)
 
     def __call__(self, event: Event) -> None:
         """Append one event."""
@@ -79,25 +80,47 @@ class _AppendedObject:
     """An object that is written whole every few seconds, after the last line, and when the process ends."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        try:
-            self._content = bytearray(buckets.get(url))
-        except FileNotFoundError:
-            self._content = bytearray()
+        self._url, self._content, self._waiting = url, bytearray(), False
+
+    def open(self) -> None:
+        """Take over what is in the bucket, unless lines wait here, and write it: a log that cannot be is noticed early."""
+        if not self._waiting:
+            try:
+                self._content = bytearray(buckets.get(self._url))
+            except FileNotFoundError:
+                self._content = bytearray()
         self._put()
-        atexit.register(self._finish)
 
     def __call__(self, line: bytes, last: bool) -> None:
         self._content += line
         self._waiting = True
+        _unwritten.add(self)
         if last or time.monotonic() - self._written >= PUT_SECONDS:
             self._put()
 
     def _put(self) -> None:
         buckets.put(self._url, bytes(self._content))
         self._written, self._waiting = time.monotonic(), False
+        _unwritten.discard(self)
 
-    def _finish(self) -> None:
-        if self._waiting:
-            with suppress(OSError, BucketError):  # nobody is left to be told
-                self._put()
+    def finish(self) -> None:
+        """Write the lines that wait, if that can be done."""
+        with suppress(OSError, BucketError):  # nobody is left to be told
+            self._put()
+
+
+_objects: WeakValueDictionary[str, _AppendedObject] = WeakValueDictionary()
+"""By URL: two logs at one URL would write over each other's lines."""
+_unwritten: set[_AppendedObject] = set()
+
+
+def _opened_object(url: str) -> _AppendedObject:
+    found = _objects.setdefault(url, _AppendedObject(url))
+    found.open()
+    return found
+
+
+@atexit.register
+def _finish() -> None:
+    for waiting in list(_unwritten):
+        waiting.finish()

@@ -18,6 +18,7 @@ from sdem_dist.storage import buckets
 from sdem_dist.storage.bucket_failures import named
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.shared_files import REQUESTS
 from sdem_dist.storage.whole_arrays import CLEVEL, CNAME, write_whole
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ _COMPRESSOR = BloscCodec(cname=CNAME, clevel=CLEVEL, shuffle="shuffle")
 
 WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23
 """An array of more bytes is cut into such chunks, since zarr holds a few copies of those at work."""
-
-
-REQUESTS = 16
-"""Arrays of a group in a bucket that are read or written at once: each waits for answers."""
 
 
 def _store(location: str | Path) -> Path | StorePath:

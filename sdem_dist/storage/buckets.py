@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import threading
 import time
@@ -34,6 +35,8 @@ SETTINGS: dict[str, Any] = {
     },
 }
 TRIES = 5
+_CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-[\w-]+)=", re.IGNORECASE)
+"""What in the place of a bucket is no name of one, and what signs a URL; abfs:// may have ``container@account``."""
 Found = TypeVar("Found")
 _stores: dict[tuple[str, int], ObjectStore] = {}
 _lock = threading.Lock()
@@ -56,6 +59,11 @@ def split(url: str) -> tuple[str, str]:
     if scheme in ("memory", "memory:"):
         return "memory://", rest.strip("/")
     bucket, _, key = rest.partition("/")
+    if _CREDENTIALS.search(bucket) or ("@" in bucket and not scheme.startswith("abfs")) or _SIGNED.search(rest):
+        raise BucketError(
+            f"a URL of {scheme}:// has more than the names of a bucket and an object, perhaps credentials: these belong into "
+            "the environment"
+        )
     if scheme not in SCHEMES or not bucket:
         raise BucketError(f"{url}: URLs begin with s3://, gs:// or abfs:// and the name of a bucket, or with memory://")
     return f"{scheme}://{bucket}", key.strip("/")

@@ -35,6 +35,7 @@ def refuse_url(path: str | Path, what: str, error: type[SdemError] = SdemError) 
     """Raise `error` if `path` is a URL, also one that was made a Path: as a path it would name a local folder."""
     if _URL.match(str(path)):
         shown = re.sub(":/+", "://", str(path), count=1)
+        shown = re.sub(r"(?<=//).*@|\?.*", "", shown)  # these may be credentials
         raise error(f"{shown} is a URL, and {what}: give a path of this machine or of a mounted file system")
 
 

@@ -18,10 +18,10 @@ CLEVEL: Final = 5
 
 
 def write_whole(folder: Path, array: np.ndarray) -> None:
-    """Write numbers as the new zarr array `folder`: compressed, in one chunk."""
+    """Write numbers as the zarr array `folder`, new or written with them before: compressed, in one chunk."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     chunk = folder.joinpath("c", *["0"] * array.ndim)
-    chunk.parent.mkdir(parents=True)
+    chunk.parent.mkdir(parents=True, exist_ok=True)  # two runs of one task may write at once
     if array.size:
         chunk.write_bytes(_compressor().encode(little))
     (folder / "zarr.json").write_text(json.dumps(_metadata(array), indent=2), encoding="utf-8")

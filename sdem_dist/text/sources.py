@@ -231,7 +231,7 @@ def _column_of(source: Path, block: Records, name: str | int, what: str, *, numb
         column = block.columns.get(str(name))
         known = f"the columns are {', '.join(map(repr, block.columns))}"
     if column is None:
-        raise IngestError(f"{source}: --{what}: there is no column {str(name)!r}; {known}")
+        raise IngestError(f"{source}: there is no column {str(name)!r} to take the {what}s from; {known}")
     values: list[object] = column if isinstance(column, list) else column.to_pylist()
     if any(value is None for value in values):
         raise IngestError(f"{source}: a document has no {what}: column {str(name)!r} is empty there")

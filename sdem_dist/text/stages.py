@@ -290,7 +290,8 @@ class TermColumns:
             parts.append(np.where(numbers < 0, np.int32(-1), numbers + np.int32(base)))
         of_terms = np.concatenate(parts)
         if self.chosen is not None:
-            of_terms = np.where(of_terms < 0, np.int32(-1), _chosen(self.chosen)[of_terms])
+            chosen = _fetched(self.chosen) if is_url(self.chosen) else np.load(self.chosen, mmap_mode="r")
+            of_terms = np.where(of_terms < 0, np.int32(-1), chosen[of_terms])
         (n_nodes,), nodes = load_arrays(run_path(self.folder, run, "nodes"), 2)
         columns = np.full(n_nodes, -1, np.int32)
         columns[nodes] = of_terms
@@ -298,8 +299,8 @@ class TermColumns:
 
 
 @lru_cache(1)
-def _chosen(path: Path) -> np.ndarray:
-    return load_array(path) if is_url(path) else np.load(path, mmap_mode="r")
+def _fetched(url: Path) -> np.ndarray:
+    return load_array(url)
 
 
 @dataclass(frozen=True)

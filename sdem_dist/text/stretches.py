@@ -62,7 +62,7 @@ def stretches(sources: Iterable[Path], reading: Reading, gate: LineGate, size: i
             continue
         there = source.stat()
         parts: Iterable[tuple[int, int] | None] = (None,)
-        if reading.id is None and reading.weight is None and there.st_size > size:
+        if reading.id is None and there.st_size > size:
             if form == "tsv" and source.suffix.lower() not in COMPRESSIONS and is_utf8_name(reading.encoding):
                 parts = _of_lines(source, there.st_size, size)
             elif form == "parquet":

@@ -11,8 +11,9 @@ from buckets.proxy import CUT, LOST, SECRET
 from buckets.test_corpora import X, Y, state
 
 from sdem_dist import BucketError, CorpusError, ModelError, MultinomialNB, load_model, open_corpus, write_corpus
-from sdem_dist.errors import UnreadableError
+from sdem_dist.errors import SdemError, UnreadableError
 from sdem_dist.storage import buckets
+from sdem_dist.storage.places import refuse_url
 
 
 def test_no_such_bucket(bucket):
@@ -64,6 +65,34 @@ def test_credentials_that_are_missing(bucket, monkeypatch, missing):
         monkeypatch.setattr(buckets.socket, "create_connection", unreachable)
     with pytest.raises(BucketError, match="there are no credentials"):
         open_corpus(f"{bucket}/c")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"s3://AKIDSECRET:{SECRET}@bucket/c",
+        f"s3://AKIDSECRET:{SECRET}/more@bucket/c",
+        f"gs://{SECRET}@bucket/c",
+        f"https://{SECRET}@bucket/c",
+        f"abfs://AKIDSECRET:{SECRET}@bucket/c",
+        f"az://bucket/c?sv=1&sig={SECRET}",
+        f"s3://bucket/c?X-Amz-Signature={SECRET}",
+        f"s3://bucket?{SECRET}",
+    ],
+)
+def test_credentials_in_urls_are_refused_and_not_shown(url):
+    for act in (lambda: open_corpus(url), lambda: load_model(url), lambda: write_corpus(url, X, Y)):
+        with pytest.raises(BucketError, match="perhaps credentials") as caught:
+            act()
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(SdemError) as told:
+        refuse_url(url, "a table is a file")
+    assert SECRET not in str(told.value)
+
+
+def test_names_with_odd_letters():
+    assert buckets.split("s3://bucket/a@b/c?d=e:f") == ("s3://bucket", "a@b/c?d=e:f")
+    assert buckets.split("abfss://one@two.dfs.core.windows.net/c") == ("abfss://one@two.dfs.core.windows.net", "c")
 
 
 def every(n, fault):

@@ -6,6 +6,8 @@ import copy
 import gzip
 import json
 import lzma
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -70,6 +72,21 @@ def test_an_interrupted_run_goes_on(bucket):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_checkpoints_that_may_not_be_removed_do_not_end_a_run(bucket, proxy):
+    written, refused = [], []
+
+    def fault(method, path):
+        written.extend([path] if method == "PUT" and "/checkpoint-0" in path else [])
+        if method == "POST" and written:
+            refused.append(path)
+            return 403
+        return None
+
+    proxy.fault, proxy.code = fault, "AccessDenied"
+    MultinomialNB(n_epochs=4).fit(X, Y, checkpoint=f"{bucket}/run")
+    assert refused
+
+
 def test_a_log(bucket, proxy):
     for _ in range(2):
         MultinomialNB(n_epochs=2).fit(X, Y, callbacks=[JsonLines(f"{bucket}/log")])
@@ -81,6 +98,25 @@ def test_a_log(bucket, proxy):
         warnings.simplefilter("always")
         MultinomialNB(n_epochs=1).fit(X, Y, callbacks=[log])
     assert "the run goes on: " in str(said[0].message)
+
+
+TWO_RUNS = """
+import sys
+from sdem_dist.engine.events import RunEnded, ShardsLeftOut
+from sdem_dist.engine.log import JsonLines
+first = JsonLines(sys.argv[1])
+first(ShardsLeftOut(1, 10, ("of a run that fails",)))
+second = JsonLines(sys.argv[1])
+second(ShardsLeftOut(2, 10, ("of a run that ends",)))
+first(ShardsLeftOut(3, 10, ("of both",)))
+"""
+
+
+def test_logs_of_one_process_at_one_url_keep_all_lines(bucket):
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", TWO_RUNS, f"{bucket}/log"], check=True)
+    found = [json.loads(line)["n_shards"] for line in buckets.get(f"{bucket}/log").splitlines()]
+    assert found == [1, 2, 3] * 2
 
 
 LINES = [f"{'ab'[i % 2]}\tword{i % 7} und\u00fc{i % 5} text{i}" for i in range(90)]

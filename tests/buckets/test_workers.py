@@ -78,6 +78,23 @@ def test_an_ingest_that_fails_leaves_nothing(bucket, source, client):
     assert left(bucket) == {"s.tsv", "bad.tsv"}
 
 
+def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
+    from sdem_dist import load_model
+    from sdem_dist.cli.sources import SourceOptions, examined_by_workers
+    from sdem_dist.storage.places import place
+    from sdem_dist.text import Reading
+
+    MultinomialNB(n_epochs=1).fit(ingest(source, f"{bucket}/c") and open_corpus(f"{bucket}/c")).save(f"{bucket}/m")
+    model = load_model(f"{bucket}/m")
+    given = model, source, SourceOptions(Reading(), "raise"), place(f"{bucket}/m"), client
+    with pytest.raises(KeyboardInterrupt), examined_by_workers(*given):
+        raise KeyboardInterrupt
+    assert left(bucket) > {"s.tsv", "c", "m"}
+    with examined_by_workers(*given) as examined:
+        assert examined.documents.n_documents == len(LINES)
+    assert left(bucket) == {"s.tsv", "c", "m"}
+
+
 def test_dask_arrays_become_corpora_in_a_bucket(bucket, client, tmp_path):
     here = write_corpus(tmp_path / "c", X, Y, shard_documents=90)
     parts = dask_array.from_array(X.toarray(), chunks=(70, 40))
@@ -112,3 +129,14 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, source, tmp_path):
         assert done.exit_code
         assert words in done.output
     assert left(bucket) == {"s.tsv", "c", "m", "run", "log", "t.parquet"}
+
+
+def test_stretches_without_terms_of_the_last_range(bucket, source, client, tmp_path):
+    """The last range begins where the terms of some stretches end."""
+    early = [f"{'ab'[i % 2]}\t" + " ".join(f"a{n}" for n in RNG.integers(0, 400, 12)) for i in range(600)]
+    text = "".join(f"{line}\n" for line in early + LINES + ["a\ta1 a2"]).encode()
+    (tmp_path / "s.tsv").write_bytes(text)
+    buckets.put(source, text)
+    ingest(tmp_path / "s.tsv", tmp_path / "c")
+    ingest(source, f"{bucket}/c", client=client)
+    assert open_corpus(f"{bucket}/c").header.uid == open_corpus(tmp_path / "c").header.uid

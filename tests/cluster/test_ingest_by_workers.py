@@ -140,6 +140,12 @@ def test_any_number_of_workers(n_workers, tmp_path):
     assert open_corpus(tmp_path / "here").header.uid == open_corpus(tmp_path / "there").header.uid
 
 
+def test_workers_keep_no_removed_file_mapped(tmp_path, client):
+    ingest(write_source(tmp_path, "tsv"), tmp_path / "c", VectorizerSettings(max_features=9), client=client)
+    for mapped in client.run(lambda: Path("/proc/self/maps").read_text(errors="replace")).values():
+        assert "(deleted)" not in "".join(line for line in mapped.splitlines() if str(tmp_path) in line)
+
+
 def test_test_documents_follow_a_corpus(tmp_path, client):
     sources = write_source(tmp_path, "two")
     ingest(sources[:1], tmp_path / "train", VectorizerSettings(stem="english"), client=client)

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 import sdem_dist as sd
 from sdem_dist.cli import main
-from sdem_dist.text import Reading
+from sdem_dist.text import Reading, stretches
+from sdem_dist.text.bad_lines import LineGate
 
 RNG = np.random.default_rng(0)
 X = sp.random(200, 30, density=0.3, random_state=0, format="csr", data_rvs=lambda n: RNG.integers(1, 9, n))
@@ -107,6 +108,34 @@ def test_workers_write_the_same(tmp_path):
         ours, theirs = (sd.open_corpus(tmp_path / f"{name}{end}") for name in ("by-threads", "by-workers"))
         assert ours.header.uid == theirs.header.uid
         np.testing.assert_array_equal(ours.weights, [i % 3 for i in ours.ids_of()])
+
+
+@pytest.mark.parametrize("form", ["tsv", "parquet"])
+def test_a_file_is_cut_also_with_weights(tmp_path, monkeypatch, form):
+    distributed, parquet = pytest.importorskip("distributed"), pytest.importorskip("pyarrow.parquet")
+    labels, words, weights = (
+        ["ab"[i % 2] for i in range(300)], [f"word{i % 9} all" for i in range(300)], [i % 7 for i in range(300)]
+    )  # fmt: skip
+    source, reading = tmp_path / f"s.{form}", Reading(weight=2 if form == "tsv" else "w", label=0, text=1)
+    if form == "tsv":
+        source.write_text("".join("\t".join(map(str, row)) + "\n" for row in zip(labels, words, weights, strict=True)))
+    else:
+        import pyarrow
+
+        reading = Reading(weight="w")
+        parquet.write_table(pyarrow.table({"label": labels, "text": words, "w": weights}), source, row_group_size=50)
+    monkeypatch.setattr(stretches, "STRETCH_BYTES", 900)
+    assert len(list(stretches.stretches([source], reading, LineGate("raise")))) > 1
+    sd.ingest(source, tmp_path / "here", reading=reading, held_out=0.2)
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        sd.ingest(source, tmp_path / "there", reading=reading, held_out=0.2, client=client)
+    for end in ("", "-held-out"):
+        ours, theirs = (sd.open_corpus(tmp_path / f"{name}{end}") for name in ("here", "there"))
+        assert ours.header.uid == theirs.header.uid
+        np.testing.assert_array_equal(theirs.weights, [i % 7 for i in theirs.ids_of()])
 
 
 def test_in_the_shell(tmp_path, monkeypatch):

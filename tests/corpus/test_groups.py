@@ -9,9 +9,10 @@ import pytest
 from cli.commands import run
 from selection.conftest import made
 
-from sdem_dist import CorpusError, CorpusSearchCV, MultinomialNB, open_corpus, write_corpus
+from sdem_dist import CorpusError, CorpusSearchCV, IngestError, MultinomialNB, ingest, open_corpus, write_corpus
 from sdem_dist.corpus.dealing import dealt, group_hashes
 from sdem_dist.corpus.folds import Folds
+from sdem_dist.text import Reading
 
 K = 4
 
@@ -88,6 +89,10 @@ def test_the_command_keeps_a_column(documents, tmp_path):
     assert together(corpus.folds(K).numbers, of_stored)
     ended = run("ingest", str(tmp_path / "posts.csv"), str(tmp_path / "x.zarr"), "--group", "nobody")
     assert ended.exit_code == 1 and "nobody" in ended.output and "author" in ended.output
+    with pytest.raises(
+        IngestError, match=r"posts\.csv: there is no column 'nobody' to take the groups from; the columns"
+    ):
+        ingest(tmp_path / "posts.csv", tmp_path / "x.zarr", reading=Reading(group="nobody"))
     (tmp_path / "posts.tsv").write_text("a\tb\n")
     for column, said in (("who", "it has no header"), ("7", "each line has 2 columns, numbered from 0")):
         ended = run("ingest", str(tmp_path / "posts.tsv"), str(tmp_path / "x.zarr"), "--group", column)

@@ -10,6 +10,7 @@ from zarr.codecs import BloscCodec
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
 from sdem_dist.storage.checksum import crc32c
+from sdem_dist.storage.whole_arrays import write_whole
 
 
 @pytest.fixture(params=["local", pytest.param("memory", marks=needs_obstore)])
@@ -54,6 +55,15 @@ def test_files_are_those_of_zarr(kind, shape, tmp_path):
         for folder in (tmp_path / "group" / "ours", tmp_path / "group" / "theirs")
     )
     assert ours == theirs
+
+
+def test_a_task_that_runs_twice_writes_the_same_files(tmp_path):
+    array = np.arange(300)
+    for _ in range(2):
+        write_whole(tmp_path / "a", array)
+    arrays.create_group(tmp_path / "group")
+    write_whole(tmp_path / "group" / "a", array)
+    np.testing.assert_array_equal(arrays.read_array(arrays.open_group(tmp_path / "group"), "a", shape=(300,)), array)
 
 
 def test_existing_group_is_refused(location):
