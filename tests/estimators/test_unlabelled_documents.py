@@ -89,7 +89,11 @@ def test_a_run_that_was_interrupted_has_the_same_bits(tmp_path):
         """Stands for a kill."""
 
     def stop(event):
-        if getattr(event, "stage", "").startswith("train") and type(event).__name__ == "EpochEnded" and event.epoch == 0:
+        if (
+            getattr(event, "stage", "").startswith("train")
+            and type(event).__name__ == "EpochEnded"
+            and event.epoch == 0
+        ):
             raise Stop
 
     make = lambda: sd.MultinomialNB(unlabelled=-1, n_epochs=3, n_jobs=1)  # noqa: E731
