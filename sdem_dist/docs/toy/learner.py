@@ -54,6 +54,7 @@ class ClassMeans(OnePass[Sums]):
 
     def map(self, state: Sums, documents: Documents, lane: Lane) -> Sums:
         """Return the sums of one lane."""
+        assert documents.labels is not None
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         rows = np.repeat(np.arange(documents.n_documents), np.diff(documents.indptr))
         words = np.zeros((self.n_classes, self.n_features))
@@ -62,7 +63,7 @@ class ClassMeans(OnePass[Sums]):
 
     def combine(self, parts: Sequence[Sums]) -> Sums:
         """Add the sums of lanes, from first to last."""
-        return Sums(sum(part.words for part in parts), sum(part.documents for part in parts))
+        return Sums(np.sum([part.words for part in parts], axis=0), np.sum([part.documents for part in parts], axis=0))
 
     def parameters(self, state: Sums) -> np.ndarray:
         """Return the means, shape (n_classes, n_features)."""
@@ -73,6 +74,8 @@ class ClassMeans(OnePass[Sums]):
         sums = np.zeros(2)
         for batch in batches:
             weights = np.ones(batch.n_documents) if batch.weights is None else batch.weights
+            assert batch.labels is not None
+            weights = np.where(batch.labels < 0, 0.0, weights)  # documents without a label count nowhere
             right = scores(self.parameters(state), batch).argmax(axis=1) == batch.labels
             sums += np.array([(weights * right).sum(), weights.sum()])
         return sums
