@@ -51,7 +51,9 @@ def passes(X: sp.csr_matrix, y: np.ndarray, loss: str | Loss) -> Callable[[], ob
     """Return the second pass of one lane over all documents, to be run again and again."""
     model = MultinomialNB(loss=loss)
     source = weighed(model, source_of(model, X, y))
-    learner, state = model._learner(source)
+    learner, start = model._learner(source)
+    assert start is not None
+    state = start.block(0, 1)
     documents = learner.prepare(source.documents.read(0, len(y)))
     first, second = (Lane(epoch, 0, 0, 0, len(y), len(y)) for epoch in (0, 1))
     state = learner.update(state, learner.map(state, documents, first))
