@@ -248,7 +248,7 @@ def _weights_of(source: Path, block: Records, name: str | int, *, numbered: bool
             weight = -1.0
         if not (0 <= weight < float("inf")):
             raise IngestError(
-                f"{source}: column {str(name)!r} holds {value!r:.40}, which is no weight: a number from 0 on"
+                f"{source}: column {str(name)!r} holds {value!r:.40}, which is not a weight: weights are numbers from 0 on"
             )
     return np.array([float(str(value)) for value in values])
 

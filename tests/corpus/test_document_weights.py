@@ -162,7 +162,7 @@ def test_in_the_shell(tmp_path, monkeypatch):
     same(sd.load_model("m"), sd.load_model("m2"))
     same(sd.load_model("m3"), sd.MultinomialNB().fit(sd.concat([sd.open_corpus("c"), sd.open_corpus("d")])))
     for line, words in (
-        ("ingest bad.csv e --weight w", "which is no weight"),
+        ("ingest bad.csv e --weight w", "which is not a weight"),
         ("ingest s.jsonl e --weight v", "no column"),
         ("evaluate m s.jsonl --weight w", "--weight is of sdem ingest"),
         ("train c s.jsonl m5", "is a source, and others are corpora"),
