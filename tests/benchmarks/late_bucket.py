@@ -1,6 +1,6 @@
 """Training from a bucket that answers late, against training from the local disk: both cold, in turns.
 
-    python tests/benchmarks/buckets.py [CORPUS] [--latency 0.02] [--repeats 5]
+    python tests/benchmarks/late_bucket.py [CORPUS] [--latency 0.02] [--repeats 5]
 
 CORPUS is a name that corpora.py knows. The server is a process of its own that speaks S3's GET and HEAD on a folder,
 and waits before each answer; checks of signatures are left out. Files are dropped from the system's cache before each
