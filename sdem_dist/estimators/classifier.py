@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus.folds import Part
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.scoring import over_blocks, ranges_of
-from sdem_dist.estimators.source import source_of
-from sdem_dist.estimators.validation import checked_labels
+from sdem_dist.fitting.scoring import over_blocks, ranges_of
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.validation import checked_labels
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.explanation import Explanations
 
@@ -191,13 +191,13 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         ModelError
             The model's scores are not a sum over words.
         """
-        from sdem_dist.estimators.explaining import explanations
+        from sdem_dist.inspection.explaining import explanations
 
         return explanations(self, X, against)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
-        from sdem_dist.estimators.explaining import refused
+        from sdem_dist.inspection.explaining import refused
 
         raise refused(self)
 

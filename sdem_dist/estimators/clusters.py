@@ -14,12 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Scoring, Stages, metrics_of, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
 from sdem_dist.estimators.em_settings import EmSettings
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
-from sdem_dist.estimators.scoring import over_blocks, over_corpus
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.scoring import over_blocks, over_corpus
+from sdem_dist.inputs.spec import Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
@@ -30,8 +32,8 @@ from sdem_dist.models.word_counts import SdemState
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.inputs.spec import Extra
 
 Learner = TypeVar("Learner", WordEm, FeatureEm[Features])
 State = TypeVar("State", SdemState, FeatureState)
@@ -108,7 +110,7 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         """Yield short runs from several starts, and a long one from the best of them."""
         if source.n_documents < self.n_components:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
-        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
+        plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         learner, form = (yield from self._em(source, plan)), self._em_form()
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         short = learner if form.rises else replace(learner, form=replace(form, kind="soft", annealing=1.0))

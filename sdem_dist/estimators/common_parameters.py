@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from sdem_dist.estimators.parameters import (
     Constraint,
     checked_later,
@@ -129,15 +127,3 @@ class Steps(Lanes):
         or_none(real(above=True)),
         'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
-
-
-def pseudo_count(alpha: str | float, n_features: int) -> float:
-    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2).
-
-    0 becomes 1e-10, as with scikit-learn's ``force_alpha=False``.
-    """
-    if alpha == "laplace":
-        return 1.0
-    if alpha == "log":
-        return float(np.log(max(n_features, 2)))
-    return max(float(alpha), 1e-10)

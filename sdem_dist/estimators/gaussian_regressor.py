@@ -12,17 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import Running
 from sdem_dist.estimators.feature_naive_bayes import SUM_LANE_DOCUMENTS
-from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
-from sdem_dist.estimators.matching import check_words
 from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.scoring import over_corpus
-from sdem_dist.estimators.source import table_of
-from sdem_dist.estimators.spec import Spec
 from sdem_dist.families import GaussianFull
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.scoring import over_corpus
+from sdem_dist.inputs.matching import check_words
+from sdem_dist.inputs.source import table_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.learners.column_blocks import refuse_beyond_squares
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.feature_sdem import FeatureSdem
@@ -36,7 +36,7 @@ from sdem_dist.models.regression import JointGaussian
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.number_explanation import NumberExplanations
 
@@ -236,12 +236,12 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         NumberExplanations
             A list of `NumberExplanation`, see `sdem_dist.reports.number_explanation`.
         """
-        from sdem_dist.estimators.explaining import number_explanations
+        from sdem_dist.inspection.explaining import number_explanations
 
         return number_explanations(self, X)
 
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
-        from sdem_dist.estimators.parts import of_regression
+        from sdem_dist.inspection.parts import of_regression
 
         (mean, covariance), (location, scale) = self._moments(), self._units()
         means = location + scale * mean

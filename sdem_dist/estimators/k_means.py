@@ -13,15 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
-from sdem_dist.estimators.mixture import sampled_positions, surveyed
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
-from sdem_dist.estimators.raw_text import are_texts
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of, table_of
-from sdem_dist.estimators.spec import Layout, Spec
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.mixture_starts import sampled_positions, surveyed
+from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.inputs.raw_text import are_texts
+from sdem_dist.inputs.source import documents_of, table_of
+from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.columns import Columns
 from sdem_dist.learners.k_means import KMeansLearner, KMeansState, sampled
 from sdem_dist.learners.k_means_start import TRIES, k_means
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.inputs.spec import Extra
 
 
 @estimator
@@ -159,7 +160,7 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
         """Yield a survey that draws documents, and Lloyd's iterations from the best start in these."""
         if source.n_documents < self.n_clusters:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_clusters={self.n_clusters}")
-        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
+        plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         once, location = replace(plan, n_epochs=1), ()
         if self._on_dense and self.metric == "euclidean":
             summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))

@@ -12,16 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
-from sdem_dist.estimators.plans import check_merge, plan_of
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.weighting import sample
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.plans import check_merge, plan_of
+from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.weighting import sample
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, counting_steps, margin_steps, paper_steps
 from sdem_dist.losses import Loss, kernel_form
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.reports.explained import DocumentParts
 
@@ -180,7 +180,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             model,
             weight,
             weights,
-            plans.seed_of(self.random_state),
+            seed_of(self.random_state),
             loss=self.loss,
             merge="sum" if counts else self.merge,
             steps=self._sizes(source, model, weight),
@@ -216,7 +216,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         return self._scored(X)[0]
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_lda
+        from sdem_dist.inspection.parts import of_lda
         from sdem_dist.inspection.topics import named
 
         proportions = self._scored(documents)[1]

@@ -11,16 +11,20 @@ from sdem_dist.compat import check_feature_names, check_n_features
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import encoded_table, is_table, numbering
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.common_parameters import pseudo_count
-from sdem_dist.estimators.discrete_nb import categorical_blocks, refuse_other_than_categories
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
-from sdem_dist.estimators.gaussian_nb import gaussian_block, refuse_beyond_squares
 from sdem_dist.estimators.parameters import checked_later, estimator, param, real
-from sdem_dist.estimators.source import Source
-from sdem_dist.estimators.validation import some
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
+from sdem_dist.inputs.source import Source
+from sdem_dist.inputs.validation import some
+from sdem_dist.learners.column_blocks import (
+    categorical_blocks,
+    gaussian_block,
+    refuse_beyond_squares,
+    refuse_other_than_categories,
+)
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
+from sdem_dist.models.naive_bayes import pseudo_count
 
 KINDS = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
 

@@ -12,29 +12,29 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import EngineClassifier
-from sdem_dist.estimators.common_parameters import Lanes, pseudo_count
-from sdem_dist.estimators.matching import check_classes
+from sdem_dist.estimators.common_parameters import Lanes
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
 from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
-from sdem_dist.estimators.weighting import checked_orders
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
+from sdem_dist.fitting.weighting import checked_orders
+from sdem_dist.inputs.matching import check_classes
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.label_scores import probabilities
 from sdem_dist.learners.label_sdem import TEMPERATURE, THRESHOLD, LabelSdem
 from sdem_dist.losses import Loss, kernel_form
-from sdem_dist.models.naive_bayes import joint_scores
+from sdem_dist.models.naive_bayes import joint_scores, pseudo_count
 from sdem_dist.models.one_against_rest import OneAgainstRest
 
 if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
 
@@ -142,7 +142,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
-        n, n_labels, seed = source.n_documents, len(source.classes), plans.seed_of(self.random_state)
+        n, n_labels, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
         share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
         most = MOST_EPOCHS if share else FEW_EPOCHS
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
@@ -305,8 +305,8 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         check_is_fitted(self)
         if isinstance(X, Corpus) or not self.several_labels:
             return super().score(X, y, sample_weight)
-        from sdem_dist.estimators.running import evaluate_source
-        from sdem_dist.estimators.source import source_of
+        from sdem_dist.fitting.running import evaluate_source
+        from sdem_dist.inputs.source import source_of
 
         return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
 
@@ -339,7 +339,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return np.asarray((np.log(words) - np.log(totals)).T)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_labels, of_naive_bayes
+        from sdem_dist.inspection.parts import of_labels, of_naive_bayes
 
         weighed = documents_of(self, documents)
         if self.several_labels:

@@ -12,23 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.transformed import TransformedCorpus
 from sdem_dist.engine.stages import Stage, Stages, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import OfText
-from sdem_dist.estimators.mixture import (
-    Components,
-    Kind,
-    components_of,
-    owners_of,
-    positions_of,
-    start_of_features,
-    surveyed,
-)
+from sdem_dist.estimators.mixture import Components, components_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, truth
-from sdem_dist.estimators.raw_text import are_texts
-from sdem_dist.estimators.source import documents_of, table_of
-from sdem_dist.estimators.spec import Layout, Spec
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.mixture_starts import owners_of, positions_of, start_of_features, surveyed
+from sdem_dist.inputs.raw_text import are_texts
+from sdem_dist.inputs.source import documents_of, table_of
+from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.multiplicative import Multiplicative
 from sdem_dist.learners.starts import rows_at, weights_at_examples, weights_of_features
 from sdem_dist.models.mixture import MixtureWeights
@@ -37,8 +31,8 @@ from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.inputs.spec import Extra
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
 NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
@@ -173,7 +167,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the survey of the documents, the start, and the updates."""
-        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
+        plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         once = replace(plan, n_epochs=1)
         classes = source.classes[:1] if self.shared else source.classes
         numbers = components_of(self.n_components, classes)
@@ -212,7 +206,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     ) -> Stages[MixtureWeights]:
         """Yield EM over the rows as the updates see them."""
         rows = TransformedCorpus(source.corpus, transform.dense)
-        kind, seed = Kind("gaussian" if self.expand else "exponential"), plans.seed_of(self.random_state)
+        kind, seed = Kind("gaussian" if self.expand else "exponential"), seed_of(self.random_state)
         start = yield from start_of_features(source, numbers, kind, weights, seed, rows)
         model, plan = start.learner.model, replace(start.once, n_epochs=EM_EPOCHS_OF_START)
         found = yield from state_of(Stage("EM", start.learner, plan, start.state, corpus=rows))

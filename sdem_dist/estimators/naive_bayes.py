@@ -13,28 +13,36 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators import parameters, plans
-from sdem_dist.estimators.base import Trained, final_stage
+from sdem_dist.estimators import parameters
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, pseudo_count
-from sdem_dist.estimators.document_lengths import check_fixed, check_lengths, documents_drawn, with_lengths
-from sdem_dist.estimators.feature_naive_bayes import drawn_from
-from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
-from sdem_dist.estimators.overlap import may_overlap
+from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.source import documents_of, source_of
-from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.training_time import FEW, FEW_EPOCHS, MONITOR, MOST_EPOCHS, chosen, share_held_out, taken_in
-from sdem_dist.estimators.unlabelled_documents import trained_with_unlabelled
-from sdem_dist.estimators.validation import classes_of_batches
 from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
-from sdem_dist.estimators.weighting import checked_orders
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.document_lengths import check_fixed, check_lengths, documents_drawn, with_lengths
+from sdem_dist.fitting.drawing import drawn_from
+from sdem_dist.fitting.fold_temperature import FEWEST, calibrated_by_folds
+from sdem_dist.fitting.training_time import (
+    FEW,
+    FEW_EPOCHS,
+    MONITOR,
+    MOST_EPOCHS,
+    chosen,
+    may_overlap,
+    share_held_out,
+    taken_in,
+)
+from sdem_dist.fitting.unlabelled_documents import trained_with_unlabelled
+from sdem_dist.fitting.weighting import checked_orders
+from sdem_dist.inputs.source import documents_of, source_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.document_lengths import KINDS
-from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.unit import Moves
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
@@ -46,7 +54,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
 EM_EPOCHS = 15
@@ -231,7 +239,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         return found
 
     def _plan(self, source: Source) -> Plan:
-        n, seed = source.n_documents, plans.seed_of(self.random_state)
+        n, seed = source.n_documents, seed_of(self.random_state)
         if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
             epochs = 1 if self.unlabelled is None else EM_EPOCHS if self.n_epochs == "auto" else int(self.n_epochs)
             return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
@@ -250,7 +258,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         )
 
     def _counting(self, source: Source) -> WordEm:
-        weights, seed = weights_of_classes(self.class_weight, source), plans.seed_of(self.random_state)
+        weights, seed = weights_of_classes(self.class_weight, source), seed_of(self.random_state)
         if self.unlabelled is None:
             return WordEm(self._model(source), source.weight, weights, seed)
         share = 1.0 if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
@@ -274,7 +282,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             model,
             source.weight,
             weights,
-            plans.seed_of(self.random_state),
+            seed_of(self.random_state),
             loss=loss,
             merge=self.merge,
             steps=sizes,
@@ -300,7 +308,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         self
         """
         from sdem_dist.engine.run import run_stages
-        from sdem_dist.estimators.running import executor_for
+        from sdem_dist.fitting.running import executor_for
 
         parameters.check(self)
         self._check()
@@ -347,7 +355,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         return self._joint_log_proba(X) / float(self.learner_.temperature)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_naive_bayes
+        from sdem_dist.inspection.parts import of_naive_bayes
 
         found = of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
         rest = "" if self.lengths is None else "length of the document"

@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
 from sdem_dist.estimators.clusters import ClusterMixture
-from sdem_dist.estimators.feature_naive_bayes import drawn_from
-from sdem_dist.estimators.gaussian_nb import moments
-from sdem_dist.estimators.mixture import Kind, positions_of, sampled_positions, surveyed
 from sdem_dist.estimators.parameters import estimator, param, real
-from sdem_dist.estimators.source import table_of
-from sdem_dist.estimators.spec import Spec
+from sdem_dist.fitting.drawing import drawn_from
+from sdem_dist.fitting.mixture_starts import positions_of, sampled_positions, surveyed
+from sdem_dist.inputs.source import table_of
+from sdem_dist.inputs.spec import Spec
+from sdem_dist.learners.column_blocks import Kind, moments
 from sdem_dist.learners.columns import Columns
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
@@ -27,7 +27,7 @@ from sdem_dist.models.features import FeatureModel, Features
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
 
 
 @estimator

@@ -13,13 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.words_weight import chosen_weight
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.words_weight import chosen_weight
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.topic_shares import TopicShares
@@ -29,8 +31,8 @@ from sdem_dist.models.supervised_lda import MirrorDescent
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.inputs.spec import Extra
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.learners.protocol import AnyLearner
 
@@ -127,7 +129,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return found
 
     def _plan(self, n_documents: int, labelled: float) -> Plan:
-        seed = plans.seed_of(self.random_state)
+        seed = seed_of(self.random_state)
         if self.merge == "sum":
             return plans.batches(n_documents, self.n_epochs, seed, self.batch_size or BATCH, self.n_lanes)
         lanes = self.n_lanes or plans.lanes_of(int(labelled) or n_documents, LANE_DOCUMENTS, LANES)

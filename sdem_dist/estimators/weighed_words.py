@@ -10,13 +10,13 @@ from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.stages import MadeByWorkers
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
 from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
-from sdem_dist.estimators.prior_start import PriorStart
-from sdem_dist.estimators.weighting import scaled, shared_unit, weighting_of
+from sdem_dist.fitting.prior_start import PriorStart
+from sdem_dist.fitting.weighting import scaled, shared_unit, weighting_of
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
 from sdem_dist.losses import Loss, kin
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.spec import Source
+    from sdem_dist.inputs.spec import Source
     from sdem_dist.models.naive_bayes import NaiveBayes
     from sdem_dist.models.one_against_rest import OneAgainstRest
     from sdem_dist.models.unit import Moves

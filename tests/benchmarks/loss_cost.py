@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist import MultinomialNB
-from sdem_dist.estimators.source import source_of
 from sdem_dist.estimators.weighed_words import weighed
+from sdem_dist.inputs.source import source_of
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Loss
 

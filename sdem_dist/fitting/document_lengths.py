@@ -9,7 +9,7 @@ import numpy as np
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
-from sdem_dist.estimators.mixture import sample_counts
+from sdem_dist.fitting.drawing import sample_counts
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.length_sums import Lengths
 from sdem_dist.models.document_lengths import DocumentLengths, fitted

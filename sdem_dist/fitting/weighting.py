@@ -12,7 +12,7 @@ from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
     from sdem_dist.documents import Documents
-    from sdem_dist.estimators.spec import Source
+    from sdem_dist.inputs.spec import Source
 
 NORM = 10.0
 """Euclidean length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far."""

@@ -1,4 +1,10 @@
-"""How long to train, and the temperature of probabilities: chosen by documents that are held out of training."""
+"""How long to train, and the temperature of probabilities: chosen by documents that are held out of training.
+
+They choose between losses, too. The hinge loss looks at the label and its strongest rival alone. Where a document may well
+belong to each of several classes, the classes with the lowest hinge loss are not the most probable ones (Tewari and
+Bartlett 2007, on the loss of Crammer and Singer: it needs a class with more than half of the probability). NCLL has no such
+limit. Where classes are apart it is slower and less accurate.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +15,8 @@ from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, trained
-from sdem_dist.estimators.base import final_stage
-from sdem_dist.estimators.spec import Source, Trained
-from sdem_dist.estimators.weighted import HeldOut
+from sdem_dist.inputs.spec import Source, Trained, final_stage
+from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.one_against_rest import OneAgainstRest
@@ -141,3 +146,17 @@ def taken_in(
     return found._replace(
         history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
     )
+
+
+MANY_WRONG = 0.2
+"""Share of held-out documents that the hinge loss has to get wrong for NCLL to be tried."""
+
+
+DOCUMENTS_A_CLASS = 10
+"""Documents of a class, in the mean, under which an error says that they are few, not that classes overlap."""
+
+
+def may_overlap(n_documents: int, n_classes: int, accuracy: float) -> bool:
+    """Whether NCLL is to be tried, too, given the accuracy of the hinge loss on held-out documents."""
+    enough = n_classes > 2 and n_documents >= DOCUMENTS_A_CLASS * n_classes
+    return enough and accuracy < 1.0 - MANY_WRONG

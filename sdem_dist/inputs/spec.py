@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
 from sklearn.base import BaseEstimator
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.estimators.label_sets import WithMembers
-from sdem_dist.estimators.weighted import WeightedCorpus
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import MadeByWorkers, Stage, trained
+from sdem_dist.inputs.label_sets import WithMembers
+from sdem_dist.inputs.weighted import WeightedCorpus
+from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -251,3 +255,14 @@ class Estimator(BaseEstimator):
 
     def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned, or raise ValueError where it does not fit."""
+
+
+def final_stage(
+    learner: ModelLearner[State, Statistics, Prepared],
+    plan: Plan,
+    initial: State | Callable[[], State] | MadeByWorkers[State] | None = None,
+    how: str = "",
+) -> Stages[Trained]:
+    """Yield the stage that a fit ends with, the one that is watched; `how` is added to its name."""
+    found = yield from trained(Stage(f"train{how}", learner, plan, initial, monitored=True))
+    return Trained(learner, found.state, found.history)

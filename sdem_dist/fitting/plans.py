@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from sdem_dist.engine.memory import default_blocks
 from sdem_dist.engine.plan import Plan
 
@@ -86,23 +84,6 @@ def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DO
 def blocks_of(n_features: int, n_columns: int, asked: int | None = None) -> int:
     """Return in how many blocks of the vocabulary a table of float64 is merged and updated."""
     return min(asked or default_blocks(8 * n_features * n_columns), n_features)
-
-
-def seed_of(random_state: object) -> int:
-    """Return an integer seed from what scikit-learn accepts as ``random_state``.
-
-    Raises
-    ------
-    ValueError
-        An integer that is negative or has more than 63 bits, or something that is not a random state.
-    """
-    from sklearn.utils import check_random_state
-
-    if isinstance(random_state, int | np.integer):
-        if 0 <= random_state < 2**63:
-            return int(random_state)
-        raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state!r}")
-    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def check_merge(e: Any) -> None:

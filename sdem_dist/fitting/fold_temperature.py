@@ -15,9 +15,8 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
-from sdem_dist.estimators.base import Trained, final_stage
-from sdem_dist.estimators.overlap import may_overlap
-from sdem_dist.estimators.spec import Source
+from sdem_dist.fitting.training_time import may_overlap
+from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
