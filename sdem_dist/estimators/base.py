@@ -110,20 +110,15 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
 
         parameters.check(self)
         self._check()
+        self._look_at(X)
+        options = FitOptions(client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks)
         if client is not None and is_dask(X):
             from sdem_dist.fitting.scratch import corpus_in_scratch
 
             with corpus_in_scratch(self, X, y, sample_weight, client) as written:
-                return self.fit(
-                    written,
-                    client=client,
-                    validation=validation,
-                    checkpoint=checkpoint,
-                    checkpoint_rounds=checkpoint_rounds,
-                    checkpoint_seconds=checkpoint_seconds,
-                    resume=resume,
-                    callbacks=callbacks,
-                )
+                self.fit(written, **options._asdict())
+            self._fitted_to(X)
+            return self
         source = source_of(self, X, y, sample_weight, client=client)
         self.damaged_shards_ = []
         callbacks = [*callbacks, *tasks_of(self, X, y)]
@@ -134,18 +129,22 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
                     source = source_of(self, corpus)
                 source = self._weighed(source)
                 self._describe(source)
-                options = FitOptions(
-                    client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks
-                )
-                learner, state, self.history_ = run_fit(self, source, executor, options)
+                learner, state, self.history_ = run_fit(self, source, executor, options._replace(callbacks=callbacks))
             self.n_iter_ = len(self.history_)
             self._take(learner, state)
+            self._fitted_to(X)
             for doubt in self._doubts():
                 warnings.warn(doubt, stacklevel=CALLER)
             for callback in callbacks:
                 if (fitted := getattr(callback, "fitted", None)) is not None:
                     fitted(self)
         return self
+
+    def _look_at(self, X: object) -> None:
+        """Take note of what is to be trained on, before it is read; raise ValueError where parameters do not suit it."""
+
+    def _fitted_to(self, X: object) -> None:
+        """Take note of what the model makes of the documents that it was trained on."""
 
     def _doubts(self) -> list[str]:
         """Return what a user should be warned of after training."""

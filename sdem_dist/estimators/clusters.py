@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Scoring, Stages, metrics_of, state_of
-from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.clustering import Clustering
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
 from sdem_dist.estimators.em_settings import EmSettings
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
@@ -40,7 +39,7 @@ State = TypeVar("State", SdemState, FeatureState)
 
 
 @estimator
-class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[Learner, State]):
+class ClusterMixture(EmSettings, Seeded, Clustering, Generic[Learner, State]):
     """Base of mixtures without labels."""
 
     n_components: int = param(8, integer(), "Clusters.", positional=True)
@@ -56,26 +55,6 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
     evaluate_every: int = param(10, *EVALUATE_EVERY)
 
     _monitor = "nll"
-
-    def fit(self, X: object, y: object = None, sample_weight: object = None, **options: Any) -> Self:
-        """Cluster documents in memory or of a corpus; labels play no part.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-        **options
-            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, None, sample_weight, **options)
-        if not isinstance(X, Corpus):
-            self.labels_ = np.asarray(self.predict(X))
-        return self
 
     def _check(self) -> None:
         self._check_em()
@@ -140,22 +119,8 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
-    def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), int64
-        """
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self._scores(b).argmax(axis=1), None, client)
+    def _clusters(self, X: object) -> np.ndarray:
+        return self._scores(X).argmax(axis=1)
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
         """Return p(cluster | d), shape (n_samples, n_components).

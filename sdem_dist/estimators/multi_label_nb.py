@@ -11,13 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
-from sdem_dist.errors import ModelError
 from sdem_dist.estimators.classifier import EngineClassifier
 from sdem_dist.estimators.common_parameters import Lanes
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
 from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
 from sdem_dist.fitting.weighting import checked_orders
 from sdem_dist.inputs.matching import check_classes
@@ -31,7 +29,6 @@ from sdem_dist.models.naive_bayes import joint_scores, pseudo_count
 from sdem_dist.models.one_against_rest import OneAgainstRest
 
 if TYPE_CHECKING:
-    from distributed import Client
     from sklearn.utils import Tags
 
     from sdem_dist.inputs.source import Source
@@ -183,89 +180,16 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         odds = joint_scores(self._parameters, documents_of(self, X))
         return odds / (self.temperatures_ if self.several_labels else float(self.learner_.temperature))
 
-    def decision_function(self, X: object, client: Client | None = None) -> Any:
-        """Return the log-odds of each label over its temperature, shape (n_samples, n_labels); see `predict_proba`.
+    def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return np.asarray(log_expit(scores)) if self.several_labels else super()._log_probabilities(scores)
 
-        Of two classes of one label each: the difference, shape (n_samples,).
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return probabilities(scores) if self.several_labels else super()._probabilities(scores)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), float64
-        """
-        check_is_fitted(self)
+    def _decided(self, scores: np.ndarray) -> np.ndarray:
         if not self.several_labels:
-            return super().decision_function(X, client)
-        return over_blocks(self, X, self._class_scores, len(self.classes_), client)
-
-    def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return the probability of each label, shape (n_samples, n_labels); of classes they sum to 1.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), float64
-        """
-        check_is_fitted(self)
-        if not self.several_labels:
-            return super().predict_proba(X, client)
-        return over_blocks(self, X, lambda b: probabilities(self._class_scores(b)), len(self.classes_), client)
-
-    def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return the logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), float64
-        """
-        check_is_fitted(self)
-        if not self.several_labels:
-            return super().predict_log_proba(X, client)
-        return over_blocks(self, X, lambda b: log_expit(self._class_scores(b)), len(self.classes_), client)
-
-    def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return which document gets which label, an indicator matrix of shape (n_samples, n_labels), int64.
-
-        A document gets the labels whose probability is at least their threshold. Of one label a document: its class,
-        shape (n_samples,).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), int64
-            Or classes, of shape (n_samples,).
-        """
-        check_is_fitted(self)
-        if not self.several_labels:
-            return super().predict(X, client)
-        return over_blocks(self, X, self._given, len(self.classes_), client)
-
-    def _given(self, X: object) -> np.ndarray:
-        return np.asarray(probabilities(self._class_scores(X)) >= self.thresholds_, np.int64)
+            return super()._decided(scores)
+        return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first.
@@ -285,39 +209,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
             order = np.argsort(-p, kind="stable").tolist()
             found.append(tuple(names[k] for k in order if p[k] >= self.thresholds_[k]))
         return found
-
-    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the share of documents all of whose labels are right, or on a corpus with its own labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-        y : indicator matrix, or sequence of collections of labels, default=None
-            None with a corpus.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        from sdem_dist.corpus import Corpus
-
-        check_is_fitted(self)
-        if isinstance(X, Corpus) or not self.several_labels:
-            return super().score(X, y, sample_weight)
-        from sdem_dist.fitting.running import evaluate_source
-        from sdem_dist.inputs.source import source_of
-
-        return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
-
-    def calibrate_sets(self, X: object, y: object = None) -> Any:
-        """Raise ModelError where documents have several labels; see `EngineClassifier.calibrate_sets`."""
-        check_is_fitted(self)
-        if self.several_labels:
-            raise ModelError(
-                "sets of classes are for documents of one label; these have several, and predict gives them"
-            )
-        return super().calibrate_sets(X, y)
 
     @property
     def temperatures_(self) -> np.ndarray:

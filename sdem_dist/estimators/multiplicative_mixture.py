@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.transformed import TransformedCorpus
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import OfText
+from sdem_dist.estimators.either_layout import EitherLayout
 from sdem_dist.estimators.mixture import Components, components_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, truth
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import owners_of, positions_of, start_of_features, surveyed
-from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import documents_of, table_of
-from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.multiplicative import Multiplicative
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from sdem_dist.inputs.source import Source
-    from sdem_dist.inputs.spec import Extra
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
 NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
@@ -41,7 +38,7 @@ EM_EPOCHS_OF_START = 10
 
 
 @estimator
-class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
+class MultiplicativeMixtureClassifier(OfText, Components, EitherLayout, EngineClassifier):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and sparse
@@ -107,16 +104,6 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     )
 
     spec = Spec("dense", "labels", "class")
-    _on_sparse = False
-
-    @property
-    def _layout(self) -> Layout:
-        return "sparse" if self._on_sparse else "dense"
-
-    @property
-    def layouts(self) -> tuple[Layout, ...]:
-        """Both: documents and tables."""
-        return ("sparse", "dense")
 
     def _check(self) -> None:
         if self.shared and not isinstance(self.n_components, int | np.integer):
@@ -124,28 +111,9 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
         if self.init == "em" and self.shared:
             raise ValueError("init='em' fits components to classes: it needs shared=False")
 
-    def fit(
-        self, X: object, y: object = None, sample_weight: object = None, **options: Any
-    ) -> MultiplicativeMixtureClassifier:
-        """Train on a table or a sparse matrix in memory, or on a corpus of either.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            No value is negative.
-        y : array-like of shape (n_samples,), default=None
-            None with a corpus.
-        sample_weight : array-like of shape (n_samples,), default=None
-        **options
-            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
-
-        Returns
-        -------
-        self
-        """
-        rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
-        sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
-        self._on_sparse = sparse
+    def _look_at(self, X: object) -> None:
+        super()._look_at(X)
+        sparse = self._layout == "sparse"
         if sparse and self.expand:
             raise ValueError("expand multiplies columns of tables, and X is sparse: pass it dense")
         if sparse and self.init == "em":
@@ -154,7 +122,6 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
             raise ValueError(
                 f"dtype={self.dtype!r} is for tables, and X is sparse: leave it at 'float64', or pass X dense"
             )
-        return super().fit(X, y, sample_weight, **options)
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         for unfit, what, advice in (
@@ -244,20 +211,8 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
         rows = learner.transform.dense(np.ascontiguousarray(table_of(self, X), learner.dtype))
         return learner.scores(self._parameters, rows)
 
-    def extra(self) -> dict[str, object]:
-        """Return what documents are."""
-        return {"layout": self._layout}
-
-    def take_extra(self, extra: Extra) -> None:
-        """Take back what `extra` returned."""
-        if extra["layout"] not in ("sparse", "dense"):
-            raise ValueError(f"its layout is {extra['layout']!r}")
-        self._on_sparse = extra["layout"] == "sparse"
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
-        tags.input_tags.allow_nan = False
         tags.classifier_tags.poor_score = True
         return tags
