@@ -154,6 +154,8 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         """Take note of what documents are."""
         self.n_features_in_ = source.n_features
         self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
+        self.weighting_ = source.weighting
+        self.document_frequency_ = source.frequency
         if self.spec.target == "labels":
             self.classes_ = source.classes
 

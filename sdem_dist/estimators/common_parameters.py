@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators.parameters import (
     Constraint,
     checked_later,
@@ -13,6 +14,7 @@ from sdem_dist.estimators.parameters import (
     real,
     truth,
 )
+from sdem_dist.fitting import plans
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 CLASS_WEIGHT = checked_later('dict, "balanced" or None')
@@ -109,6 +111,19 @@ class Lanes:
         "round at one theta lead to one step.",
     )
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a round for ``merge="sum"``. None: 128.')
+
+    def _check_merge(self) -> None:
+        """Raise ValueError where settings belong to another merge."""
+        if self.merge == "mean" and self.batch_size is not None:
+            raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
+        if self.merge == "sum" and self.rounds_per_epoch is not None:
+            raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
+
+    def _plan_of(self, n_documents: int, n_epochs: int, seed: int) -> Plan:
+        """Return the plan of a run of a discriminative loss."""
+        if self.merge == "sum":
+            return plans.batches(n_documents, n_epochs, seed, self.batch_size or plans.SUM_BATCH, self.n_lanes)
+        return plans.sequential(n_documents, n_epochs, seed, self.n_lanes, self.rounds_per_epoch)
 
 
 @estimator

@@ -18,6 +18,7 @@ from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import sampled_positions, surveyed
 from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.weighting import with_frequencies
 from sdem_dist.inputs.source import documents_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -104,7 +105,6 @@ class KMeans(OfText, Seeded, EitherLayout, Clustering, ClassNamePrefixFeaturesOu
         return X
 
     def _weighed(self, source: Source) -> Source:
-        self.weighting_, self.document_frequency_ = None, None
         form = self.weighting
         if form == "auto":
             form = "counts" if self._layout == "dense" or source.weighted else "tfidf"
@@ -114,10 +114,7 @@ class KMeans(OfText, Seeded, EitherLayout, Clustering, ClassNamePrefixFeaturesOu
             raise ValueError(
                 f"weighting={form!r} is for whole counts, and {source.name} holds other numbers: leave it at 'auto'"
             )
-        self.document_frequency_ = source.corpus.document_frequency  # type: ignore[union-attr]
-        counted = max(source.n_documents, int(self.document_frequency_.max(initial=0)))
-        self.weighting_ = Weighting(form, 1.0, n_documents=counted)
-        return replace(source, weighting=self.weighting_, trained_on=source.corpus)  # type: ignore[arg-type]
+        return with_frequencies(source, Weighting(form, 1.0))
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield a survey that draws documents, and Lloyd's iterations from the best start in these."""

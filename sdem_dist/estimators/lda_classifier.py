@@ -16,7 +16,6 @@ from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, we
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.plans import check_merge, plan_of
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import documents_of
@@ -128,7 +127,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     spec = Spec("sparse", "labels", "class", topics="classes")
 
     def _check(self) -> None:
-        check_merge(self)
+        self._check_merge()
         if self.burn_in is not None and self.inference == "map":
             raise ValueError("burn_in is of sampling, and inference='map' samples nothing: leave it at None")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
@@ -150,7 +149,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             n = source.n_documents
             rounds = self.rounds_per_epoch or max(1, min(plans.ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
-        return plan_of(self, source.n_documents, int(self.n_epochs), seed)
+        return self._plan_of(source.n_documents, int(self.n_epochs), seed)
 
     def _learner(self, source: Source) -> Sdem[LdaClasses]:
         n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.special import log_expit
@@ -14,10 +14,9 @@ from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators.classifier import EngineClassifier
 from sdem_dist.estimators.common_parameters import Lanes
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
-from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
+from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
-from sdem_dist.fitting.weighting import checked_orders
 from sdem_dist.inputs.matching import check_classes
 from sdem_dist.inputs.source import documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -98,14 +97,12 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
     )
 
     spec = Spec("sparse", "labels", "class", ("micro_f1", "label_log_loss"), words="feature_log_prob_", label_sets=True)
-    steps: ClassVar[str] = "margin"
+    steps = "margin"
 
     def _check(self) -> None:
-        plans.check_merge(self)
+        self._check_merge()
         if self.alpha == 0:
             raise ValueError("alpha must be positive: the prior keeps mu off the boundary of S")
-        if self.ngram_range is not None:
-            checked_orders(self.ngram_range)
 
     @property
     def holds_out(self) -> bool:
@@ -129,9 +126,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         super()._take(learner, state)
         self._several = learner.several
 
-    def _weighed(self, source: Source) -> Source:
-        return weighed(self, source)
-
     def _check_compatible(self, source: Source) -> None:
         self._check_columns(source)
         if source.members is None:
@@ -143,12 +137,12 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
         most = MOST_EPOCHS if share else FEW_EPOCHS
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
-        plan = plans.plan_of(self, n, epochs, seed)
+        plan = self._plan_of(n, epochs, seed)
         plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
         model = OneAgainstRest(source.n_features, n_labels, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, initial = steps_of_the_margin(self, source, model, self.loss)
+        sizes, initial = self._steps_of_the_margin(source, model, self.loss)
         learner = LabelSdem(
             model,
             source.weight,

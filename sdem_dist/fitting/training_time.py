@@ -8,6 +8,8 @@ limit. Where classes are apart it is slower and less accurate.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -22,6 +24,7 @@ from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import SdemState
 
+Other = Callable[[], tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]]
 AnyNaiveBayes = TypeVar("AnyNaiveBayes", NaiveBayes, OneAgainstRest)
 MONITOR = "tempered_log_loss"
 """Log-loss at the best temperature: what is chosen by."""
@@ -37,6 +40,7 @@ MOST_HELD_OUT = 20_000
 """Documents held out at most."""
 NO_REFIT = 0.02
 """Share of documents that is not missed: the model that chose is the model."""
+_log = logging.getLogger(__name__)
 
 
 class Chosen(NamedTuple):
@@ -117,6 +121,37 @@ def chosen(
     if patience is not None and share > NO_REFIT:
         last = next((entry for entry in scored if entry["epoch"] > n_epochs), best)
     return Chosen(n_epochs, last[f"{VALIDATION}temperature"], told, result.state, best)
+
+
+def trained_by_held_out(
+    source: Source,
+    learner: Sdem[NaiveBayes],
+    plan: Plan,
+    initial: MadeByWorkers[SdemState] | None,
+    share: float,
+    patience: int | None,
+    other: Other | None,
+    calibrate: bool,
+) -> Stages[Trained]:
+    """Yield the stages in which held-out documents choose training time, temperature and loss, and the one with all documents.
+
+    Parameters
+    ----------
+    other : callable or None
+        Makes the learner of NCLL and its start, which are tried if classes seem to overlap.
+    calibrate : bool
+        Whether the model takes the temperature.
+    """
+    choice = yield from chosen(source, learner, plan, initial, share, patience)
+    if other is not None and may_overlap(source.n_documents, len(source.classes), choice.of_validation("accuracy")):
+        rival, start = other()
+        its = yield from chosen(source, rival, plan, start, share, patience, " with ncll")
+        if its.of_validation(MONITOR) < choice.of_validation(MONITOR):
+            learner, initial, choice = rival, start, its
+        _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
+    _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
+    learner = replace(learner, temperature=choice.temperature if calibrate else 1.0)
+    return (yield from taken_in(choice, learner, plan, initial, share, patience is not None))
 
 
 def taken_in(

@@ -1,12 +1,13 @@
-"""The weighting that parameters and documents ask for."""
+"""Documents with the weighting that they are trained with, and the unit of steps over a sample of them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.models.unit import Moves, Unit, moves_of, unit_of
 from sdem_dist.models.weighting import Weighting
 
@@ -20,42 +21,12 @@ SAMPLE = 4096
 """Documents that lengths are measured on."""
 
 
-def weighting_of(e: Any, source: Source) -> Weighting | None:
-    """Return how an estimator's parameters ask for counts to be weighed; None: they are taken as they are.
-
-    Raises
-    ------
-    ValueError
-        Numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
-    """
-    form = e.weighting
-    if form == "auto":
-        form = "counts" if source.weighted or e.loss == "nll" else "tfidf"
-    if source.weighted and form != "counts":
-        raise ValueError(
-            f"weighting={form!r} is for whole counts, and {source.name} holds other numbers: leave it at 'auto', which "
-            "takes them as they are"
-        )
-    norm = e.norm
-    if norm == "auto":
-        norm = None if form == "counts" else NORM
-    orders, characters = None, False
-    if e.ngram_range is not None:
-        if source.vocabulary is None:
-            raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
-        orders = checked_orders(e.ngram_range)
-        characters = str((source.vectorizer or {}).get("analyzer", "word")) != "word"
-    found = Weighting(form, float(norm or 0.0), 1.0, int(e.min_df), orders, characters, source.n_documents)
-    plain = form == "counts" and norm is None and e.min_df == 1 and orders is None
-    return None if plain and (e.loss == "nll" or e.steps == "paper") else found
-
-
-def checked_orders(ngram_range: object) -> tuple[int, int]:
-    """Return the shortest and the longest n-grams, or raise ValueError."""
-    pair = tuple(cast("tuple[int, int]", ngram_range)) if isinstance(ngram_range, tuple | list) else ()
-    if len(pair) != 2 or not all(isinstance(n, int | np.integer) for n in pair) or not 1 <= pair[0] <= pair[1]:
-        raise ValueError(f"ngram_range must be (shortest, longest), such as (1, 2), got {ngram_range!r}")
-    return int(pair[0]), int(pair[1])
+def with_frequencies(source: Source, weighting: Weighting) -> Source:
+    """Return training documents with the weighting that their document frequencies make."""
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
+    # Frequencies count the documents of damaged shards that training leaves out, too.
+    counted = max(source.n_documents, int(source.corpus.document_frequency.max(initial=0)))
+    return replace(source, weighting=replace(weighting, n_documents=counted), trained_on=source.corpus)
 
 
 def sample(source: Source) -> Documents:
@@ -73,8 +44,9 @@ def shared_unit(source: Source, prior: np.ndarray, moves: dict[object, Moves]) -
     return moves[source.weighting].mean(documents.weights)
 
 
-def scaled(source: Source, weighting: Weighting) -> Weighting:
-    """Return a weighting with the factor that gives documents a mean squared length of `NORM` squared."""
+def scaled(source: Source) -> Source:
+    """Return documents with the factor that gives them a mean squared length of `NORM` squared."""
     documents = sample(source)
     mean = unit_of(documents, np.ones(documents.n_features)).mean_square
-    return replace(weighting, scale=NORM / mean**0.5)
+    assert source.weighting is not None
+    return replace(source, weighting=replace(source.weighting, scale=NORM / mean**0.5))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from sdem_dist.corpus import Corpus
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    import numpy as np
     import scipy.sparse as sp
 
     from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
@@ -109,6 +109,12 @@ class Source:
             return corpus
         elsewhere = self.weighting.orders is None or isinstance(self.trained_on, Corpus)
         return WeightedCorpus(corpus, self.weighting, self.trained_on, None if elsewhere else self.vocabulary)
+
+    @property
+    def frequency(self) -> np.ndarray | None:
+        """Documents of each word, for the weighting."""
+        known = self.trained_on
+        return known if known is None or isinstance(known, np.ndarray) else known.document_frequency
 
     @property
     def n_features(self) -> int:
