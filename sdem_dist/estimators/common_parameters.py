@@ -102,7 +102,7 @@ class Lanes:
     rounds_per_epoch: int | None = param(
         None,
         integer(optional=True),
-        'Merges an epoch, for "mean", beside the short first ones. None: 8, of one lane 1.',
+        'Merges an epoch, for "mean", beside the short first ones of the first epoch. None: 4, of one lane 1.',
     )
     merge: str = param(
         "mean",

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.reports.explained import DocumentParts
 
+NLL_ROUNDS = 8
+"""Rounds of an epoch with `nll`, a step each."""
 BURN_IN = 3
 
 
@@ -147,7 +149,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     def _plan(self, source: Source, seed: int) -> Plan:
         if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents
             n = source.n_documents
-            rounds = self.rounds_per_epoch or max(1, min(plans.ROUNDS, n // 2))
+            rounds = self.rounds_per_epoch or max(1, min(NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
         return self._plan_of(source.n_documents, int(self.n_epochs), seed)
 

@@ -17,7 +17,8 @@ FIRST_ROUND_DOCUMENTS = 64
 """Documents of the first round, about: rounds double from there on."""
 MAX_LANE_DOCUMENTS = 10_000
 """Documents of a sequential lane in a round."""
-ROUNDS = 8
+ROUNDS = 4
+"""Rounds of an epoch: each costs messages between processes."""
 SUM_BATCH = 128
 """Default documents of a round for ``merge="sum"``."""
 FIRST_BATCH = 8
@@ -55,7 +56,7 @@ def sequential(n_documents: int, n_epochs: int, seed: int, lanes: int | None = N
     a_round, growth = n_documents // rounds, 0
     while lanes > 1 and a_round >> (growth + 1) >= max(FIRST_ROUND_DOCUMENTS, lanes):
         growth += 1
-    return Plan(n_documents, n_epochs, rounds + growth, lanes, seed, growth)
+    return Plan(n_documents, n_epochs, rounds, lanes, seed, growth)
 
 
 def batches(
@@ -72,7 +73,7 @@ def growing(plan: Plan) -> Plan:
     batch, growth = plan.n_documents // plan.n_rounds, 0
     while batch >> (growth + 1) >= FIRST_BATCH:
         growth += 1
-    return replace(plan, n_rounds=plan.n_rounds + growth, growth=growth)
+    return replace(plan, growth=growth)
 
 
 def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DOCUMENTS) -> Plan:

@@ -106,7 +106,7 @@ def _explained(source: Source, learner: Sdem[NaiveBayes], plan: Plan, which: str
     model = replace(learner.model, alpha=EM_ALPHA)
     em = WordEm(model, source.weight, seed=learner.seed, held_out=learner.held_out, rule="maximise")
     lanes = plans.lanes_of(plan.n_documents, plans.SUM_TASK_DOCUMENTS)
-    once = replace(plan, n_epochs=EM_EPOCHS, n_rounds=1, n_lanes=lanes)
+    once = replace(plan, n_epochs=EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
     return (yield from state_of(Stage(f"unlabelled{which}", em, once)))
 
 
