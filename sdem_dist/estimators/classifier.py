@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 class EngineClassifier(ClassifierMixin, EngineEstimator):
     """Base of the classifiers; subclasses define how documents are scored."""
+
+    learned: ClassVar[Mapping[str, str]] = {"classes_": "ndarray of shape (n_classes,)"}
 
     def _take(self, learner: Any, state: Any) -> None:
         super()._take(learner, state)

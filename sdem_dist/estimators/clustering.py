@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClusterMixin
@@ -21,6 +22,10 @@ class Clustering(ClusterMixin, EngineEstimator):
     """Base of the estimators of clusters. Labels play no part: `fit` ignores `y`."""
 
     labels_: np.ndarray
+    learned: ClassVar[Mapping[str, str]] = {
+        "labels_": "ndarray of shape (n_samples,)\n"
+        "Clusters of the training documents in memory; a corpus is passed to `predict`. Not kept in files."
+    }
 
     @abstractmethod
     def _clusters(self, X: object) -> np.ndarray:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from scipy.special import softmax
@@ -55,6 +56,10 @@ class ClusterMixture(EmSettings, Seeded, Clustering, Generic[Learner, State]):
     evaluate_every: int = param(10, *EVALUATE_EVERY)
 
     _monitor = "nll"
+    learned: ClassVar[Mapping[str, str]] = {
+        "lower_bound_": "float\n"
+        "The objective a document: mean ln p(d) and the prior's share. Restarts are chosen by it."
+    }
 
     def _check(self) -> None:
         self._check_em()

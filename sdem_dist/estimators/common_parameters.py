@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators.parameters import (
     Constraint,
@@ -63,6 +66,12 @@ class Classes:
 @estimator
 class OfText:
     """Documents that may be raw text."""
+
+    learned: ClassVar[Mapping[str, str]] = {
+        "vocabulary_": "list of str or None\nThe words, where the training corpus names them.",
+        "vectorizer_": "dict or None\n"
+        "How the training corpus turned text into counts, so that the model predicts on raw text.",
+    }
 
     vectorizer: VectorizerSettings | None = param(
         None,

@@ -30,8 +30,7 @@ class BernoulliNB(FeatureNB):
 
     Attributes
     ----------
-    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
-        As of `GaussianNB`.
+    {attributes}
 
     Examples
     --------
@@ -69,8 +68,7 @@ class CategoricalNB(FeatureNB):
 
     Attributes
     ----------
-    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
-        As of `GaussianNB`.
+    {attributes}
 
     Examples
     --------
@@ -112,8 +110,7 @@ class PoissonNB(FeatureNB):
 
     Attributes
     ----------
-    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
-        As of `GaussianNB`.
+    {attributes}
 
     Examples
     --------

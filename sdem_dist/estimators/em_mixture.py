@@ -25,15 +25,7 @@ class EMMixtureClassifier(EmSettings, JointMixture):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    log_weights_ : ndarray of shape (n_classes, n_components)
-        ln p(z, y): -inf where a component is not the class's.
-    theta_ : ndarray of shape (n_components, n_parameters)
-        Natural parameters of the components; of multinomials ln p(word | component).
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch, see `MultinomialNB`.
-    n_iter_ : int
+    {attributes}
 
     References
     ----------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -85,6 +86,10 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
     prior_scale: float = param(1.0, real(), "Multiplies the conjugate prior of the discriminative losses.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
+    learned: ClassVar[Mapping[str, str]] = {
+        "class_count_": "ndarray of shape (n_classes,)\nLabelled training documents, by weight.",
+        "history_": "list of dict\nOne entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
+    }
 
     if TYPE_CHECKING:
         class_count_: np.ndarray

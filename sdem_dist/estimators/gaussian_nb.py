@@ -23,16 +23,7 @@ class GaussianNB(FeatureNB):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    class_count_ : ndarray of shape (n_classes,)
-        Labelled training documents, by weight.
-    class_log_prior_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.
-    n_iter_ : int
-    theta_, var_ : ndarray of shape (n_classes, n_features)
-        Mean and variance of each class and column.
+    {attributes}
 
     Examples
     --------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -59,17 +60,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    alpha_ : float
-        The prior's observations.
-    variance_ : float
-        Of the target where all features are known.
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means a row, of standardised
-        columns).
-    n_iter_ : int
+    {attributes}
 
     Examples
     --------
@@ -99,6 +90,11 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     )
     n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of rows.")
 
+    learned: ClassVar[Mapping[str, str]] = {
+        "history_": "list of dict\n"
+        "One entry an epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means a row, of standardised\n"
+        "columns)."
+    }
     spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
 
     @property

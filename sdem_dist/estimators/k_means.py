@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -45,17 +46,7 @@ class KMeans(OfText, Seeded, EitherLayout, Clustering, ClassNamePrefixFeaturesOu
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Clusters of the training documents in memory; a corpus is passed to `predict`. Not kept in files.
-    cluster_centers_ : ndarray of shape (n_clusters, n_features)
-    inertia_ : float
-        Sum of squared distances of the training documents to their nearest centre, by weight.
-    n_features_in_ : int
-    history_ : list of dict
-        ``distance`` is the mean squared distance to the nearest centre.
-    n_iter_ : int
-    vocabulary_, vectorizer_
-        As of `MultinomialNB`.
+    {attributes}
 
     References
     ----------
@@ -90,6 +81,10 @@ class KMeans(OfText, Seeded, EitherLayout, Clustering, ClassNamePrefixFeaturesOu
 
     spec = Spec("sparse", "nothing", "cluster", shown=("distance",), words="center_log_prob_", shuffled=False)
     _monitor = "distance"
+    learned: ClassVar[Mapping[str, str]] = {
+        "inertia_": "float\nSum of squared distances of the training documents to their nearest centre, by weight.",
+        "history_": "list of dict\n``distance`` is the mean squared distance to the nearest centre.",
+    }
 
     def _check(self) -> None:
         if self.init_documents < self.n_clusters:

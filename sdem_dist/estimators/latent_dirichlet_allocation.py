@@ -41,10 +41,7 @@ class LatentDirichletAllocation(TopicModel):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        p(word | topic).
-    topic_shares_, n_features_in_, history_, n_iter_, vocabulary_
-        As of `SupervisedLDAClassifier`.
+    {attributes}
 
     References
     ----------

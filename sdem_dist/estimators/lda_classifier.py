@@ -65,13 +65,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    components_ : ndarray of shape (n_classes * n_topics, n_features)
-        p(word | topic, class), class by class.
-    class_log_prior_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    history_, n_iter_, vocabulary_, vectorizer_, damaged_shards_
-        As for `MultinomialNB`.
+    {attributes}
 
     References
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,11 +39,7 @@ class MixedNB(FeatureNB):
 
     Attributes
     ----------
-    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
-        As of `GaussianNB`.
-    categories_ : dict of int to ndarray
-        The categories of those columns that hold other things than numbers, in the order of the numbers that stand for them in
-        `sample`. Others met in prediction are missing values.
+    {attributes}
 
     Examples
     --------
@@ -54,6 +50,12 @@ class MixedNB(FeatureNB):
     >>> clf.predict(frame[:1]).tolist()
     ['new']
     """
+
+    learned: ClassVar[Mapping[str, str]] = {
+        "categories_": "dict of int to ndarray\n"
+        "The categories of those columns that hold other things than numbers, in the order of the numbers that stand for\n"
+        "them in `sample`. Others met in prediction are missing values."
+    }
 
     kinds: Mapping[Any, str | Family] | None = param(
         None,

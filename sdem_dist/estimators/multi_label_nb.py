@@ -50,20 +50,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_labels,)
-        The labels.
-    temperatures_, thresholds_ : ndarray of shape (n_labels,)
-        What each label's log-odds are divided by for its probability, and from which probability on a document gets it.
-    feature_log_prob_ : ndarray of shape (n_labels, n_features)
-        ln p(word | label).
-    n_features_in_, n_iter_ : int
-        Words, and epochs run.
-    history_ : list of dict
-        One entry an epoch, see `MultinomialNB`.
-    vocabulary_, vectorizer_, weighting_, document_frequency_, damaged_shards_
-        As of `MultinomialNB`.
-    learner_, state_ : LabelSdem, SdemState
-        What was trained: settings, and expectation parameters mu.
+    {attributes}
 
     References
     ----------

@@ -37,19 +37,7 @@ class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Clusters of the training documents in memory; a corpus is passed to `predict`. Not kept in files.
-    component_log_prob_ : ndarray of shape (n_components, n_features)
-        ln p(word | cluster).
-    component_log_prior_ : ndarray of shape (n_components,)
-        ln p(cluster).
-    lower_bound_ : float
-        The objective a document: mean ln p(d) and the prior's share. Restarts are chosen by it.
-    n_features_in_ : int
-    history_ : list of dict
-    n_iter_ : int
-    vocabulary_, vectorizer_
-        As of `MultinomialNB`.
+    {attributes}
 
     References
     ----------

@@ -50,19 +50,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EitherLayout, EngineCl
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    log_weights_ : ndarray of shape (n_classes, n_components)
-        ln W: -inf where a component is not the class's.
-    theta_ : ndarray of shape (n_components, n_parameters)
-        Natural parameters of the components.
-    eta_ : float
-        Largest sum of a row of transformed features.
-    log_likelihood_path_ : ndarray of shape (n_epochs,)
-        The highest conditional log-likelihood a document after each pass.
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch: ``epoch``, ``seconds``, and where evaluated ``accuracy``, ``ncll`` and ``hinge``.
-    n_iter_ : int
+    {attributes}
 
     References
     ----------

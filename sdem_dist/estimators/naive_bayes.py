@@ -78,37 +78,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    feature_log_prob_ : ndarray of shape (n_classes, n_features)
-        ln p(word | class).
-    class_log_prior_ : ndarray of shape (n_classes,)
-        ln p(class).
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best
-        temperature) of the documents held out; the pass that takes them in repeats these. Where evaluated ``accuracy``,
-        ``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word), with the prefix ``validation_``
-        for validation documents.
-    kept_ : dict
-        The entry of the epoch whose model this is.
-    n_iter_ : int
-        Epochs run.
-    vocabulary_ : list of str or None
-        The words, where the training corpus names them.
-    vectorizer_ : dict or None
-        How the training corpus turned text into counts, so that the model predicts on raw text.
-    weighting_ : Weighting or None
-        What becomes of counts; None: nothing.
-    document_frequency_ : ndarray of shape (n_features,), int64, or None
-        Of the training documents, for the weighting.
-    temperature_ : float
-        What scores are divided by for probabilities.
-    damaged_shards_ : list of str
-        What was wrong with each shard that `fit` left out, see its `skip_damaged`.
-    loss_ : str or Loss
-        What training lowered.
-    learner_, state_ : Sdem or WordEm, SdemState
-        What was trained: settings, and expectation parameters mu.
+    {attributes}
 
     References
     ----------

@@ -48,20 +48,7 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    coef_ : ndarray of shape (n_classes, n_components)
-        U.
-    components_ : ndarray of shape (n_components, n_features)
-        p(word | topic).
-    topic_shares_ : ndarray of shape (n_components,)
-        Of the training documents' words, as many as each topic is expected to explain.
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.
-    n_iter_ : int
-        Epochs run.
-    vocabulary_ : list of str or None
-        The words, where the training corpus names them.
+    {attributes}
 
     References
     ----------
@@ -144,10 +131,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_targets, n_components)
-        What each topic predicts.
-    components_, topic_shares_, n_features_in_, history_, n_iter_, vocabulary_
-        As of `SupervisedLDAClassifier`.
+    {attributes}
 
     References
     ----------

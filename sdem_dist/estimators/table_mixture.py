@@ -114,16 +114,7 @@ class GaussianMixture(TableMixture):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Clusters of the training rows in memory; a corpus is passed to `predict`. Not kept in files.
-    weights_ : ndarray of shape (n_components,)
-    means_, covariances_ : ndarray of shape (n_components, n_features)
-        Means and variances of clusters and columns.
-    lower_bound_ : float
-        The objective a row: mean ln p(x) and the prior's share. Restarts are chosen by it.
-    n_features_in_ : int
-    history_ : list of dict
-    n_iter_ : int
+    {attributes}
 
     References
     ----------
@@ -167,15 +158,7 @@ class ExponentialMixture(TableMixture):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Clusters of the training rows in memory; a corpus is passed to `predict`. Not kept in files.
-    weights_ : ndarray of shape (n_components,)
-    means_ : ndarray of shape (n_components, n_features)
-    lower_bound_ : float
-        The objective a row: mean ln p(x) and the prior's share. Restarts are chosen by it.
-    n_features_in_ : int
-    history_ : list of dict
-    n_iter_ : int
+    {attributes}
 
     Examples
     --------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -102,6 +103,11 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
     rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges an epoch, for "mean". None: 1.')
 
     _topic_rate = 0.05
+    learned: ClassVar[Mapping[str, str]] = {
+        "topic_shares_": "ndarray of shape (n_components,)\n"
+        "Of the training documents' words, as many as each topic is expected to explain.",
+        "history_": "list of dict\nOne entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.",
+    }
 
     @abstractmethod
     def _output(self, source: Source, summary: WordSummary) -> Output:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -36,6 +37,17 @@ def _are_orders(value: object) -> bool:
 @estimator
 class WeighedWords(OfText, Seeded):
     """Parameters of what becomes of counts, and of how long to train."""
+
+    learned: ClassVar[Mapping[str, str]] = {
+        "history_": "list of dict\n"
+        "One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
+        "temperature) of the documents held out; the pass that takes them in repeats these. Where evaluated ``accuracy``,\n"
+        "``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word), with the prefix ``validation_``\n"
+        "for validation documents.",
+        "weighting_": "Weighting or None\nWhat becomes of counts; None: nothing.",
+        "document_frequency_": "ndarray of shape (n_features,), int64, or None\n"
+        "Of the training documents, for the weighting.",
+    }
 
     weighting: str = param(
         "auto",

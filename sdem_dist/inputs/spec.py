@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -18,7 +18,7 @@ from sdem_dist.inputs.weighted import WeightedCorpus
 from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     import scipy.sparse as sp
@@ -160,6 +160,16 @@ class Estimator(BaseEstimator):
     """What checks, files and runs see of an estimator."""
 
     spec: ClassVar[Spec]
+    learned: ClassVar[Mapping[str, str]] = {
+        "n_features_in_": "int",
+        "history_": "list of dict\n"
+        "One entry an epoch: ``epoch``, ``seconds``, and where evaluated metrics, see the glossary: losses are means a\n"
+        "document, or a row. Those of validation documents have the prefix ``validation_``.",
+        "n_iter_": "int\nEpochs run.",
+        "damaged_shards_": "list of str\nWhat was wrong with each shard that `fit` left out, see its `skip_damaged`.",
+        "learner_, state_": "NamedTuple or dataclass\nWhat was trained: settings, and expectation parameters mu.",
+    }
+    """What fitting adds, beside properties: numpydoc's kind and meaning by name."""
     # Parameters that some estimators lack; they have these values.
     patience: int | None = None
     random_state: object = 0
