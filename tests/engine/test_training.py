@@ -22,7 +22,7 @@ from sdem_dist.engine.events import (
     StageEnded,
     StageStarted,
 )
-from sdem_dist.estimators.source import documents_of
+from sdem_dist.inputs.source import documents_of
 
 X, Y = random_counts(200, 30, 3, seed=2)
 HELD_OUT = random_counts(150, 30, 3, seed=12)

@@ -18,11 +18,10 @@ from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of, trained
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
-from sdem_dist.estimators.spec import Source
-from sdem_dist.estimators.training_time import FEW, FEWEST, MONITOR, share_held_out
-from sdem_dist.estimators.weighted import HeldOut
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.training_time import FEW, FEWEST, MONITOR, share_held_out
+from sdem_dist.inputs.spec import Source, Trained, final_stage
+from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes
