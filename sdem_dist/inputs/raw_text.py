@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from sdem_dist.estimators.validation import is_missing
+from sdem_dist.inputs.validation import is_missing
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
