@@ -25,7 +25,7 @@ from sdem_dist.storage.numbers import null_for_nan
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.inspection.examined import Examined
 
 
 @click.command(no_args_is_help=True)
@@ -80,7 +80,7 @@ def evaluate(
     """
     from sdem_dist import load_model
     from sdem_dist.cli.table_files import check_table, write_table
-    from sdem_dist.estimators.examined import mistakes
+    from sdem_dist.inspection.examined import mistakes
     from sdem_dist.reports.classification import ClassificationReport
 
     check_where(scheduler, workers, cluster)

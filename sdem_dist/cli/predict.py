@@ -135,7 +135,7 @@ def _run(
     from sdem_dist.cli.sources import refuse_for_a_corpus
     from sdem_dist.cli.streaming import Sources, answer_task, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import check_table, part_of, write_table
-    from sdem_dist.estimators.persistence import load_model
+    from sdem_dist.loading import load_model
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import Reading
 
@@ -221,7 +221,7 @@ def _say_what_was_left_out(sources: Sources) -> None:
 
 
 def _refuse_the_wrong_order(model: Path, paths: tuple[Path, ...]) -> None:
-    from sdem_dist.estimators.saving import KIND
+    from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
 
     for path in paths:

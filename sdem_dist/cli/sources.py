@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.inspection.examined import Examined
     from sdem_dist.text import Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -174,7 +174,7 @@ def examined_by_workers(
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus, write_corpus
-    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.inspection.examined import Examined
     from sdem_dist.storage.hidden import hidden_folder
     from sdem_dist.storage.kept import kept_folder
     from sdem_dist.text import ingest
@@ -227,7 +227,7 @@ def examined_documents(
     from sdem_dist import open_corpus
     from sdem_dist.cli.streaming import transformer_of
     from sdem_dist.corpus.label_sets import set_named
-    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.inspection.examined import Examined
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, placed_blocks
 

@@ -165,7 +165,7 @@ def train(
     from sdem_dist.cluster import job_script
     from sdem_dist.cluster.client import reported
     from sdem_dist.engine.log import JsonLines
-    from sdem_dist.estimators.saving import check_destination
+    from sdem_dist.saving import check_destination
 
     if options["dry_run"] and cluster is not None:
         click.echo(job_script(cluster, options["lifetime"]), nl=False)

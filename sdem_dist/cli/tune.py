@@ -115,7 +115,7 @@ def tune(
     if options["resume"] and options["checkpoint"] is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     from sdem_dist import CorpusSearchCV, SdemError, open_corpus
-    from sdem_dist.estimators.saving import check_destination
+    from sdem_dist.saving import check_destination
     from sdem_dist.storage.publish import check_writable
 
     check_destination(model)

@@ -118,8 +118,7 @@ class ProgressBar:
                 console=Console(stderr=True),
             )
             self._progress.start()
-        total, done = event.n_epochs * event.n_rounds, event.epoch * event.n_rounds + event.round
-        self._task = self._progress.add_task(f"{self._prefix}{event.stage}", total=total, completed=done)
+        self._task = self._progress.add_task(f"{self._prefix}{event.stage}", total=event.total, completed=event.done)
         self._stage = event
 
     def stop(self) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import scipy.sparse as sp
 
-    from sdem_dist.estimators.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator
 
 
 def are_texts(X: object) -> bool:

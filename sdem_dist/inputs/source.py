@@ -20,12 +20,11 @@ from sdem_dist.corpus.tables import numbering
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators import validation as checks
-from sdem_dist.estimators.label_sets import coded, members_of
-from sdem_dist.estimators.plans import seed_of
-from sdem_dist.estimators.raw_text import are_texts, learned_counts, warn_of_fixed_words
-from sdem_dist.estimators.spec import Estimator, Source
-from sdem_dist.estimators.validation import some
+from sdem_dist.inputs import validation as checks
+from sdem_dist.inputs.label_sets import coded, members_of
+from sdem_dist.inputs.raw_text import are_texts, learned_counts, warn_of_fixed_words
+from sdem_dist.inputs.spec import Estimator, Source
+from sdem_dist.inputs.validation import seed_of, some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

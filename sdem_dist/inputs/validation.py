@@ -18,7 +18,7 @@ from sdem_dist.corpus.targets import as_numbers
 from sdem_dist.documents import Documents
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator
 
 
 def is_dask(X: object) -> bool:
@@ -246,3 +246,26 @@ def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
     if len(known) < 2:
         raise ValueError(f"classes has one class only ({some(known)}): a classifier needs at least two classes")
     return known
+
+
+def seed_of(random_state: object) -> int:
+    """Return an integer seed from what scikit-learn accepts as ``random_state``.
+
+    Raises
+    ------
+    ValueError
+        An integer that is negative or has more than 63 bits, or something that is not a random state.
+    """
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, int | np.integer):
+        if 0 <= random_state < 2**63:
+            return int(random_state)
+        raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state!r}")
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def refuse_address(client: object) -> None:
+    """Raise ValueError where a client is only the address of one."""
+    if isinstance(client, str):
+        raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
