@@ -74,6 +74,9 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     A SOURCE is a file of one document a line (plain, .gz, .xz or .zst; - for standard input), a folder of text files,
     a table (.tsv, .csv, .jsonl, .parquet), for a MODEL that was trained on text; or a corpus.
 
+    Labels of a SOURCE are not read as text: where the first line is label TAB text, as in training, what follows the TAB is
+    the text of each line. --format lines takes whole lines.
+
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
     classes; of several labels all that reach their thresholds, with | between them; of a regressor the numbers alone, of a
     mixture the clusters by number. Ids come before labels with --id, and always of a corpus, whose documents are shuffled.

@@ -250,7 +250,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.
 
-        The first batch decides the weighting's document frequencies and the size of steps.
+        The first batch decides the weighting's document frequencies, the size of steps, and of texts the vocabulary.
 
         Parameters
         ----------

@@ -129,7 +129,7 @@ def _rows(estimator: Estimator, X: object) -> Documents | DenseDocuments:
         return X
     from sdem_dist.inputs import validation as checks
 
-    checks.refuse_path(X)
+    checks.refuse_no_documents(X)
     if estimator._layout == "dense":
         rows = checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0]
         return DenseDocuments(estimator._checked(rows))
