@@ -56,6 +56,12 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def settled_loss(search: CorpusSearchCV) -> str | None:
+    """Return what ``loss="auto"`` of the tuned estimator stands for on these documents; None where it has a loss."""
+    before, after = (of.get_params().get("loss") for of in (search.estimator, search.tuned_))
+    return after if before == "auto" and isinstance(after, str) and after != before else None
+
+
 def effects(search: CorpusSearchCV) -> list[Effect]:
     """Return the parameters by how much they mattered; each value by the mean over all settings that have it.
 
@@ -124,10 +130,12 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     shown = [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
     said = [f"Tried {counted(len(in_order), 'setting')}, each on {counted(search.n_splits_, 'fold')}"]
     dropped = sum(trial.dropped is not None for trial in in_order)
-    said[0] += f"; {dropped} were let go early (*):" if dropped else ":"
+    said[0] += f"; {dropped} {'was' if dropped == 1 else 'were'} let go early (*):" if dropped else ":"
     said += _table(shown, metric)
     if len(shown) < len(in_order):
         said.append(f"  and {len(in_order) - len(shown)} more (cv_results_ in Python, --table here)")
+    if (loss := settled_loss(search)) is not None:
+        said += ["", f'The default has loss="{loss}" here: "auto" chooses that on these documents.']
     if found := effects(search):
         said += ["", f"What mattered: how much it changes {metric}, and the mean by value"]
         for effect in found:
