@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @estimator
-class KMeans(OfText, Seeded, EitherLayout, Clustering, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class KMeans(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EitherLayout, Clustering):
     """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
 
     Parameters
