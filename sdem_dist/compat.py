@@ -6,6 +6,7 @@ Tests name each (tests/test_compat.py), so that a new version that changes one f
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import sys
 import time
 from collections.abc import Mapping
@@ -170,6 +171,11 @@ def check_n_features(estimator: Any, X: Any, *, reset: bool) -> None:
     from sklearn.utils.validation import _check_n_features
 
     _check_n_features(estimator, X, reset=reset)
+
+
+def imports_its_parents_script() -> bool:
+    """Whether this process was started to work and still imports what its parent ran: multiprocessing, ``_inheriting``."""
+    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
 class PatternPart(NamedTuple):

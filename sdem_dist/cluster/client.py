@@ -34,6 +34,7 @@ ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for 
 """What workers that are started elsewhere need of both."""
 _LEAVE_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """What workers run first: a terminal sends Ctrl-C to all, and this process alone is to end, and to end them."""
+_GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
 
 
 def configuration() -> dict[str, object]:
@@ -62,10 +63,12 @@ def connected(
     Raises
     ------
     ClusterError
-        The scheduler does not answer in time.
+        The scheduler does not answer in time, or a worker process does not start.
     ValueError
         Both are given.
     """
+    if n_workers is not None and compat.imports_its_parents_script():
+        raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
     if scheduler is not None and n_workers is not None:
         raise ValueError("give a scheduler's address or a number of local workers, not both")
     compat.leave_out_failed_cancellations()
@@ -78,7 +81,7 @@ def connected(
 
         with dask.config.set(configuration()), ExitStack() as ends:
             try:
-                with held_back():
+                with held_back(), _told_what_to_do():
                     cluster = LocalCluster(
                         n_workers=n_workers,
                         threads_per_worker=1,
@@ -95,6 +98,14 @@ def connected(
                     ends.close()
     else:
         yield None
+
+
+@contextmanager
+def _told_what_to_do() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # Dask's, of processes that ended at once
+        raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
 
 
 @contextmanager

@@ -12,16 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
-from sdem_dist.estimators.plans import check_merge, plan_of
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.weighting import sample
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.weighting import sample
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, counting_steps, margin_steps, paper_steps
 from sdem_dist.losses import Loss, kernel_form
@@ -40,10 +39,12 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.reports.explained import DocumentParts
 
+NLL_ROUNDS = 8
+"""Rounds of an epoch with `nll`, a step each."""
 BURN_IN = 3
 
 
@@ -64,13 +65,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    components_ : ndarray of shape (n_classes * n_topics, n_features)
-        p(word | topic, class), class by class.
-    class_log_prior_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    history_, n_iter_, vocabulary_, vectorizer_, damaged_shards_
-        As for `MultinomialNB`.
+    {attributes}
 
     References
     ----------
@@ -128,7 +123,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     spec = Spec("sparse", "labels", "class", topics="classes")
 
     def _check(self) -> None:
-        check_merge(self)
+        self._check_merge()
         if self.burn_in is not None and self.inference == "map":
             raise ValueError("burn_in is of sampling, and inference='map' samples nothing: leave it at None")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
@@ -148,9 +143,9 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     def _plan(self, source: Source, seed: int) -> Plan:
         if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents
             n = source.n_documents
-            rounds = self.rounds_per_epoch or max(1, min(plans.ROUNDS, n // 2))
+            rounds = self.rounds_per_epoch or max(1, min(NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
-        return plan_of(self, source.n_documents, int(self.n_epochs), seed)
+        return self._plan_of(source.n_documents, int(self.n_epochs), seed)
 
     def _learner(self, source: Source) -> Sdem[LdaClasses]:
         n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"
@@ -180,7 +175,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             model,
             weight,
             weights,
-            plans.seed_of(self.random_state),
+            seed_of(self.random_state),
             loss=self.loss,
             merge="sum" if counts else self.merge,
             steps=self._sizes(source, model, weight),
@@ -216,7 +211,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         return self._scored(X)[0]
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_lda
+        from sdem_dist.inspection.parts import of_lda
         from sdem_dist.inspection.topics import named
 
         proportions = self._scored(documents)[1]

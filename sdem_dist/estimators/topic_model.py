@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -13,13 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.words_weight import chosen_weight
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.words_weight import chosen_weight
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.topic_shares import TopicShares
@@ -29,8 +32,8 @@ from sdem_dist.models.supervised_lda import MirrorDescent
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.inputs.spec import Extra
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.learners.protocol import AnyLearner
 
@@ -100,6 +103,11 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
     rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges an epoch, for "mean". None: 1.')
 
     _topic_rate = 0.05
+    learned: ClassVar[Mapping[str, str]] = {
+        "topic_shares_": "ndarray of shape (n_components,)\n"
+        "Of the training documents' words, as many as each topic is expected to explain.",
+        "history_": "list of dict\nOne entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.",
+    }
 
     @abstractmethod
     def _output(self, source: Source, summary: WordSummary) -> Output:
@@ -127,7 +135,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return found
 
     def _plan(self, n_documents: int, labelled: float) -> Plan:
-        seed = plans.seed_of(self.random_state)
+        seed = seed_of(self.random_state)
         if self.merge == "sum":
             return plans.batches(n_documents, self.n_epochs, seed, self.batch_size or BATCH, self.n_lanes)
         lanes = self.n_lanes or plans.lanes_of(int(labelled) or n_documents, LANE_DOCUMENTS, LANES)

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from sdem_dist.errors import SdemError
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.estimators.spec import Source
+from sdem_dist.inputs.spec import Source
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -17,9 +17,9 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, dealt, labels_of, weights_of
 from sdem_dist.engine.identity import Json, identity
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.estimators.plans import seed_of
-from sdem_dist.estimators.running import executor_for, validation_source
-from sdem_dist.estimators.spec import Source
+from sdem_dist.fitting.running import executor_for, validation_source
+from sdem_dist.inputs.spec import Source
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import checkpoints, one_by_one
 from sdem_dist.selection.metrics import Metric, name_of
 from sdem_dist.selection.samplers import Sampler

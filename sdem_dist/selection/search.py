@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.estimators.plans import seed_of
-from sdem_dist.estimators.source import source_of
-from sdem_dist.estimators.spec import Source
-from sdem_dist.estimators.training_time import MOST_EPOCHS
+from sdem_dist.fitting.training_time import MOST_EPOCHS
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Source
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import checkpoints
 from sdem_dist.selection.default_loss import settled
 from sdem_dist.selection.metrics import CLASSES, Metric, check_metric, greater_is_better, name_of, tempered

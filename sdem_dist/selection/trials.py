@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sdem_dist.estimators.training_time import IMPROVEMENT
+from sdem_dist.fitting.training_time import IMPROVEMENT
 from sdem_dist.selection.metrics import Metric, Predicted, greater_is_better, measured, name_of, temperature_of
 
 NORMAL = 1.96

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import sdem_dist as sd
 from sdem_dist.documents import Documents
-from sdem_dist.estimators.unlabelled_documents import WEIGHTS, start_at
+from sdem_dist.fitting.unlabelled_documents import WEIGHTS, start_at
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import Sdem

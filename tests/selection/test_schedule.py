@@ -104,7 +104,7 @@ def test_memory_decides_how_many_go_side_by_side_and_a_stop_in_a_later_turn(corp
         CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=1, callbacks=[stop]).fit(corpus, **more)
     same(CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=1).fit(corpus, resume=True, **more), found)
     monkeypatch.undo()
-    from sdem_dist.estimators.source import source_of
+    from sdem_dist.inputs.source import source_of
     from sdem_dist.selection.side_by_side import at_once
 
     with caplog.at_level(logging.WARNING):

@@ -18,11 +18,10 @@ from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of, trained
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
-from sdem_dist.estimators.spec import Source
-from sdem_dist.estimators.training_time import FEW, FEWEST, MONITOR, share_held_out
-from sdem_dist.estimators.weighted import HeldOut
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.training_time import FEW, FEWEST, MONITOR, share_held_out
+from sdem_dist.inputs.spec import Source, Trained, final_stage
+from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes
@@ -107,7 +106,7 @@ def _explained(source: Source, learner: Sdem[NaiveBayes], plan: Plan, which: str
     model = replace(learner.model, alpha=EM_ALPHA)
     em = WordEm(model, source.weight, seed=learner.seed, held_out=learner.held_out, rule="maximise")
     lanes = plans.lanes_of(plan.n_documents, plans.SUM_TASK_DOCUMENTS)
-    once = replace(plan, n_epochs=EM_EPOCHS, n_rounds=1, n_lanes=lanes)
+    once = replace(plan, n_epochs=EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
     return (yield from state_of(Stage(f"unlabelled{which}", em, once)))
 
 
