@@ -56,7 +56,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, Generic[Learne
     evaluate_every: int = param(10, *EVALUATE_EVERY)
 
     _monitor = "nll"
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "lower_bound_": "float\n"
         "The objective a document: mean ln p(d) and the prior's share. Restarts are chosen by it."
     }

@@ -85,7 +85,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier):
     prior_scale: float = param(1.0, real(), "Multiplies the conjugate prior of the discriminative losses.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "class_count_": "ndarray of shape (n_classes,)\nLabelled training documents, by weight.",
         "history_": "list of dict\nOne entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
     }
