@@ -11,13 +11,15 @@ import numpy as np
 from sdem_dist.counted import counted
 from sdem_dist.selection.metrics import greater_is_better, name_of, tempered
 from sdem_dist.selection.schedule import ranked
-from sdem_dist.selection.trials import NORMAL, Trial, hits
+from sdem_dist.selection.trials import Trial, hits
 
 if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
 
 WIDTH = 80
 """Columns of a terminal that a report fits into."""
+NORMAL = 1.96
+"""Standard errors on either side of a mean within which 95 % lie."""
 OPTIMISTIC = (
     "The best score of many settings is optimistic, since it was chosen by the same folds. An honest one comes from "
     "documents that took no part (sdem evaluate), or from a nested search (nested=True, --nested)."
