@@ -141,7 +141,7 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
         word = ("lower" if gain >= 0 else "higher") if of.metric == "log-loss" else ("higher" if gain >= 0 else "lower")
         low, high = sorted((of.low, of.high)) if gain >= 0 else sorted((-of.low, -of.high))
         said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {abs(gain):.4f} {word}")
-        said.append(f"    (95 % interval {low:.4f} to {high:.4f}{clear})")
+        said.append(f"    (95 % interval {low:z.4f} to {high:z.4f}{clear})")
     if best.number == 0:
         said.append("  No setting was better than the default.")
     if search.nested:
