@@ -124,6 +124,14 @@ async def close_process(job: Any) -> None:
     await ProcessInterface.close(job)
 
 
+def forget_gateway(cluster: Any) -> None:
+    """Keep a closed cluster's gateway from closing a second time when Python forgets it, which prints an error.
+
+    Dask-gateway, the attribute ``gateway._asynchronous`` of clusters: ``Gateway.__del__`` leaves such alone.
+    """
+    cluster.gateway._asynchronous = True
+
+
 class _Later(ModuleType):
     """Stands for a module that is imported when something of it is asked for."""
 

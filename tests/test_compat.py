@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -141,6 +142,15 @@ def test_a_job_is_started_and_closed():
     assert job.status == Status.running
     asyncio.run(compat.close_process(job))
     assert job.status == Status.closed
+
+
+def test_a_gateway_is_forgotten():
+    gateway = pytest.importorskip("dask_gateway").Gateway("http://127.0.0.1:1")
+    gateway.close()
+    with pytest.raises(RuntimeError, match="loop"):
+        gateway.__del__()
+    compat.forget_gateway(SimpleNamespace(gateway=gateway))
+    gateway.__del__()
 
 
 def test_checks_of_scikit_learn():

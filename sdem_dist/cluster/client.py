@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist import compat
+from sdem_dist.cluster.gateways import gateway_client, is_gateway
 from sdem_dist.cluster.interrupts import held_back
 from sdem_dist.errors import ClusterError
 from sdem_dist.storage.publish import check_writable
@@ -54,9 +55,11 @@ def connected(
     Parameters
     ----------
     scheduler : str, optional
-        Address of a running scheduler, such as ``tcp://10.0.0.1:8786``, or path of its scheduler file.
+        Address of a running scheduler, such as ``tcp://10.0.0.1:8786``, or path of its scheduler file.  Or of a Dask
+        Gateway or one of its clusters, see `sdem_dist.cluster.gateways.gateway_client`.
     n_workers : int, optional
         Start so many worker processes of one thread on this machine, listening on loopback only, and end them after.
+        With a gateway: so many workers of a new cluster of it.
     timeout : float
         Seconds to wait for the scheduler.
 
@@ -65,8 +68,12 @@ def connected(
     ClusterError
         The scheduler does not answer in time, or a worker process does not start.
     ValueError
-        Both are given.
+        Both are given, and the address is not that of a gateway.
     """
+    if scheduler is not None and is_gateway(scheduler):
+        with gateway_client(scheduler, n_workers) as client, client.as_current():
+            yield client
+        return
     if n_workers is not None and compat.imports_its_parents_script():
         raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
     if scheduler is not None and n_workers is not None:
