@@ -205,7 +205,8 @@ def examined_by_workers(
         )
         if report.n_skipped:
             click.echo(f"{counted(report.n_skipped, 'line')} left out, such as {report.skipped_examples[0]}", err=True)
-        yield Examined(open_corpus(documents))
+        with _by_source(documents, [path]):
+            yield Examined(open_corpus(documents))
 
 
 def examined_documents(

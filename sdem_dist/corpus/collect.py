@@ -155,7 +155,8 @@ class _IdReader:
         from sdem_dist.storage.strings import encode_strings
 
         place = f"the batch from document {start} on"
-        plain = None if ids is None else _plain_list(ids)
+        whole = isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.ndim == 1
+        plain = None if ids is None else ids if whole else _plain_list(ids)
         if plain is not None and len(plain) != stop - start:
             raise CorpusError(f"{place} has {stop - start} documents and {len(plain)} ids")
         if not (plain is None or stop > start):
@@ -171,7 +172,7 @@ class _IdReader:
             if strings:
                 joined, offsets = encode_strings(cast(list[str], plain))
                 return offsets, joined
-            if not all(type(i) is int for i in plain):
+            if not whole and not all(type(i) is int for i in plain):
                 raise TypeError("they are not all integers")
             return np.array(plain, np.int64), None
         except (TypeError, OverflowError, UnicodeEncodeError) as error:

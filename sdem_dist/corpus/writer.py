@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.corpus.collect import Collected
+    from sdem_dist.corpus.rows import KeyedRows
     from sdem_dist.corpus.shards import GroupsAt, TextsAt
     from sdem_dist.storage.arrays import Group
 
@@ -49,6 +51,7 @@ def write_corpus(
     overwrite: bool = False,
     before_publishing: Callable[[], object] | None = None,
     texts: TextsAt | None = None,
+    n_jobs: int | None = None,
     client: Client | None = None,
 ) -> Corpus:
     """Write documents as a corpus.
@@ -101,6 +104,8 @@ def write_corpus(
         Called when all is written, just before the directory appears; if it raises, the corpus does not appear.
     texts : callable, optional
         From the ids of documents to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
+    n_jobs : int, optional
+        Threads that compress and write. Default: one a core.
     client : distributed.Client, optional
         Its workers compute the parts of a dask array, of a Dask DataFrame, or of a dask bag of batches, and write them; all
         see the folder of `path`. `y`, `ids`, `targets` and `sample_weight` may be cut as `X` is, too. The corpus is the same.
@@ -122,6 +127,8 @@ def write_corpus(
     y = cast("ArrayLike | None", as_column(y))
     if shard_documents is not None and not is_count(shard_documents):
         raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
+    if n_jobs is not None and not is_count(n_jobs):
+        raise CorpusError(f"n_jobs is {n_jobs!r}; one thread or more writes")
     if not isinstance(random_state, Integral) or isinstance(random_state, bool):
         raise CorpusError(f"random_state is {random_state!r}, not an integer")
     if dense and targets is not None:
@@ -163,7 +170,7 @@ def write_corpus(
         header = write_contents(
             place,
             collected,
-            partial(_write_shards, collected, texts, groups_at(groups, ids, collected.n_documents)),
+            partial(_write_shards, collected, texts, groups_at(groups, ids, collected.n_documents), n_jobs),
             vocabulary=vocabulary,
             vectorizer=vectorizer,
             made_by=made_by,
@@ -175,19 +182,32 @@ def write_corpus(
 
 
 def _write_shards(
-    collected: Collected, texts: TextsAt | None, groups: GroupsAt | None, parent: Group, sizes: list[int]
+    collected: Collected,
+    texts: TextsAt | None,
+    groups: GroupsAt | None,
+    n_jobs: int | None,
+    parent: Group,
+    sizes: list[int],
 ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
     """Write all documents; return the shards' entries in the manifest, and the document frequencies of counts."""
     from sdem_dist.corpus.rows import cut
     from sdem_dist.corpus.shards import ids_of_rows, write_shard
     from sdem_dist.kernels.ragged import add_each  # numba comes with it
+    from sdem_dist.storage.threads import in_threads
 
     kind = {"dense": collected.dense, "labelled": bool(collected.classes), "weights": collected.has_weights}
     frequency = None if collected.dense else np.zeros(collected.n_features, np.int64)
-    shards = []
-    for shard, rows in enumerate(cut(collected.rows(), sizes)):
+
+    def jobs() -> Iterator[tuple[int, KeyedRows]]:
+        for shard, rows in enumerate(cut(collected.rows(), sizes)):
+            if frequency is not None:
+                add_each(frequency, rows.indices if rows.data.all() else rows.indices[rows.data != 0])
+            yield shard, rows
+
+    def write(job: tuple[int, KeyedRows]) -> ShardInfo:
+        shard, rows = job
         found = None if groups is None else groups(ids_of_rows(rows))
-        shards.append(write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=found))
-        if frequency is not None:
-            add_each(frequency, rows.indices if rows.data.all() else rows.indices[rows.data != 0])
-    return tuple(shards), frequency
+        return write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=found)
+
+    with closing(in_threads(jobs(), lambda: write, n_jobs)) as shards:
+        return tuple(shards), frequency

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import DenseDocuments, Documents
@@ -16,9 +15,9 @@ from sdem_dist.estimators.clustering import Clustering
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
 from sdem_dist.estimators.either_layout import EitherLayout
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
+from sdem_dist.estimators.transforming import Transforming
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import sampled_positions, surveyed
-from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.fitting.weighting import with_frequencies
 from sdem_dist.inputs.source import documents_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -29,7 +28,6 @@ from sdem_dist.learners.k_means_start import TRIES, k_means
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
-    from distributed import Client
     from sklearn.utils import Tags
 
     from sdem_dist.inputs.source import Source
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @estimator
-class KMeans(OfText, Seeded, EitherLayout, Clustering, ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class KMeans(OfText, Seeded, EitherLayout, Clustering, Transforming):
     """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
 
     Parameters
@@ -145,22 +143,8 @@ class KMeans(OfText, Seeded, EitherLayout, Clustering, ClassNamePrefixFeaturesOu
     def _clusters(self, X: object) -> np.ndarray:
         return self._distances(X).argmin(axis=1)
 
-    def transform(self, X: object, client: Client | None = None) -> Any:
-        """Return the distances of documents from the centres, shape (n_samples, n_clusters).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_clusters), float64
-        """
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: np.sqrt(self._distances(b)), self.learner_.n_clusters, client)
+    def _transformed(self, X: object) -> np.ndarray:
+        return np.sqrt(self._distances(X))
 
     def score(self, X: object, y: object = None) -> float:
         """Return minus the sum of squared distances of documents to the nearest centre.

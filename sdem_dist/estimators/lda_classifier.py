@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
@@ -15,8 +14,8 @@ from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
+from sdem_dist.estimators.transforming import WithTopics
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -49,12 +48,13 @@ BURN_IN = 3
 
 
 @estimator
-class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, JointClassifier):
+class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
     topic a class this is `MultinomialNB`. Discriminative training lowers the conditional losses; it gives the topics of
-    a class little reason to differ. For topics that say what a class is about take ``loss="nll"``.
+    a class little reason to differ. For topics that say what a class is about take ``loss="nll"``. `transform` returns
+    p(class, topic | document): the posterior of the class times the document's topic proportions under it.
 
     "nll" and "perplexity" of the history and of `evaluate` are upper bounds unless `n_particles` estimates them:
     ``-ln p(y, d)`` and the perplexity are at most that.
@@ -241,48 +241,14 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         """
         return super().predict_joint_log_proba(X, client)
 
-    def transform(self, X: object, client: Client | None = None) -> Any:
-        """Return p(class, topic | document), shape (n_samples, n_classes * n_topics), in the order of `components_`.
+    def _transformed(self, X: object) -> np.ndarray:
+        scores, proportions = self._scored(X)
+        joint = proportions.swapaxes(1, 2) * softmax(scores, axis=1)[:, :, None]
+        return joint.reshape(len(scores), -1)
 
-        The posterior of the class times the document's topic proportions under it; rows sum to 1.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-            For a dask array the result is one too, computed block by block. A corpus is read piece by piece; rows
-            come in its order, see `sdem_dist.corpus.Corpus.ids`.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes * n_topics), float64
-        """
-
-        def shares(block: Any) -> np.ndarray:
-            scores, proportions = self._scored(block)
-            joint = proportions.swapaxes(1, 2) * softmax(scores, axis=1)[:, :, None]
-            return joint.reshape(len(scores), -1)
-
-        check_is_fitted(self)
-        return over_blocks(self, X, shares, self._n_features_out, client)
-
-    def topics(self, n_words: int = 10) -> Topics:
-        """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`.
-
-        Parameters
-        ----------
-        n_words : int, default=10
-            Words of each topic.
-
-        Returns
-        -------
-        Topics
-            A list that shows itself as a table.
-        """
+    def _topics(self, n_words: int) -> Topics:
         from sdem_dist.inspection.topics import topics_of_classes
 
-        check_is_fitted(self)
         return topics_of_classes(self, n_words)
 
     def __sklearn_tags__(self) -> Tags:

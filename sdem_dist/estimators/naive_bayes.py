@@ -116,7 +116,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         either(one_of("auto"), real()),
         'Of documents without a label. With "nll" each counts so much through ``-ln p(x)``; "auto": 1. With another loss\n'
         'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight; "auto": held-out\n'
-        "labelled documents choose it. Training then takes 6 epochs, if `n_epochs` is not given.",
+        "labelled documents choose it, and 0, labelled documents alone, where nothing is clearly better. Training takes 6\n"
+        "epochs, if `n_epochs` is not given.",
     )
 
     lengths: str | None = param(
@@ -163,11 +164,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             return (yield from final_stage(counting, plan))
         learner, initial = self._learner(source)
         if source.n_labelled and initial is not None:
-            weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
-            plan = replace(plan, n_epochs=FEW_EPOCHS) if self.n_epochs == "auto" else plan
-            share = self.validation_fraction if self.calibrate or weight is None else 0.0
-            whole = initial.block(0, 1)
-            return (yield from trained_with_unlabelled(source, learner, plan, whole, weight, share, self.calibrate))
+            return (yield from trained_with_unlabelled(self, source, learner, plan, initial.block(0, 1)))
         share, chosen = 0.0, self.n_epochs == "auto"
         if chosen or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)

@@ -103,13 +103,13 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
         return self.classes_[self._parameters.output.argmax(axis=0)].tolist()
 
     def _class_scores(self, X: object) -> np.ndarray:
-        return self.learner_.gamma * outputs(self._parameters.output, self._proportions(X))
+        return self.learner_.gamma * outputs(self._parameters.output, self._transformed(X))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.inspection.parts import of_supervised_topics
         from sdem_dist.inspection.topics import named
 
-        theta, output = self._proportions(documents), self.learner_.gamma * self._parameters.output
+        theta, output = self._transformed(documents), self.learner_.gamma * self._parameters.output
         says, seen = output[pairs[:, 0]] - output[pairs[:, 1]], self._documents(documents)
         return of_supervised_topics(self._parameters, seen, says, theta, named(self.topics(3)))
 
@@ -204,7 +204,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.
-            found = outputs(self.coef_, self._proportions(rows))
+            found = outputs(self.coef_, self._transformed(rows))
             return found[:, 0] if self._single else found
 
         return over_blocks(self, X, predicted, None if self._single else self.learner_.n_outputs, client)
@@ -232,7 +232,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         from sdem_dist.inspection.parts import of_supervised_topics
         from sdem_dist.inspection.topics import named
 
-        theta, mean = self._proportions(documents), float(self.learner_.location[target])
+        theta, mean = self._transformed(documents), float(self.learner_.location[target])
         says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
         found = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
         return outputs(self.coef_, theta)[:, target], mean, found

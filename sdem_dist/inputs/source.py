@@ -312,7 +312,7 @@ def _enough(source: Source, use: Use) -> Source:
         warnings.warn(
             f"{what} ({some(source.classes[empty])}): "
             "what the model says of such classes, their words among it, means nothing",
-            stacklevel=5,
+            stacklevel=7,
         )
     return source
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from sdem_dist.kernels.code_points import load64, store64
-from sdem_dist.kernels.jit import jit
+from sdem_dist.kernels.jit import jit, jit_inline
 
 AT_A_TIME = 256
 """Nodes that are looked up together."""
+MOST_BITS = 12
+"""Of the first digit that entries are sorted by."""
+MOST_ALIKE = 64
+"""Entries with the same first digit that are sorted by insertion."""
 
 
 @jit
-def places(parents, lasts, ranks, n_nodes):
-    """Return the place of every node if n-grams are sorted by their words, shorter ones first: int32.
+def in_order(parents, lasts, ranks, n_nodes):
+    """Return the nodes, their n-grams sorted by their words, shorter ones first: int32.
 
     That is the order in which a walk through the tree meets them, so it takes a few passes over all nodes.
 
@@ -49,16 +53,17 @@ def places(parents, lasts, ranks, n_nodes):
         parent = parents[node]
         children[first[parent + 1]] = node
         first[parent + 1] += 1
-    result = np.empty(n_nodes + 1, np.int32)
-    result[n_nodes] = -1  # the root comes before all
+    places, result = np.empty(n_nodes + 1, np.int32), np.empty(n_nodes, np.int32)
+    places[n_nodes] = -1  # the root comes before all
     start = 0
     for parent in range(-1, n_nodes):
-        place = result[parent] + 1
+        place = places[parent] + 1
         for i in range(start, first[parent + 1]):
-            result[children[i]] = place
-            place += sizes[children[i]]
+            node = children[i]
+            places[node], result[place] = place, node
+            place += sizes[node]
         start = first[parent + 1]
-    return result[:n_nodes]
+    return result
 
 
 @jit
@@ -153,8 +158,28 @@ def murmur(data, bounds, hashes):
         hashes[i] = np.int32(np.uint32(h ^ (h >> np.uint64(16))))
 
 
+@jit_inline
+def _scattered(keys, shift, limit, places, out):
+    """Copy keys in the order of some bits from `shift` on; return False, without copying, if more than `limit` share them."""
+    places[:] = 0
+    mask = np.uint64(places.size - 2)
+    for i in range(keys.size):
+        places[np.int64((keys[i] >> shift) & mask) + 1] += 1
+    most = 0
+    for i in range(places.size - 1):
+        most = max(most, places[i + 1])
+        places[i + 1] += places[i]
+    if most > limit:
+        return False
+    for i in range(keys.size):
+        digit = np.int64((keys[i] >> shift) & mask)
+        out[places[digit]] = keys[i]
+        places[digit] += 1
+    return True
+
+
 @jit
-def arrange(indptr, nodes, counts, columns, new_indptr, new_indices, new_counts):
+def arrange(indptr, nodes, counts, columns, n_columns, rows):
     """Write rows of counts with the node ``j`` in column ``columns[j]``, ascending; equal columns are added up.
 
     Parameters
@@ -162,7 +187,9 @@ def arrange(indptr, nodes, counts, columns, new_indptr, new_indices, new_counts)
     indptr, nodes, counts : ndarray of int64, int32, integers
     columns : ndarray of integers
         Negative for nodes to leave out.
-    new_indptr, new_indices, new_counts : ndarray, overwritten
+    n_columns : int
+        Columns are below it.
+    rows : tuple of ndarray, overwritten
         As long as `indptr`, `nodes` and `counts`.
 
     Returns
@@ -170,21 +197,16 @@ def arrange(indptr, nodes, counts, columns, new_indptr, new_indices, new_counts)
     int
         The entries written.
     """
+    new_indptr, new_indices, new_counts = rows
     longest = 0
     for d in range(indptr.size - 1):
         longest = max(longest, indptr[d + 1] - indptr[d])
     keys, other = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    highest = np.int64(1)
-    for node in range(columns.size):
-        highest = np.int64(max(highest, columns[node]))
     n_bits = 1
-    while highest >> n_bits:
+    while n_columns >> n_bits:
         n_bits += 1
-    n_rounds = (n_bits + 8) // 9
-    width = np.uint64((n_bits + n_rounds - 1) // n_rounds)  # bits of a digit
-    n_digits = 1 << np.int64(width)
-    digits, low, half = np.uint64(n_digits - 1), np.uint64(0xFFFFFFFF), np.uint64(32)
-    places = np.empty(n_digits + 1, np.int32)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    places = np.empty((1 << MOST_BITS) + 1, np.int32)
     n = 0
     new_indptr[0] = 0
     for d in range(indptr.size - 1):
@@ -194,26 +216,23 @@ def arrange(indptr, nodes, counts, columns, new_indptr, new_indices, new_counts)
             if column >= 0:
                 keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
                 size += 1
-        if size < 32:
-            for i in range(1, size):
-                key, j = keys[i], i
-                while j > 0 and keys[j - 1] > key:
-                    keys[j] = keys[j - 1]
-                    j -= 1
-                keys[j] = key
-        else:
-            for turn in range(n_rounds):
-                shift = half + np.uint64(turn) * width
-                places[:] = 0
-                for i in range(size):
-                    places[np.int64((keys[i] >> shift) & digits) + 1] += 1
-                for i in range(n_digits):
-                    places[i + 1] += places[i]
-                for i in range(size):
-                    digit = np.int64((keys[i] >> shift) & digits)
-                    other[places[digit]] = keys[i]
-                    places[digit] += 1
+        if size >= 32:
+            width = 5
+            while width < min(n_bits, MOST_BITS) and (2 * size) >> width:
+                width += 1
+            shift = half + np.uint64(max(0, n_bits - width))
+            if _scattered(keys[:size], shift, MOST_ALIKE, places[: (1 << width) + 1], other):
                 keys, other = other, keys
+            else:  # too many have the same first bits: sorted by all bits, from the lowest on
+                for turn in range((n_bits + 7) // 8):
+                    _scattered(keys[:size], half + np.uint64(8 * turn), size, places[:257], other)
+                    keys, other = other, keys
+        for i in range(1, size):
+            key, j = keys[i], i
+            while j > 0 and keys[j - 1] > key:
+                keys[j] = keys[j - 1]
+                j -= 1
+            keys[j] = key
         for i in range(size):
             place = np.int32(keys[i] >> half)
             if n > new_indptr[d] and new_indices[n - 1] == place:

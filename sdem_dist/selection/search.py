@@ -92,6 +92,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         What of the settings differs from `tuned_`; with ``n_epochs``, where epochs were counted.
     best_score_ : float
         Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is optimistic.
+        By log-loss, settings that are clearly less accurate than the default are passed over.
     best_index_ : int
     best_estimator_ : estimator
         Trained on all documents, with `refit`. Its temperature is that of the predictions out of fold.

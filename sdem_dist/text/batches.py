@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sdem_dist.text.analysis import in_threads
+from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import arranged, csr
 from sdem_dist.text.gram_tree import NodeCounts
 from sdem_dist.text.kept_texts import KeptTexts
@@ -106,7 +106,7 @@ class SecondPass:
         rows = np.flatnonzero(block.held_out == held_out)
         counts = block.counts if len(rows) == len(block.labels) else _some_rows(block, rows)
         if self.columns.terms is not None and block.run != MATRIX:
-            counts = NodeCounts(*arranged(counts, self._columns_of_run(block.run)))
+            counts = NodeCounts(*arranged(counts, self._columns_of_run(block.run), self.columns.n_features))
         elif self.columns.offset or block.n_columns > self.columns.n_features:
             counts = _moved(counts, self.columns)
         data = counts.counts if self.whole else counts.counts.astype(np.float32)

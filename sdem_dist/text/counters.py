@@ -70,10 +70,10 @@ class LearningCounter:
         """Return the nodes of terms that some text has, sorted by term."""
         return self.tokenizer.spelling.sorted_nodes(self.tree)
 
-    def spelled(self, nodes: np.ndarray, end: int = -1) -> tuple[np.ndarray, np.ndarray]:
+    def spelled(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the texts of nodes as `Spelling.texts` does."""
         spelling = self.tokenizer.spelling
-        return spelling.texts(self.tree, nodes, spelling.sizes(self.tree), end)
+        return spelling.texts(self.tree, nodes, spelling.sizes(self.tree))
 
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> NodeCounts:
@@ -127,7 +127,7 @@ class FixedCounter:
             self.n_words += len(tokens.ids)
             self.n_unknown += int(np.count_nonzero(tokens.ids < 0))
             found = self._tree.count(tokens, 0, np.zeros(stop - first, bool))
-            parts.append(arranged(found, self._vocabulary.columns, np.int64))
+            parts.append(arranged(found, self._vocabulary.columns, self._vocabulary.n_features, np.int64))
         return as_matrix(_joined(parts), self._vocabulary.n_features)
 
 
@@ -149,7 +149,7 @@ class HashingCounter:
         parts = []
         for first, stop in pieces(texts, PIECE):
             found = self._counter.count(texts.part(first, stop), np.zeros(stop - first, bool))
-            parts.append(arranged(found, self._hashed(), np.int64))
+            parts.append(arranged(found, self._hashed(), self._n_features, np.int64))
             if self._counter.tree.n_nodes > MOST_HASHED:
                 self._forget()
         return as_matrix(_joined(parts), self._n_features)
@@ -172,26 +172,28 @@ class HashingCounter:
         return self._columns
 
 
-def all_arranged(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], columns: np.ndarray) -> NodeCounts:
+def all_arranged(
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], columns: np.ndarray, n_columns: int
+) -> NodeCounts:
     """Return consecutive parts as `arranged` does, together, counts as int64; every node has a column of its own."""
     n, n_documents = sum(len(nodes) for _, nodes, _ in parts), sum(len(indptr) - 1 for indptr, _, _ in parts)
     indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, np.int64)
     row = entry = 0
     for part in parts:
         rows, entries = slice(row, row + len(part[0])), slice(entry, entry + len(part[1]))
-        kernels.arrange(*part, columns, indptr[rows], indices[entries], counts[entries])
+        kernels.arrange(*part, columns, n_columns, (indptr[rows], indices[entries], counts[entries]))
         indptr[rows] += entry
         row, entry = rows.stop - 1, entries.stop
     return NodeCounts(indptr, indices, counts)
 
 
 def arranged(
-    found: NodeCounts, columns: np.ndarray, dtype: type | None = None
+    found: NodeCounts, columns: np.ndarray, n_columns: int, dtype: type | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return indptr, indices and counts with nodes in their columns, ascending; nodes of a negative column are left out."""
     indptr, indices = np.empty_like(found.indptr), np.empty_like(found.nodes)
     counts = np.empty_like(found.counts, dtype)
-    n = kernels.arrange(found.indptr, found.nodes, found.counts, columns, indptr, indices, counts)
+    n = kernels.arrange(found.indptr, found.nodes, found.counts, columns, n_columns, (indptr, indices, counts))
     return indptr, indices[:n], counts[:n]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.corpus.dealing import group_hashes
-from sdem_dist.text.analysis import in_threads
+from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import FixedCounter, HashingCounter, Vocabulary, pieces
 from sdem_dist.text.gram_tree import NodeCounts
 from sdem_dist.text.held_out import held_out_mask

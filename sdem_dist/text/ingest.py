@@ -15,7 +15,7 @@ import numpy as np
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
-from sdem_dist.text.analysis import n_cores
+from sdem_dist.storage.threads import n_cores
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.batches import Batch, SecondPass
 from sdem_dist.text.counters import Vocabulary
@@ -234,6 +234,7 @@ def ingest(
             "random_state": random_state,
             "shard_documents": shard_documents,
             "overwrite": overwrite,
+            "n_jobs": n_jobs,
             "texts": None if kept is None else _texts_at(kept, kept_ids),
             "groups": None if groups is None else _groups_at(np.concatenate(groups), kept_ids),
         }

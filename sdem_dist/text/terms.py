@@ -60,10 +60,10 @@ class Spelling:
 
     def sorted_nodes(self, tree: GramTree) -> np.ndarray:
         """Return the nodes of a tree that some document has, sorted by their texts, int32."""
-        places = spelling.places(tree.parents, tree.lasts, self._ranks(), tree.n_nodes)
-        nodes = np.empty(tree.n_nodes, np.int32)
-        nodes[places] = np.arange(tree.n_nodes, dtype=np.int32)
-        nodes = nodes[tree.tally[nodes, 0] >= 0]
+        nodes = spelling.in_order(tree.parents, tree.lasts, self._ranks(), tree.n_nodes)
+        met = tree.tally[: tree.n_nodes, 0] >= 0
+        if not met.all():
+            nodes = nodes[met[nodes]]
         if self.separator and tree.lengths[1] > 1 and self._has_low_bytes():
             # a word that goes on with a byte below the space comes before n-grams, not after
             data, bounds = self.texts(tree, nodes, self.sizes(tree))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BLOCK_CHARACTERS = 4_000_000
 JOINED_CHARACTERS = 1 << 20
+LONG = 64
+"""Characters of a text from which on it is encoded alone: a text that is not ASCII would make all joined with it slow."""
 
 
 @dataclass(frozen=True)
@@ -178,19 +180,50 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
     ValueError
         An element is not a text, or `texts` is one text.
     """
+    held = _column_or_list(texts)
+    if isinstance(held, Texts):
+        return held
+    parts, offsets, n_bytes = [], [np.zeros(1, np.int64)], 0
+    for part, ends in _encoded(held):
+        parts.append(part)
+        offsets.append(ends + n_bytes)
+        n_bytes += len(part)
+    whole = np.concatenate(offsets)
+    return Texts(np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8), whole[:-1], whole[1:])
+
+
+def parts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Iterator[Texts]:
+    """Yield the texts that `texts_of_strings` returns, in parts of about a million bytes that are made when they are needed."""
+    held = _column_or_list(texts)
+    if isinstance(held, Texts):
+        yield held
+        return
+    for part, ends in _encoded(held):
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        yield Texts(np.frombuffer(b"".join([part, bytes(PADDING)]), np.uint8), starts, ends)
+
+
+def _column_or_list(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts | list[str]:
     if isinstance(texts, str):
         raise ValueError("one text is given, where a list of texts belongs")
     if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
         column = texts_of_arrow(texts)
         if column is not None:
             return column
-        texts = list(texts)
-    held = list(texts)
+    return list(texts)
+
+
+def _encoded(texts: list[str]) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Yield joined texts of about `JOINED_CHARACTERS` and where each of them ends, int64."""
     try:
-        ends = np.cumsum(np.fromiter(map(len, held), np.int64, len(held)))
-        return _encoded(held, ends)
+        ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+        first = n_points = 0
+        while first < len(texts):
+            stop = max(first + 1, int(np.searchsorted(ends, n_points + JOINED_CHARACTERS, side="right")))
+            yield _encoded_part(texts[first:stop], ends[first:stop] - n_points)
+            first, n_points = stop, int(ends[stop - 1])
     except TypeError:
-        for row, text in enumerate(held):
+        for row, text in enumerate(texts):
             if not isinstance(text, str):
                 raise ValueError(
                     f"text {row} (from 0) is {text!r:.60}, not a text: leave it out, or put '' in its place"
@@ -198,22 +231,16 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
         raise
 
 
-def _encoded(texts: list[str], ends: np.ndarray) -> Texts:
-    """Return texts, which end at these code points if they are joined: many are encoded at a time."""
-    parts, offsets = [], [np.zeros(1, np.int64)]
-    first = n_points = n_bytes = 0
-    while first < len(texts):
-        stop = max(first + 1, int(np.searchsorted(ends, n_points + JOINED_CHARACTERS, side="right")))
-        part = "".join(texts[first:stop]).encode("utf-8", "surrogatepass")
-        bounds = ends[first:stop] - n_points
-        if len(part) > bounds[-1]:  # the bytes that begin code points are those of 0b10...... left out
-            begins = np.flatnonzero((np.frombuffer(part, np.uint8) & 0xC0) != 0x80)
-            bounds = np.append(begins, len(part))[bounds]
-        parts.append(part)
-        offsets.append(bounds + n_bytes)
-        first, n_points, n_bytes = stop, int(ends[stop - 1]), n_bytes + len(part)
-    whole = np.concatenate(offsets)
-    return Texts(np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8), whole[:-1], whole[1:])
+def _encoded_part(texts: list[str], ends: np.ndarray) -> tuple[bytes, np.ndarray]:
+    """Return joined texts, which end at these code points, and at which bytes they end."""
+    if ends[-1] > LONG * len(texts):
+        encoded = [str.encode(text, "utf-8", "surrogatepass") for text in texts]
+        return b"".join(encoded), np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+    part = "".join(texts).encode("utf-8", "surrogatepass")
+    if len(part) > ends[-1]:  # the bytes that begin code points are those of 0b10...... left out
+        begins = np.flatnonzero((np.frombuffer(part, np.uint8) & 0xC0) != 0x80)
+        ends = np.append(begins, len(part))[ends]
+    return part, ends
 
 
 def texts_of_arrow(texts: object) -> Texts | None:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, all_arranged, as_matrix
-from sdem_dist.text.texts import Texts, texts_of_strings
+from sdem_dist.text.texts import Texts, parts_of_strings, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     import pyarrow
     import scipy.sparse as sp
+
+SPELLED_AT_A_TIME = 1 << 15
+"""Terms that become texts together: their bytes stay in the cache."""
 
 
 def count_texts(
@@ -43,26 +46,33 @@ def count_texts(
     ValueError
         Something is not text.
     """
-    texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
     if vocabulary is not None or settings.kind != "count":
+        texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
         return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
     counter = LearningCounter(settings, tallies=False)
-    parts = counter.parts(texts, np.zeros(len(texts), bool))
+    given = [texts] if isinstance(texts, Texts) else parts_of_strings(texts)
+    parts = [part for some in given for part in counter.parts(some, np.zeros(len(some), bool))]
     nodes = counter.sorted_terms()
     columns = np.full(counter.tree.n_nodes, -1, np.int32)
     columns[nodes] = np.arange(len(nodes), dtype=np.int32)
-    matrix = as_matrix(all_arranged(parts, columns), len(nodes))
+    matrix = as_matrix(all_arranged(parts, columns, len(nodes)), len(nodes))
     return matrix, _strings(counter, nodes)
 
 
 def _strings(counter: LearningCounter, nodes: np.ndarray) -> list[str]:
     """Return the texts of nodes."""
-    line = ord("\n")
-    data, bounds = counter.spelled(nodes, end=line)
-    if np.count_nonzero(data[: bounds[-1]] == line) == len(nodes):  # cut by one call
-        return data[: bounds[-1]].tobytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
-    whole, limits = data.tobytes(), bounds.tolist()
-    return [whole[a : b - 1].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(limits)]
+    line, tree, spelling = ord("\n"), counter.tree, counter.tokenizer.spelling
+    sizes, found = spelling.sizes(tree), list[str]()
+    for first in range(0, len(nodes), SPELLED_AT_A_TIME):
+        some = nodes[first : first + SPELLED_AT_A_TIME]
+        data, bounds = spelling.texts(tree, some, sizes, end=line)
+        whole = data[: bounds[-1]].tobytes()
+        if whole.count(b"\n") == len(some):  # cut by one call
+            found += whole.decode("utf-8", "surrogatepass").split("\n")[:-1]
+        else:
+            limits = bounds.tolist()
+            found += [whole[a : b - 1].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(limits)]
+    return found
 
 
 class TextTransformer:

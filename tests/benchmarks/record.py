@@ -16,6 +16,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "RESULTS.md"
+OLDER = "## Older figures\n"
+"""What was not made anew stays at the end of the page."""
 
 
 def section(command: list[str], printed: str) -> str:
@@ -29,11 +31,12 @@ def section(command: list[str], printed: str) -> str:
 
 
 def with_section(text: str, command: list[str], made: str) -> str:
-    """Return the page with a section put in the place of the one of the same command, or at the end."""
+    """Return the page with a section put in the place of the one of the same command, or before the older figures."""
     head = re.escape(f"## `{shlex.join(command)}`\n")
     old = re.search(rf"^{head}.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if old is None:
-        return f"{text.rstrip()}\n\n{made}"
+        there, older, rest = text.partition(OLDER)
+        return f"{there.rstrip()}\n\n{made}" + (f"\n{older}{rest}" if older else "")
     rest = text[old.end() :]
     return f"{text[: old.start()]}{made}" + (f"\n{rest}" if rest else "")
 

@@ -293,13 +293,15 @@ def test_the_whole_way_goes_from_texts_to_predictions(tmp_path):
 
 
 def test_a_recorded_run_takes_the_place_of_the_one_before():
-    page = "# Results\n\n## By hand\n\ntext\n"
-    for command in (["a.py"], ["b.py", "--seeds", "3"], ["a.py"]):
+    page = "# Results\n\n## By hand\n\ntext\n\n## Older figures\n\nold\n"
+    for command in (["a.py"], ["b.py", "--only", "r8 whole"], ["a.py"]):
         page = record.with_section(page, command, record.section(command, f"{command[0]} printed\n"))
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
         "## By hand",
         "## `a.py`",
-        "## `b.py --seeds 3`",
+        "## `b.py --only 'r8 whole'`",
+        "## Older figures",
     ]
     assert page.count("    a.py printed") == 1
     assert page.startswith("# Results\n\n## By hand\n\ntext\n")
+    assert page.endswith("\n\n## Older figures\n\nold\n")

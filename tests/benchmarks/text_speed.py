@@ -25,8 +25,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sdem_dist import MultinomialNB, load_model, open_corpus
 from sdem_dist.cli.answers import predictions_of
 from sdem_dist.cli.streaming import answered, lines_of, transformer_of
+from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts, ingest
-from sdem_dist.text.analysis import in_threads
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.counters import LearningCounter, pieces
 from sdem_dist.text.records import read_records

@@ -17,8 +17,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
+from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
-from sdem_dist.text.analysis import in_threads
 from sdem_dist.text.code_points import CHANGING, every_code_point
 from sdem_dist.text.counters import FixedCounter, Vocabulary
 from sdem_dist.text.texts import texts_of_strings

@@ -1,4 +1,4 @@
-"""Counts the terms of blocks of text, in this thread or in several, with the same result."""
+"""Jobs in this thread or in several, with the same result."""
 
 from __future__ import annotations
 
