@@ -21,7 +21,7 @@ from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
 from sdem_dist.text.code_points import CHANGING, every_code_point
 from sdem_dist.text.counters import FixedCounter, Vocabulary
-from sdem_dist.text.texts import texts_of_strings
+from sdem_dist.text.texts import parts_of_strings, texts_of_strings
 from sdem_dist.text.transform import TextTransformer
 
 # Letters that change their number when they turn small, final sigmas, accents alone and composed, ligatures, digits of
@@ -124,6 +124,10 @@ def test_pieces_do_not_matter(texts, chosen, size):
     whole = count_texts(texts, VectorizerSettings(**chosen))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sdem_dist.text.counters.PIECE", size)
+        patch.setattr("sdem_dist.text.texts.JOINED_CHARACTERS", 2 * size)
+        patch.setattr("sdem_dist.text.texts.LONG", size % 9)
+        patch.setattr("sdem_dist.text.transform.SPELLED_AT_A_TIME", size)
+        assert [text for part in parts_of_strings(texts) for text in part] == texts == list(texts_of_strings(texts))
         cut = count_texts(texts, VectorizerSettings(**chosen))
     assert cut[1] == whole[1] and same(cut[0], whole[0])
 
