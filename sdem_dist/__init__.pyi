@@ -26,13 +26,13 @@ from sdem_dist.estimators.multiplicative_mixture import (
     MultiplicativeMixtureClassifier as MultiplicativeMixtureClassifier,
 )
 from sdem_dist.estimators.naive_bayes import MultinomialNB as MultinomialNB
-from sdem_dist.estimators.persistence import load_model as load_model
 from sdem_dist.estimators.sdem_mixture import SdemMixtureClassifier as SdemMixtureClassifier
 from sdem_dist.estimators.supervised_lda import SupervisedLDAClassifier as SupervisedLDAClassifier
 from sdem_dist.estimators.supervised_lda import SupervisedLDARegressor as SupervisedLDARegressor
 from sdem_dist.estimators.table_mixture import ExponentialMixture as ExponentialMixture
 from sdem_dist.estimators.table_mixture import GaussianMixture as GaussianMixture
-from sdem_dist.inspection.cluster_scores import cluster_scores as cluster_scores
+from sdem_dist.loading import load_model as load_model
+from sdem_dist.reports.cluster_scores import cluster_scores as cluster_scores
 from sdem_dist.selection.curve import learning_curve as learning_curve
 from sdem_dist.selection.search import CorpusSearchCV as CorpusSearchCV
 from sdem_dist.selection.suspects import label_suspects as label_suspects

@@ -18,11 +18,7 @@ PUBLIC = {
     for alias in line.names
 }
 """From a public name to the module that it is imported from, when it is first used."""
-ESTIMATORS = tuple(
-    name
-    for name, module in PUBLIC.items()
-    if module.startswith("sdem_dist.estimators.") and module != "sdem_dist.estimators.persistence"
-)
+ESTIMATORS = tuple(name for name, module in PUBLIC.items() if module.startswith("sdem_dist.estimators."))
 """Names of all estimators: those that files may hold and the command can train."""
 
 

@@ -6,6 +6,7 @@ Tests name each (tests/test_compat.py), so that a new version that changes one f
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import sys
 import time
 from collections.abc import Mapping
@@ -123,6 +124,14 @@ async def close_process(job: Any) -> None:
     await ProcessInterface.close(job)
 
 
+def forget_gateway(cluster: Any) -> None:
+    """Keep a closed cluster's gateway from closing a second time when Python forgets it, which prints an error.
+
+    Dask-gateway, the attribute ``gateway._asynchronous`` of clusters: ``Gateway.__del__`` leaves such alone.
+    """
+    cluster.gateway._asynchronous = True
+
+
 class _Later(ModuleType):
     """Stands for a module that is imported when something of it is asked for."""
 
@@ -170,6 +179,11 @@ def check_n_features(estimator: Any, X: Any, *, reset: bool) -> None:
     from sklearn.utils.validation import _check_n_features
 
     _check_n_features(estimator, X, reset=reset)
+
+
+def imports_its_parents_script() -> bool:
+    """Whether this process was started to work and still imports what its parent ran: multiprocessing, ``_inheriting``."""
+    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
 class PatternPart(NamedTuple):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,6 +32,15 @@ def client():
         Client(cluster) as client,
     ):
         yield client
+
+
+def test_a_worker_runs_the_script_that_starts_it(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("from sdem_dist.cluster import connected\nwith connected(n_workers=1):\n    print('connected')\n")
+    found = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode != 0 and "connected" not in found.stdout
+    assert "a worker process ran the script that starts it" in found.stderr
+    assert "if __name__ == '__main__':" in found.stderr.splitlines()[-1]
 
 
 def test_workers_of_a_scheduler(client):
@@ -132,6 +142,15 @@ def test_a_job_is_started_and_closed():
     assert job.status == Status.running
     asyncio.run(compat.close_process(job))
     assert job.status == Status.closed
+
+
+def test_a_gateway_is_forgotten():
+    gateway = pytest.importorskip("dask_gateway").Gateway("http://127.0.0.1:1")
+    gateway.close()
+    with pytest.raises(RuntimeError, match="loop"):
+        gateway.__del__()
+    compat.forget_gateway(SimpleNamespace(gateway=gateway))
+    gateway.__del__()
 
 
 def test_checks_of_scikit_learn():

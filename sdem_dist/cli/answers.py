@@ -75,7 +75,7 @@ class Answers:
             found[f"{self.what}_{rank + 1}"] = [self.names[k] for k in kth.tolist()]
             found[f"{self.share}_{rank + 1}"] = rows[np.arange(len(rows)), kth].tolist()
         if self.top is None:
-            found |= {f"{self.share} {name}": column for name, column in zip(self.names, rows.T.tolist(), strict=True)}
+            found |= {f"{self.share}_{name}": column for name, column in zip(self.names, rows.T.tolist(), strict=True)}
         return found
 
     def lines(self, documents: Any, ids: Sequence[object] | None = None) -> str:

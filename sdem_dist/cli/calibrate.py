@@ -27,7 +27,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, source: SourceOptio
     """
     from sdem_dist import load_model
     from sdem_dist.estimators.classifier import EngineClassifier
-    from sdem_dist.estimators.saving import check_destination
+    from sdem_dist.saving import check_destination
 
     if output is not None:
         refuse_inputs(output, (corpus,))

@@ -25,7 +25,7 @@ from sdem_dist.storage.numbers import null_for_nan
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.inspection.examined import Examined
 
 
 @click.command(no_args_is_help=True)
@@ -58,11 +58,12 @@ def evaluate(
 
     Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean squared
     distance of probabilities from the truth; the calibration error (ECE) the mean distance of accuracy from confidence,
-    over 15 equal bins. Then come the hinge loss, -ln p(document, class) (NLL), and perplexity (a word), where the model has
-    them. Of several labels a document: accuracy (all of them right), micro- and macro-F1 of the labels, precision at k (the
-    share of right ones among the k most probable), log-loss a label. Of a regressor R2 and mean squared error; of a mixture
-    -ln p(d) (nll) and perplexity; of LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word given topics
-    that were found from the document's words, that one included: less than of words held out.
+    over 15 equal bins. Then comes the hinge loss; of models trained by --loss nll also -ln p(document, class) (NLL) and
+    perplexity (a word), which mean little after other trainings: --json has them in any case. Of several labels a document:
+    accuracy (all of them right), micro- and macro-F1 of the labels, precision at k (the share of right ones among the k most
+    probable), log-loss a label. Of a regressor R2 and mean squared error; of a mixture -ln p(d) (nll) and perplexity; of
+    LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word given topics that were found from the
+    document's words, that one included: less than of words held out.
 
     --errors writes of a regressor all documents, the worst first. In a .csv or .tsv FILE control characters are written out
     (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and .parquet keep texts as they are. Cells that
@@ -79,7 +80,7 @@ def evaluate(
     """
     from sdem_dist import load_model
     from sdem_dist.cli.table_files import check_table, write_table
-    from sdem_dist.estimators.examined import mistakes
+    from sdem_dist.inspection.examined import mistakes
     from sdem_dist.reports.classification import ClassificationReport
 
     check_where(scheduler, workers, cluster)
@@ -113,7 +114,7 @@ def evaluate(
         click.echo(json.dumps(null_for_nan(found), allow_nan=False))
     else:
         say(f"{counted(n, 'document')} of {corpus}")
-        _show(metrics, weighted)
+        _show(metrics if _explains_words(estimator) else _of_labels(metrics), weighted)
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
         if full and report is not None:
@@ -127,6 +128,17 @@ def _weighted(estimator: EngineEstimator, documents: Any) -> bool:
     weighted = estimator.weighting_ is not None
     header = getattr(documents, "header", None)
     return weighted if header is None else header.layout == "sparse" and (header.weighted or weighted)
+
+
+def _explains_words(estimator: EngineEstimator) -> bool:
+    """Whether p(document) means something: discriminative training of a classifier spoils it."""
+    loss = getattr(estimator, "loss_", None) or getattr(estimator, "loss", "nll")
+    return estimator.spec.predicts != "class" or loss == "nll"
+
+
+def _of_labels(metrics: dict[str, float]) -> dict[str, float]:
+    """Return the metrics that are not of p(document)."""
+    return {name: value for name, value in metrics.items() if name not in ("nll", "perplexity")}
 
 
 def _show(metrics: dict[str, float], weighted: bool) -> None:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from sdem_dist.reports.number_explanation import NumberExplanation
 
 
+MOST_AT_ONCE = 1 << 12
+"""Lines that are read at a time."""
+
+
 @click.command(no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
@@ -40,7 +44,7 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: b
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
             raise click.UsageError("name a text in quotes, or pipe texts into standard input, one a line")
-        texts = tuple(line.rstrip("\r\n") for line in sys.stdin)
+        texts = _of_standard_input()
     if not texts:
         raise click.ClickException("there is no text to explain")
     if html is not None:
@@ -67,13 +71,26 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: b
         _show(explanation)
 
 
+def _of_standard_input() -> tuple[str, ...]:
+    """Return the texts of lines, as sdem predict reads them."""
+    from sdem_dist.text import Reading
+    from sdem_dist.text.bad_lines import LineGate
+    from sdem_dist.text.records import read_records
+
+    blocks = read_records(Path("-"), Reading(), LineGate(), MOST_AT_ONCE, keep=False)
+    return tuple(text for block in blocks for text in block.texts)
+
+
 def _class(classes: list[object], name: str) -> object:
     """Return the class that a text names."""
     from sdem_dist.counted import nearest
 
     known = {str(c): c for c in classes}
     if name not in known:
-        raise click.ClickException(f"{name!r} is not among the model's classes. {nearest(name, known)}".rstrip())
+        some = ", ".join(list(known)[:10]) + (", ..." if len(known) > 10 else "")
+        raise click.ClickException(
+            f"{name!r} is not among the model's classes ({some}); {nearest(name, known)}".rstrip("; ")
+        )
     return known[name]
 
 

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def shown_progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere."""
+def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere, or nothing."""
+    if quiet:
+        yield lambda stage, done, total: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 

@@ -45,7 +45,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
 
     if place(corpus).is_file():
         from sdem_dist.cli.inspect_model import card_shown, model_shown
-        from sdem_dist.estimators.saving import KIND
+        from sdem_dist.saving import KIND
         from sdem_dist.storage.archive import is_archive
 
         if plain_suffix(place(corpus)) in SUFFIXES and not is_archive(corpus, KIND):

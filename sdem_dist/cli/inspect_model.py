@@ -21,9 +21,9 @@ def model_shown(path: Path) -> str:
     ModelError
         The file is damaged or no model.
     """
-    from sdem_dist.estimators.persistence import load_model
     from sdem_dist.inspection.facts import model_facts
     from sdem_dist.inspection.words import speaking_words
+    from sdem_dist.loading import load_model
 
     model = load_model(path)
     facts = {**model_facts(model), "on disk": sized(path.stat().st_size)}
@@ -40,8 +40,8 @@ def model_shown(path: Path) -> str:
 def card_shown(path: Path, measured: str | None, source: SourceOptions) -> str:
     """Return the card of a model, with its figures on a corpus or a source where one is named."""
     from sdem_dist.cli.sources import examined_documents
-    from sdem_dist.estimators.persistence import load_model
     from sdem_dist.inspection.model_card import model_card
+    from sdem_dist.loading import load_model
 
     model = load_model(path)
     if measured is None:

@@ -26,7 +26,7 @@ def check_output(output: Path, inputs: Iterable[str | Path]) -> None:
     SdemError
         Its folder takes no file.
     """
-    from sdem_dist.estimators.saving import KIND
+    from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
     from sdem_dist.storage.publish import check_writable
 

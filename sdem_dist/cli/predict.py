@@ -74,6 +74,9 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     A SOURCE is a file of one document a line (plain, .gz, .xz or .zst; - for standard input), a folder of text files,
     a table (.tsv, .csv, .jsonl, .parquet), for a MODEL that was trained on text; or a corpus.
 
+    Labels of a SOURCE are not read as text: where the first line is label TAB text, as in training, what follows the TAB is
+    the text of each line. --format lines takes whole lines.
+
     Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
     classes; of several labels all that reach their thresholds, with | between them; of a regressor the numbers alone, of a
     mixture the clusters by number. Ids come before labels with --id, and always of a corpus, whose documents are shuffled.
@@ -132,7 +135,7 @@ def _run(
     from sdem_dist.cli.sources import refuse_for_a_corpus
     from sdem_dist.cli.streaming import Sources, answer_task, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import check_table, part_of, write_table
-    from sdem_dist.estimators.persistence import load_model
+    from sdem_dist.loading import load_model
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import Reading
 
@@ -218,7 +221,7 @@ def _say_what_was_left_out(sources: Sources) -> None:
 
 
 def _refuse_the_wrong_order(model: Path, paths: tuple[Path, ...]) -> None:
-    from sdem_dist.estimators.saving import KIND
+    from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
 
     for path in paths:

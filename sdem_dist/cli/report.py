@@ -18,8 +18,9 @@ from sdem_dist.cli.sources import SourceOptions, examined_documents, source_opti
 @click.option(
     "-o", "--output", type=LocalPath(), metavar="FILE", default="report.html", show_default=True, help="The page."
 )
+@click.option("--overwrite", is_flag=True, help="Replace a FILE that exists.")
 @source_options
-def report(model: Path, corpus: str, output: Path, source: SourceOptions) -> None:
+def report(model: Path, corpus: str, output: Path, overwrite: bool, source: SourceOptions) -> None:
     """Write one page of HTML about MODEL and how it does on CORPUS, which may be a source, too.
 
     What the model is, curves of its training, figures by class, the confusion matrix, how far its probabilities can be
@@ -33,6 +34,8 @@ def report(model: Path, corpus: str, output: Path, source: SourceOptions) -> Non
     if output.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"{output}: a report is a page of HTML, so its name ends in .html")
     check_output(output, (model, corpus))
+    if output.exists() and not overwrite:
+        raise click.ClickException(f"{output} exists already: choose another name (-o), or replace it (--overwrite)")
     estimator = load_model(model)
     examined = examined_documents(estimator, corpus, source)
     write_page(output, f"{model.name}: report", report_page(estimator, examined, model.name, corpus))

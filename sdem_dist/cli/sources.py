@@ -24,13 +24,14 @@ from sdem_dist.cli.text_options import (
 )
 from sdem_dist.counted import counted
 from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.publish import set_aside
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.inspection.examined import Examined
     from sdem_dist.text import Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -64,12 +65,34 @@ def refuse_for_a_corpus(names: tuple[str, ...]) -> None:
 
 
 def is_source(path: str) -> bool:
-    """Whether a path is that of a file or a folder of documents, and no corpus."""
-    return place(path).exists() and not (place(path) / "zarr.json").exists()
+    """Whether a path is that of a file or a folder of documents, and no corpus.
+
+    Raises
+    ------
+    click.ClickException
+        There is nothing.
+    """
+    there = place(path)
+    if not there.exists() and not is_url(path):
+        kept = "".join(f"; {old} was there before a process died: rename that" for old in set_aside(there)[-1:])
+        raise click.ClickException(f"{path}: there is no such file or folder{kept}")
+    return there.exists() and not (there / "zarr.json").exists()
+
+
+def refuse_no_model(corpora: Sequence[str], model: Path) -> None:
+    """Raise UsageError where one path stands for the corpus and the model: click takes it for the model."""
+    if corpora:
+        return
+    missing = "" if model.exists() or is_url(model) else f"{model}: there is no such file or folder; and "
+    name = model.name.split(".")[0] or "NAME"
+    command = click.get_current_context().info_name
+    raise click.UsageError(f"{missing}MODEL is missing, the file to write: sdem {command} {model} {name}.model")
 
 
 @contextmanager
-def corpus_of(paths: Sequence[str], beside: Path, options: Mapping[str, Any]) -> Iterator[Corpus]:
+def corpus_of(
+    paths: Sequence[str], beside: Path, options: Mapping[str, Any], *, keep_text: bool = False
+) -> Iterator[Corpus]:
     """Yield corpora as one, or the documents of sources as one that lies in a hidden folder beside the model meanwhile.
 
     Parameters
@@ -79,7 +102,9 @@ def corpus_of(paths: Sequence[str], beside: Path, options: Mapping[str, Any]) ->
     beside : Path
         The model.
     options : mapping
-        Those of `reading_options` and `text_options`.
+        Those of `reading_options` and `text_options`, and perhaps ``quiet``.
+    keep_text : bool, default=False
+        Keep the texts of sources.
 
     Raises
     ------
@@ -89,6 +114,7 @@ def corpus_of(paths: Sequence[str], beside: Path, options: Mapping[str, Any]) ->
     from sdem_dist import SdemError, concat, open_corpus
     from sdem_dist.storage.hidden import hidden_folder
     from sdem_dist.text import ingest
+    from sdem_dist.text.sources import numeric_format
 
     if not any(map(is_source, paths)):
         refuse_for_a_corpus((*READING, *SPLITTING, *CHOOSING, "on_error"))
@@ -102,22 +128,36 @@ def corpus_of(paths: Sequence[str], beside: Path, options: Mapping[str, Any]) ->
         )
     given = dict(options)
     with hidden_folder(beside.absolute(), "corpus") as folder:
+        counted_there = folder / "corpus.zarr"
         try:
             reading, settings = taken_reading(given), taken_settings(given)
-            with shown_progress() as progress:
+            with shown_progress(quiet=options.get("quiet", False)) as progress:
                 ingest(
                     list(paths),
-                    folder / "corpus.zarr",
+                    counted_there,
                     settings,
                     reading=reading,
                     on_error=given["on_error"],
+                    keep_text=keep_text and numeric_format([place(path) for path in paths], reading) is None,
                     progress=progress,
                 )
         except SdemError:
             raise
         except ValueError as error:
             raise click.UsageError(by_options(str(error))) from error
-        yield open_corpus(folder / "corpus.zarr")
+        with _by_source(counted_there, paths):
+            yield open_corpus(counted_there)
+
+
+@contextmanager
+def _by_source(hidden: Path, paths: Sequence[str]) -> Iterator[None]:
+    """Name sources instead of the hidden corpus of them in the errors of what is done with it."""
+    try:
+        yield
+    except ValueError as error:
+        if str(hidden) not in str(error):
+            raise
+        raise type(error)(str(error).replace(str(hidden), ", ".join(paths))) from error
 
 
 @contextmanager
@@ -134,7 +174,7 @@ def examined_by_workers(
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus, write_corpus
-    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.inspection.examined import Examined
     from sdem_dist.storage.hidden import hidden_folder
     from sdem_dist.storage.kept import kept_folder
     from sdem_dist.text import ingest
@@ -165,7 +205,8 @@ def examined_by_workers(
         )
         if report.n_skipped:
             click.echo(f"{counted(report.n_skipped, 'line')} left out, such as {report.skipped_examples[0]}", err=True)
-        yield Examined(open_corpus(documents))
+        with _by_source(documents, [path]):
+            yield Examined(open_corpus(documents))
 
 
 def examined_documents(
@@ -187,7 +228,7 @@ def examined_documents(
     from sdem_dist import open_corpus
     from sdem_dist.cli.streaming import transformer_of
     from sdem_dist.corpus.label_sets import set_named
-    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.inspection.examined import Examined
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, placed_blocks
 

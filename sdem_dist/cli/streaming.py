@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sdem_dist.cli.answers import Answers
 from sdem_dist.engine.ordered import in_order
-from sdem_dist.estimators.scoring import check_columns, ranges_of
+from sdem_dist.fitting.scoring import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.records import read_records
 from sdem_dist.text.texts import Records, Texts

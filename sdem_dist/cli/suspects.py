@@ -54,7 +54,9 @@ def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: s
         raise click.UsageError(f"{corpus} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
     try:
         with (
-            corpus_of([corpus], place(corpus if is_source(corpus) else "suspects"), options) as documents,
+            corpus_of(
+                [corpus], place(corpus if is_source(corpus) else "suspects"), options, keep_text=True
+            ) as documents,
             client_of(scheduler, workers, cluster) as client,
         ):
             found = label_suspects(

@@ -12,7 +12,7 @@ import click
 
 from sdem_dist.cli.parameters import Alpha, LocalPath, Place
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import corpus_of, is_source
+from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model
 from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 from sdem_dist.counted import counted, nearest
@@ -61,7 +61,7 @@ class TrainCommand(SectionedCommand):
 
 
 @click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
+@click.argument("corpora", nargs=-1, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @click.option(
     "--loss",
@@ -149,6 +149,7 @@ def train(
 
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
+    refuse_no_model(corpora, model)
     check_where(scheduler, workers, cluster)
     check_cluster(cluster, options["dry_run"], options["lifetime"])
     if options["checkpoint"] is None and (
@@ -164,7 +165,7 @@ def train(
     from sdem_dist.cluster import job_script
     from sdem_dist.cluster.client import reported
     from sdem_dist.engine.log import JsonLines
-    from sdem_dist.estimators.saving import check_destination
+    from sdem_dist.saving import check_destination
 
     if options["dry_run"] and cluster is not None:
         click.echo(job_script(cluster, options["lifetime"]), nl=False)
@@ -222,6 +223,8 @@ def train(
     names = [name for name in kept if name not in ("epoch", *UNSHOWN) and not name.endswith("seconds")]
     own = [name for name in names if not name.startswith("validation_")]
     figures = [f"{called(name)} {kept[name]:.4f}" for name in own]
+    if any(name.startswith("held_out_") for name in own):
+        figures[-1] += " (by a model that had not learned from the held-out documents)"
     if held_out in kept:
         figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {options['validation']}")
     if any(name in METRICS and not name.startswith("held_out_") for name in own):

@@ -12,7 +12,7 @@ import click
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.searching import watched
 from sdem_dist.cli.shown import say, visible
-from sdem_dist.cli.sources import corpus_of, is_source
+from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model
 from sdem_dist.cli.text_options import reading_options, text_options
 from sdem_dist.cli.train import TrainCommand, _value, estimator_of
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
@@ -36,7 +36,7 @@ Examples:
 
 
 @click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
+@click.argument("corpora", nargs=-1, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @click.option(
     "--metric", type=click.Choice(METRICS), help="What decides.  [default: log-loss; of numbers R2, else perplexity]"
@@ -110,11 +110,12 @@ def tune(
     CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number of
     workers.
     """
+    refuse_no_model(corpora, model)
     check_where(scheduler, workers, cluster)
     if options["resume"] and options["checkpoint"] is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     from sdem_dist import CorpusSearchCV, SdemError, open_corpus
-    from sdem_dist.estimators.saving import check_destination
+    from sdem_dist.saving import check_destination
     from sdem_dist.storage.publish import check_writable
 
     check_destination(model)

@@ -20,17 +20,21 @@ def where_options(command: Command) -> Command:
         "--workers",
         type=click.IntRange(1),
         metavar="N",
-        help="Run on N Dask worker processes of this machine.  [default: threads of this process]",
+        help="Run on N Dask worker processes of this machine, or of a gateway.  [default: threads of this process]",
     )(command)
     return click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file).",
+        help="Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a "
+        "Dask Gateway (https://host, with --workers).",
     )(command)
 
 
 def check_where(scheduler: str | None, workers: int | None, cluster: str | None = None) -> None:
     """Refuse two places at once."""
+    address = scheduler or cluster
+    if address is not None and address.startswith(("http://", "https://")):  # a gateway, which starts the workers
+        workers = None
     if cluster is not None and (scheduler is not None or workers is not None):
         raise click.UsageError("give --cluster or one of --scheduler and --workers, not both")
     if scheduler is not None and workers is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist import compat
+from sdem_dist.cluster.gateways import gateway_client, is_gateway
 from sdem_dist.cluster.interrupts import held_back
 from sdem_dist.errors import ClusterError
 from sdem_dist.storage.publish import check_writable
@@ -34,6 +35,7 @@ ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for 
 """What workers that are started elsewhere need of both."""
 _LEAVE_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """What workers run first: a terminal sends Ctrl-C to all, and this process alone is to end, and to end them."""
+_GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
 
 
 def configuration() -> dict[str, object]:
@@ -53,19 +55,27 @@ def connected(
     Parameters
     ----------
     scheduler : str, optional
-        Address of a running scheduler, such as ``tcp://10.0.0.1:8786``, or path of its scheduler file.
+        Address of a running scheduler, such as ``tcp://10.0.0.1:8786``, or path of its scheduler file.  Or of a Dask
+        Gateway or one of its clusters, see `sdem_dist.cluster.gateways.gateway_client`.
     n_workers : int, optional
         Start so many worker processes of one thread on this machine, listening on loopback only, and end them after.
+        With a gateway: so many workers of a new cluster of it.
     timeout : float
         Seconds to wait for the scheduler.
 
     Raises
     ------
     ClusterError
-        The scheduler does not answer in time.
+        The scheduler does not answer in time, or a worker process does not start.
     ValueError
-        Both are given.
+        Both are given, and the address is not that of a gateway.
     """
+    if scheduler is not None and is_gateway(scheduler):
+        with gateway_client(scheduler, n_workers) as client, client.as_current():
+            yield client
+        return
+    if n_workers is not None and compat.imports_its_parents_script():
+        raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
     if scheduler is not None and n_workers is not None:
         raise ValueError("give a scheduler's address or a number of local workers, not both")
     compat.leave_out_failed_cancellations()
@@ -78,7 +88,7 @@ def connected(
 
         with dask.config.set(configuration()), ExitStack() as ends:
             try:
-                with held_back():
+                with held_back(), _told_what_to_do():
                     cluster = LocalCluster(
                         n_workers=n_workers,
                         threads_per_worker=1,
@@ -95,6 +105,14 @@ def connected(
                     ends.close()
     else:
         yield None
+
+
+@contextmanager
+def _told_what_to_do() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # Dask's, of processes that ended at once
+        raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
 
 
 @contextmanager

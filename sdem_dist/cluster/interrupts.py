@@ -1,8 +1,9 @@
-"""Interrupts while processes begin and end."""
+"""Interrupts while processes begin and end, and signals that end a run."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,3 +24,23 @@ def held_back() -> Iterator[None]:
         signal.signal(signal.SIGINT, usual)
         if came:
             usual(came[0], None)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into an exit that ends what was started elsewhere, such as batch jobs, on its way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGHUP):  # a second interrupt would stop the clean-up halfway
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

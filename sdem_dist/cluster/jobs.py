@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sdem_dist import compat
 from sdem_dist.cluster import words
 from sdem_dist.cluster.client import QUIET
+from sdem_dist.cluster.interrupts import ended_by_signals
 from sdem_dist.cluster.keeper import BatchCluster, Keeper, TellingJob
 from sdem_dist.cluster.options import LOOPBACK, job_options
 from sdem_dist.cluster.settings import SYSTEMS, JobSettings, jobqueue, read_settings
@@ -62,7 +60,7 @@ def batch_jobs(
         options = job_options(settings)
         _warn(settings, options, say)
         cluster_class = getattr(jobqueue(), SYSTEMS[settings.system])
-        with _ended_by_signals():
+        with ended_by_signals():
             cluster = cluster_class(job_cls=telling(cluster_class.job_cls), **options)
             keeper = Keeper(cluster, settings, say)
             try:
@@ -160,23 +158,3 @@ def _warn(settings: JobSettings, options: JsonObject, say: Callable[[str], None]
             f"{settings.path}: no certificates: whoever reaches the scheduler or a worker over the network can run code "
             "as you (sdem cluster certificates makes some)"
         )
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into an exit that cancels the jobs on its way."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, _: object) -> None:
-        for each in (signal.SIGTERM, signal.SIGHUP):  # a second interrupt would stop the clean-up halfway
-            signal.signal(each, signal.SIG_IGN)
-        sys.exit(128 + number)
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

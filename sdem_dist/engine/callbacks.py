@@ -58,7 +58,7 @@ class LogLines:
             rounds, lanes = counted(event.n_rounds, "round"), counted(event.n_lanes, "lane")
             self._write(
                 f"{event.stage}: {counted(event.n_epochs, 'epoch')}, {rounds} an epoch, {lanes} a round, "
-                f"{counted(event.n_workers, 'worker')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
+                f"{counted(event.n_workers, 'thread')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
             )
         elif isinstance(event, EpochEnded):
             said = brief(event, self._stage.shown) if self._stage is not None else ""
@@ -118,8 +118,7 @@ class ProgressBar:
                 console=Console(stderr=True),
             )
             self._progress.start()
-        total, done = event.n_epochs * event.n_rounds, event.epoch * event.n_rounds + event.round
-        self._task = self._progress.add_task(f"{self._prefix}{event.stage}", total=total, completed=done)
+        self._task = self._progress.add_task(f"{self._prefix}{event.stage}", total=event.total, completed=event.done)
         self._stage = event
 
     def stop(self) -> None:

@@ -39,8 +39,7 @@ class CellBar:
                 self._show()
                 self._cell = None  # earlier lines stay; each stage has its own
             self._stage, self._said = event, event.stage
-            self._done = event.epoch * event.n_rounds + event.round
-            self._total = max(1, event.n_epochs * event.n_rounds)
+            self._done, self._total = event.done, max(1, event.total)
             self._show()
         elif self._stage is not None and isinstance(event, RoundEnded):
             self._done += 1

@@ -28,12 +28,17 @@ class StageStarted:
     """Names of the metrics that people want to see while it runs."""
     n_epochs: int
     n_rounds: int
+    """Rounds an epoch; the first epoch may have more."""
     n_lanes: int
     n_workers: int
     epoch: int
     """First epoch that will be run, from 0."""
     round: int
     """First round of it that will be run, from 0."""
+    done: int
+    """Rounds that were run before, of all epochs."""
+    total: int
+    """Rounds of all epochs."""
 
 
 @dataclass(frozen=True, slots=True)

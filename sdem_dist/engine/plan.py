@@ -18,16 +18,17 @@ class Plan:
     (almost) equal length. In each epoch each lane visits its ranges in an order of its own, drawn with the seed and
     the epoch. So a lane keeps its documents, and what a worker has read and prepared serves again.
 
-    Rounds may grow: the first of them is then halved `growth` times, ``1/8, 1/8, 1/4, 1/2`` of it for 3, and the first
-    epoch visits ranges as they are stored.  Lanes that begin at the prior learn much from few documents, and all the same.
+    Rounds of the first epoch may grow: the first of them is then halved `growth` times, ``1/8, 1/8, 1/4, 1/2`` of it for
+    3, and ranges are visited as they are stored.  Lanes that begin at the prior learn much from few documents, and all the
+    same.  Later epochs have whole rounds: each costs messages between processes.
 
     Attributes
     ----------
     n_documents, n_epochs, n_rounds, n_lanes : int
-        `n_rounds` an epoch, `n_lanes` a round.
+        `n_rounds` an epoch, without the halves of the first; `n_lanes` a round.
     seed : int
     growth : int
-        How often the first round is halved; `n_rounds` counts the halves.
+        How often the first round of the first epoch is halved: so many rounds it has more.
     n_blocks : int
         Parts of the vocabulary that are reduced and updated apart, for learners of wide models.
     first : int
@@ -47,24 +48,35 @@ class Plan:
     @property
     def steady(self) -> Plan:
         """The plan of a run that begins at a trained state: its rounds do not grow."""
-        return replace(self, n_rounds=self.n_rounds - self.growth, growth=0)
+        return replace(self, growth=0)
+
+    def rounds(self, epoch: int) -> int:
+        """Return the rounds of an epoch."""
+        return self.n_rounds + self._growth(epoch)
+
+    def number(self, epoch: int, round_: int) -> int:
+        """Return how many rounds there are before one."""
+        return epoch * self.n_rounds + round_ + (self._growth(0) if epoch else 0)
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Return the epoch and the round before which there are `number` rounds."""
+        if number < self.rounds(0):
+            return 0, number
+        return divmod(number - self._growth(0), self.n_rounds)
+
+    def _growth(self, epoch: int) -> int:
+        return self.growth if epoch + self.first == 0 else 0
 
     @property
     def lane_documents(self) -> int:
         """Return the documents of a lane in one round, rounded down."""
         return self.n_documents // (self.n_rounds * self.n_lanes)
 
-    def range(self, lane: int, number: int) -> tuple[int, int]:
-        """Return (start, stop) of one of a lane's ranges; empty if documents are few."""
-        strip = (self.n_rounds - self.growth) << self.growth  # in units of the smallest range
-        first, after = (lane * strip + self._units(n) for n in (number, number + 1))
+    def range(self, lane: int, number: int, growth: int = 0) -> tuple[int, int]:
+        """Return (start, stop) of one of a lane's ranges, of which the first is halved; empty if documents are few."""
+        strip = self.n_rounds << growth  # in units of the smallest range
+        first, after = (lane * strip + _units(n, growth) for n in (number, number + 1))
         return self.n_documents * first // (strip * self.n_lanes), self.n_documents * after // (strip * self.n_lanes)
-
-    def _units(self, number: int) -> int:
-        """Return where one of a strip's ranges begins."""
-        if number > self.growth:
-            return (number - self.growth) << self.growth
-        return 1 << (number - 1) if number else 0
 
     def ranges(self, lane: int) -> list[tuple[int, int]]:
         """Return (start, stop) of all ranges of a lane, in stored order."""
@@ -72,9 +84,9 @@ class Plan:
 
     @lru_cache(maxsize=4)  # noqa: B019  a plan is small, and rounds may be many
     def order(self, epoch: int) -> np.ndarray:
-        """Return which of its ranges each lane visits in each round: shape (n_rounds, n_lanes)."""
-        if (self.growth and epoch == 0) or self.n_rounds == 1:
-            return np.repeat(np.arange(self.n_rounds)[:, None], self.n_lanes, axis=1)
+        """Return which of its ranges each lane visits in each round of an epoch that does not grow: (n_rounds, n_lanes)."""
+        if self.n_rounds == 1:
+            return np.zeros((1, self.n_lanes), np.intp)
         # A counter block of its own, so that no lane draws the same numbers.
         bits = np.random.Philox(key=np.array([self.seed, epoch], np.uint64), counter=1 << 64)
         ranges = np.tile(np.arange(self.n_rounds), (self.n_lanes, 1))
@@ -82,15 +94,25 @@ class Plan:
 
     def lanes(self, epoch: int, round_: int) -> list[Lane]:
         """Return the lanes of one round that have documents."""
+        growth = self._growth(epoch)
         epoch += self.first
-        visited = self.order(epoch)[round_]
-        spans = [self.range(lane, int(r)) for lane, r in enumerate(visited)]
+        if growth:
+            spans = [self.range(lane, round_, growth) for lane in range(self.n_lanes)]
+        else:
+            spans = [self.range(lane, int(r)) for lane, r in enumerate(self.order(epoch)[round_])]
         documents = sum(stop - start for start, stop in spans)
         return [
             Lane(epoch, round_, lane, start, stop, documents)
             for lane, (start, stop) in enumerate(spans)
             if stop > start
         ]
+
+
+def _units(number: int, growth: int) -> int:
+    """Return where one of a strip's ranges begins."""
+    if number > growth:
+        return (number - growth) << growth
+    return 1 << (number - 1) if number else 0
 
 
 def cut(start: int, stop: int, longest: int) -> list[tuple[int, int]]:

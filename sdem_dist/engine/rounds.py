@@ -62,7 +62,7 @@ class Bundling:
     def _seconds(self, size: int) -> float:
         n_lanes, n_workers, task = self.plan.n_lanes, self.executor.n_workers, size * self._lane_seconds
         n_tasks = -(-n_lanes // size)
-        n_parts = n_tasks if size >= LEAVES else n_lanes  # sixteen lanes travel as one sum; fewer travel one by one
+        n_parts = n_tasks if size >= LEAVES else n_lanes  # four lanes travel as one sum; fewer travel one by one
         mapped = max(-(-n_tasks // n_workers) * (task + TASK_SECONDS), n_tasks * SCHEDULER_SECONDS)
         return mapped + UNEVEN * task + n_parts * PART_SECONDS / n_workers
 
@@ -80,7 +80,7 @@ def submit_round(
 
     ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, sums are merged by 4 while more than 4
     are left (by 16 while more than 64), in a task each, and one task updates; with more than one block, ``M B`` tasks cut
-    first.  Bundles of fewer than 16 lanes are not sums yet: if there are more lanes, ``ceil(L / 16)`` tasks make them.
+    first.  Bundles of fewer than 4 lanes are not sums yet: if there are more lanes, ``ceil(L / 4)`` tasks make them.
     """
     lanes = plan.lanes(epoch, round_)
     if not lanes:  # more rounds than documents

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sdem_dist.engine import tasks
@@ -129,6 +129,8 @@ class _Run:
         corpus = self._corpus if stage.corpus is None else stage.corpus
         feed = tasks.Feed(stage.learner, corpus, Claim(self.name, needed_bytes(size, n), memory))
         monitoring = stage.monitoring or self._monitoring if stage.monitored else UNSEEN
+        if stage.seen is not None and monitoring.validation is not None:
+            monitoring = replace(monitoring, validation=stage.seen(monitoring.validation))
         may_stop = any(getattr(callback, "may_stop", False) for callback in self._callbacks)
         training = Training(
             stage, number, feed, self._executor, monitoring, size, kept, self._resume, self._emit, may_stop

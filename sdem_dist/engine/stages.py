@@ -56,6 +56,8 @@ class Stage(Generic[State, Statistics, Prepared]):
         Evaluated after epochs, and ended by patience. Its history is that of the fit.
     monitoring : Monitoring or None
         What is evaluated, and when to stop. None: what the fit was told.
+    seen : callable or None
+        Takes the validation documents of the fit, and returns them as this stage's documents are.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Stage(Generic[State, Statistics, Prepared]):
     corpus: CorpusLike | None = None
     monitored: bool = False
     monitoring: Monitoring | None = None
+    seen: Callable[[CorpusLike], CorpusLike] | None = None
 
 
 @dataclass(frozen=True, eq=False)

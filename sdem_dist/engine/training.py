@@ -108,7 +108,7 @@ class Training(Generic[State, Statistics, Prepared]):
         at, saved = found[:2] if found else (Progress(number, 0, 0, [], -1, 0.0), None)
         self._best = found[2] if found else None
         del found  # a wide state must not be kept twice
-        self._first = at.epoch * stage.plan.n_rounds + at.round
+        self._first = stage.plan.number(at.epoch, at.round)
         self._history: History = monitoring.continued(at.history, stage.plan.n_epochs, at.best_epoch)
         self._best_epoch, self._seconds = at.best_epoch, at.seconds
         blocks = self._start(stage, saved)
@@ -139,7 +139,9 @@ class Training(Generic[State, Statistics, Prepared]):
                 plan.n_rounds,
                 plan.n_lanes,
                 self._executor.n_workers,
-                *divmod(self._first, plan.n_rounds),
+                *plan.place(self._first),
+                self._first,
+                plan.number(plan.n_epochs, 0),
             )
         )
 
@@ -147,7 +149,7 @@ class Training(Generic[State, Statistics, Prepared]):
         """Run what is left of the stage."""
         self._clock = time.perf_counter()
         with _all_told(self._executor, self._emit):
-            for number in range(self._first, self._plan.n_epochs * self._plan.n_rounds):
+            for number in range(self._first, self._plan.number(self._plan.n_epochs, 0)):
                 if self._exhausted or self._stopped:
                     break
                 self._advance(number)
@@ -163,9 +165,9 @@ class Training(Generic[State, Statistics, Prepared]):
 
     def _advance(self, number: int) -> None:
         """Submit one more round, and wait for as many as is needed before the next."""
-        epoch, round_ = divmod(number, self._plan.n_rounds)
+        epoch, round_ = self._plan.place(number)
         self._flight.submit(epoch, round_)
-        ends = round_ == self._plan.n_rounds - 1
+        ends = round_ == self._plan.rounds(epoch) - 1
         scores = ends and self._monitoring.due(epoch, self._plan.n_epochs)
         saves, burdened = self._due(number + 1, ends), self._flight.burdened
         waits = ends and (self._may_stop or epoch == self._plan.n_epochs - 1)
@@ -192,7 +194,7 @@ class Training(Generic[State, Statistics, Prepared]):
         before, self._clock = self._clock, time.perf_counter()
         self._seconds += self._clock - before
         self._tell(ended, self._clock - before)
-        if ended.round == self._plan.n_rounds - 1:
+        if ended.round == self._plan.rounds(ended.epoch) - 1:
             self._end_epoch(ended.epoch, scores and not self._flight)
 
     def _tell(self, ended: Ended, seconds: float) -> None:
@@ -226,7 +228,7 @@ class Training(Generic[State, Statistics, Prepared]):
 
     def _save(self, rounds_done: int) -> None:
         assert self._kept is not None
-        epoch, round_ = divmod(rounds_done, self._plan.n_rounds)
+        epoch, round_ = self._plan.place(rounds_done)
         at = Progress(self._number, epoch, round_, self._history, self._best_epoch, self._seconds)
         saved = self._kept.write(at, self._flight.block, self._best)
         self._emit(CheckpointWritten(self._name, epoch, round_, place(saved.path)))

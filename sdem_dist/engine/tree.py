@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-LEAVES = 16
+LEAVES = 4
 Item = TypeVar("Item")
 Part = TypeVar("Part")
 

@@ -4,50 +4,31 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, trained
 from sdem_dist.estimators import parameters
-from sdem_dist.estimators.blas import one_blas_thread
-from sdem_dist.estimators.matching import check_classes, check_words
-from sdem_dist.estimators.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
-from sdem_dist.estimators.source import source_of
-from sdem_dist.estimators.spec import Estimator, Source, Trained
-from sdem_dist.estimators.validation import is_dask
+from sdem_dist.fitting.lazy_parameters import LazyParameters
+from sdem_dist.fitting.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
+from sdem_dist.inputs.matching import check_classes, check_words
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Estimator, Source
+from sdem_dist.inputs.validation import is_dask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Any, Self
 
-    import numpy as np
     import scipy.sparse as sp
     from distributed import Client
     from sklearn.pipeline import Pipeline
     from sklearn.utils import Tags
 
     from sdem_dist.engine.events import Callback
-    from sdem_dist.engine.plan import Plan
-    from sdem_dist.estimators.reporting import Report
-    from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
-    from sdem_dist.text.transform import TextTransformer
-
-_limiting = Lock()
-"""The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early."""
-
-
-def final_stage(
-    learner: ModelLearner[State, Statistics, Prepared],
-    plan: Plan,
-    initial: State | Callable[[], State] | MadeByWorkers[State] | None = None,
-    how: str = "",
-) -> Stages[Trained]:
-    """Yield the stage that a fit ends with, the one that is watched; `how` is added to its name."""
-    found = yield from trained(Stage(f"train{how}", learner, plan, initial, monitored=True))
-    return Trained(learner, found.state, found.history)
+    from sdem_dist.inspection.reporting import Report
+    from sdem_dist.learners.protocol import AnyModelLearner
 
 
 class EngineEstimator(CallbackSupportMixin, Estimator):
@@ -125,24 +106,19 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
         """
         from sdem_dist.corpus import Corpus
-        from sdem_dist.estimators.running import FitOptions, executor_for, run_fit, sound_part, told_of_failure
+        from sdem_dist.fitting.running import FitOptions, executor_for, run_fit, sound_part, told_of_failure
 
         parameters.check(self)
         self._check()
+        self._look_at(X)
+        options = FitOptions(client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks)
         if client is not None and is_dask(X):
-            from sdem_dist.estimators.scratch import corpus_in_scratch
+            from sdem_dist.fitting.scratch import corpus_in_scratch
 
             with corpus_in_scratch(self, X, y, sample_weight, client) as written:
-                return self.fit(
-                    written,
-                    client=client,
-                    validation=validation,
-                    checkpoint=checkpoint,
-                    checkpoint_rounds=checkpoint_rounds,
-                    checkpoint_seconds=checkpoint_seconds,
-                    resume=resume,
-                    callbacks=callbacks,
-                )
+                self.fit(written, **options._asdict())
+            self._fitted_to(X)
+            return self
         source = source_of(self, X, y, sample_weight, client=client)
         self.damaged_shards_ = []
         callbacks = [*callbacks, *tasks_of(self, X, y)]
@@ -153,18 +129,22 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
                     source = source_of(self, corpus)
                 source = self._weighed(source)
                 self._describe(source)
-                options = FitOptions(
-                    client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks
-                )
-                learner, state, self.history_ = run_fit(self, source, executor, options)
+                learner, state, self.history_ = run_fit(self, source, executor, options._replace(callbacks=callbacks))
             self.n_iter_ = len(self.history_)
             self._take(learner, state)
+            self._fitted_to(X)
             for doubt in self._doubts():
                 warnings.warn(doubt, stacklevel=CALLER)
             for callback in callbacks:
                 if (fitted := getattr(callback, "fitted", None)) is not None:
                     fitted(self)
         return self
+
+    def _look_at(self, X: object) -> None:
+        """Take note of what is to be trained on, before it is read; raise ValueError where parameters do not suit it."""
+
+    def _fitted_to(self, X: object) -> None:
+        """Take note of what the model makes of the documents that it was trained on."""
 
     def _doubts(self) -> list[str]:
         """Return what a user should be warned of after training."""
@@ -174,6 +154,8 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         """Take note of what documents are."""
         self.n_features_in_ = source.n_features
         self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
+        self.weighting_ = source.weighting
+        self.document_frequency_ = source.frequency
         if self.spec.target == "labels":
             self.classes_ = source.classes
 
@@ -211,7 +193,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         dict of str to float
             The names are those of the glossary; losses are in nats a document.
         """
-        from sdem_dist.estimators.running import evaluate_source
+        from sdem_dist.fitting.running import evaluate_source
 
         check_is_fitted(self)
         return evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
@@ -230,7 +212,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport
             See `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
         """
-        from sdem_dist.estimators.reporting import report_of
+        from sdem_dist.inspection.reporting import report_of
 
         return report_of(self, X, y)
 
@@ -247,7 +229,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         ModelError
             The file cannot be written, or is something else than a model.
         """
-        from sdem_dist.estimators.saving import save_model
+        from sdem_dist.saving import save_model
 
         check_is_fitted(self)
         save_model(self, path)
@@ -308,60 +290,3 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         tags.input_tags.positive_only = self._layout == "sparse"
         tags.input_tags.allow_nan = self._layout == "dense"
         return tags
-
-
-class LazyParameters:
-    """What predicting takes, made when first asked for: natural parameters are as large as the state of a wide model.
-
-    An object of its own, since predicting may not change the attributes of an estimator.
-
-    Parameters
-    ----------
-    make : callable
-    trained : LazyParameters, optional
-        Those of the training, where these have another class prior.
-    """
-
-    def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:
-        self._make, self._trained = make, trained
-        self._value: Any = None
-        self.factors: tuple[object, object, np.ndarray] | None = None
-        """A weighting, document frequencies, and what they multiply columns with."""
-        self._transformer: tuple[object, object, TextTransformer] | None = None
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "factors": None, "_transformer": None}
-
-    def transformer(self, vectorizer: dict[str, Any], vocabulary: list[str] | None) -> TextTransformer:
-        """Return what counts texts with these settings and words, which takes long to make of many words."""
-        from sdem_dist.text.transform import TextTransformer
-        from sdem_dist.text.vectorizer import VectorizerSettings
-
-        kept = self._transformer
-        if kept is None or kept[0] is not vectorizer or kept[1] is not vocabulary:
-            kept = vectorizer, vocabulary, TextTransformer(VectorizerSettings.from_json(vectorizer), vocabulary)
-            self._transformer = kept
-        return kept[2]
-
-    @property
-    def value(self) -> Any:
-        """The parameters: the same bits whatever the number of threads that BLAS has."""
-        if self._value is None:
-            # Inverses of wide covariances have other bits with more threads.
-            with _limiting, one_blas_thread():
-                if self._value is None:
-                    self._value = self._make()
-        return self._value
-
-    @property
-    def trained(self) -> LazyParameters:
-        """Those of the state: these, or what `with_prior` moved away from."""
-        # Not an attribute: a wide model in a reference cycle would wait for the garbage collector.
-        return self if self._trained is None else self._trained
-
-    def with_prior(self, log_prior: np.ndarray) -> LazyParameters:
-        """Return the same with another ln p(y)."""
-        trained = self.trained
-        other = LazyParameters(trained._make, trained)
-        other._value = trained.value._replace(log_prior=log_prior)
-        return other

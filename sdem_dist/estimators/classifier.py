@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus.folds import Part
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.scoring import over_blocks, ranges_of
-from sdem_dist.estimators.source import source_of
-from sdem_dist.estimators.validation import checked_labels
+from sdem_dist.fitting.scoring import over_blocks, ranges_of
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.validation import checked_labels
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.explanation import Explanations
 
@@ -28,13 +28,31 @@ if TYPE_CHECKING:
 class EngineClassifier(ClassifierMixin, EngineEstimator):
     """Base of the classifiers; subclasses define how documents are scored."""
 
+    learned: ClassVar[Mapping[str, str]] = {"classes_": "ndarray of shape (n_classes,)"}
+
     def _take(self, learner: Any, state: Any) -> None:
         super()._take(learner, state)
         self.__dict__.pop("set_scores_", None)  # of another training
 
     @abstractmethod
     def _class_scores(self, X: object) -> np.ndarray:
-        """Return ln p(y | d) of documents in memory, up to a constant of each document."""
+        """Return ln p(y | d) of documents in memory, up to a constant of each document; of several labels their log-odds."""
+
+    def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Return the logarithms of probabilities from scores."""
+        from scipy.special import log_softmax
+
+        return np.asarray(log_softmax(scores, axis=1))
+
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Return probabilities from scores."""
+        from scipy.special import softmax
+
+        return np.asarray(softmax(scores, axis=1))
+
+    def _decided(self, scores: np.ndarray) -> np.ndarray:
+        """Return classes from scores; of several labels which of them a document gets."""
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     @property
     def _monitor(self) -> str:
@@ -56,10 +74,10 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         -------
         ndarray of shape (n_samples, n_classes), float64
         """
-        from scipy.special import log_softmax
-
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: log_softmax(self._class_scores(b), axis=1), len(self.classes_), client)
+        return over_blocks(
+            self, X, lambda b: self._log_probabilities(self._class_scores(b)), len(self.classes_), client
+        )
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
         """Return p(y | d), shape (n_samples, n_classes); `X` and `client` as for `predict_log_proba`.
@@ -67,12 +85,10 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes), float64
-            Rows sum to 1.
+            Rows sum to 1, but for documents with several labels.
         """
-        from scipy.special import softmax
-
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: softmax(self._class_scores(b), axis=1), len(self.classes_), client)
+        return over_blocks(self, X, lambda b: self._probabilities(self._class_scores(b)), len(self.classes_), client)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the most probable class of each document, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
@@ -80,10 +96,12 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
-            With the dtype of `classes_`.
+            With the dtype of `classes_`. Where documents have several labels an indicator matrix of shape (n_samples,
+            n_classes), int64: a document gets the labels whose probability is at least their threshold.
         """
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self.classes_[self._class_scores(b).argmax(axis=1)], None, client)
+        n_columns = len(self.classes_) if self.several_labels else None
+        return over_blocks(self, X, lambda b: self._decided(self._class_scores(b)), n_columns, client)
 
     def calibrate_sets(self, X: object, y: object = None) -> Self:
         """Take note of documents that chose nothing of this model, for `predict_sets`.
@@ -106,10 +124,16 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         ------
         ValueError, CorpusError
             A label is not among the classes, or the documents have none.
+        ModelError
+            The model gives documents several labels.
         """
         from sdem_dist.conformal import scores_by_class
 
         check_is_fitted(self)
+        if self.several_labels:
+            raise ModelError(
+                "sets of classes are for documents of one label; these have several, and predict gives them"
+            )
         source = source_of(self, X, y, use="score")
         labels = np.concatenate(cast(Any, [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]))
         labels = labels[source.corpus.mask] if isinstance(source.corpus, Part) else labels
@@ -161,13 +185,12 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes), or (n_samples,) with two classes
-            ln p(y | d) up to a constant of each document; with two classes the log-odds of the second one.
+            ln p(y | d) up to a constant of each document; with two classes the log-odds of the second one. Where documents
+            have several labels the log-odds of each, over its temperature.
         """
         check_is_fitted(self)
-        if len(self.classes_) == 2:
-            scores = over_blocks(self, X, self._class_scores, 2, client)
-            return scores[:, 1] - scores[:, 0]
-        return over_blocks(self, X, self._class_scores, len(self.classes_), client)
+        scores = over_blocks(self, X, self._class_scores, len(self.classes_), client)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 and not self.several_labels else scores
 
     def explain(self, X: object, against: object = None) -> Explanations:
         """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
@@ -191,18 +214,20 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         ModelError
             The model's scores are not a sum over words.
         """
-        from sdem_dist.estimators.explaining import explanations
+        from sdem_dist.inspection.explaining import explanations
 
         return explanations(self, X, against)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
-        from sdem_dist.estimators.explaining import refused
+        from sdem_dist.inspection.explaining import refused
 
         raise refused(self)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels.
+
+        Where documents have several labels it is the share of those all of whose labels are right.
 
         Parameters
         ----------
@@ -216,11 +241,14 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         float
         """
         from sdem_dist.corpus import Corpus
+        from sdem_dist.fitting.running import evaluate_source
 
         if isinstance(X, Corpus):
             if sample_weight is not None:
                 raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
             return self.evaluate(X, y)["accuracy"]
+        if self.several_labels:
+            return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
         if y is not None:
             checked_labels(self, y)
         return float(super().score(X, y, sample_weight))

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Scoring, Stages, metrics_of, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.clustering import Clustering
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
 from sdem_dist.estimators.em_settings import EmSettings
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
-from sdem_dist.estimators.scoring import over_blocks, over_corpus
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.scoring import over_blocks, over_corpus
+from sdem_dist.inputs.spec import Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
@@ -30,15 +32,15 @@ from sdem_dist.models.word_counts import SdemState
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.inputs.spec import Extra
 
 Learner = TypeVar("Learner", WordEm, FeatureEm[Features])
 State = TypeVar("State", SdemState, FeatureState)
 
 
 @estimator
-class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[Learner, State]):
+class ClusterMixture(EmSettings, Seeded, Clustering, Generic[Learner, State]):
     """Base of mixtures without labels."""
 
     n_components: int = param(8, integer(), "Clusters.", positional=True)
@@ -54,26 +56,10 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
     evaluate_every: int = param(10, *EVALUATE_EVERY)
 
     _monitor = "nll"
-
-    def fit(self, X: object, y: object = None, sample_weight: object = None, **options: Any) -> Self:
-        """Cluster documents in memory or of a corpus; labels play no part.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-        **options
-            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, None, sample_weight, **options)
-        if not isinstance(X, Corpus):
-            self.labels_ = np.asarray(self.predict(X))
-        return self
+    learned: ClassVar[Mapping[str, str]] = {
+        "lower_bound_": "float\n"
+        "The objective a document: mean ln p(d) and the prior's share. Restarts are chosen by it."
+    }
 
     def _check(self) -> None:
         self._check_em()
@@ -108,7 +94,7 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         """Yield short runs from several starts, and a long one from the best of them."""
         if source.n_documents < self.n_components:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
-        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
+        plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         learner, form = (yield from self._em(source, plan)), self._em_form()
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         short = learner if form.rises else replace(learner, form=replace(form, kind="soft", annealing=1.0))
@@ -138,22 +124,8 @@ class ClusterMixture(EmSettings, Seeded, ClusterMixin, EngineEstimator, Generic[
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
-    def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the most probable cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), int64
-        """
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self._scores(b).argmax(axis=1), None, client)
+    def _clusters(self, X: object) -> np.ndarray:
+        return self._scores(X).argmax(axis=1)
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
         """Return p(cluster | d), shape (n_samples, n_components).

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from typing import ClassVar
 
+from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators.parameters import (
     Constraint,
     checked_later,
@@ -15,6 +17,7 @@ from sdem_dist.estimators.parameters import (
     real,
     truth,
 )
+from sdem_dist.fitting import plans
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 CLASS_WEIGHT = checked_later('dict, "balanced" or None')
@@ -64,6 +67,12 @@ class Classes:
 class OfText:
     """Documents that may be raw text."""
 
+    learned: ClassVar[Mapping[str, str]] = {
+        "vocabulary_": "list of str or None\nThe words, where the training corpus names them.",
+        "vectorizer_": "dict or None\n"
+        "How the training corpus turned text into counts, so that the model predicts on raw text.",
+    }
+
     vectorizer: VectorizerSettings | None = param(
         None,
         Constraint(
@@ -102,7 +111,7 @@ class Lanes:
     rounds_per_epoch: int | None = param(
         None,
         integer(optional=True),
-        'Merges an epoch, for "mean", beside the short first ones. None: 8, of one lane 1.',
+        'Merges an epoch, for "mean", beside the short first ones of the first epoch. None: 4, of one lane 1.',
     )
     merge: str = param(
         "mean",
@@ -111,6 +120,19 @@ class Lanes:
         "round at one theta lead to one step.",
     )
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a round for ``merge="sum"``. None: 128.')
+
+    def _check_merge(self) -> None:
+        """Raise ValueError where settings belong to another merge."""
+        if self.merge == "mean" and self.batch_size is not None:
+            raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
+        if self.merge == "sum" and self.rounds_per_epoch is not None:
+            raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
+
+    def _plan_of(self, n_documents: int, n_epochs: int, seed: int) -> Plan:
+        """Return the plan of a run of a discriminative loss."""
+        if self.merge == "sum":
+            return plans.batches(n_documents, n_epochs, seed, self.batch_size or plans.SUM_BATCH, self.n_lanes)
+        return plans.sequential(n_documents, n_epochs, seed, self.n_lanes, self.rounds_per_epoch)
 
 
 @estimator
@@ -129,15 +151,3 @@ class Steps(Lanes):
         or_none(real(above=True)),
         'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
-
-
-def pseudo_count(alpha: str | float, n_features: int) -> float:
-    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2).
-
-    0 becomes 1e-10, as with scikit-learn's ``force_alpha=False``.
-    """
-    if alpha == "laplace":
-        return 1.0
-    if alpha == "log":
-        return float(np.log(max(n_features, 2)))
-    return max(float(alpha), 1e-10)

@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.estimators.common_parameters import pseudo_count
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
 from sdem_dist.estimators.parameters import checked_later, estimator, or_none, param, real
-from sdem_dist.families import Bernoulli, Categorical, Poisson
+from sdem_dist.families import Bernoulli, Poisson
+from sdem_dist.learners.column_blocks import categorical_blocks, refuse, refuse_other_than_categories
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
+from sdem_dist.models.naive_bayes import pseudo_count
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
-
-MOST_CATEGORIES = 100_000
-"""Categories of a column: each takes a number for every row and class."""
 
 
 @estimator
@@ -32,8 +30,7 @@ class BernoulliNB(FeatureNB):
 
     Attributes
     ----------
-    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
-        As of `GaussianNB`.
+    {attributes}
 
     Examples
     --------
@@ -71,8 +68,7 @@ class CategoricalNB(FeatureNB):
 
     Attributes
     ----------
-    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
-        As of `GaussianNB`.
+    {attributes}
 
     Examples
     --------
@@ -114,8 +110,7 @@ class PoissonNB(FeatureNB):
 
     Attributes
     ----------
-    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
-        As of `GaussianNB`.
+    {attributes}
 
     Examples
     --------
@@ -138,46 +133,3 @@ class PoissonNB(FeatureNB):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
-
-
-def categorical_blocks(
-    summary: ColumnSummary, columns: np.ndarray, alpha: float, least: object = None
-) -> tuple[Block, ...]:
-    """Return columns as categorical variables, those with as many categories together.
-
-    Raises
-    ------
-    ValueError
-        A column has too many categories, or `least` is not a number for each.
-    """
-    high = np.maximum(summary.high[columns], 1.0)
-    if (high >= MOST_CATEGORIES).any():
-        column = int(columns[high.argmax()])
-        raise ValueError(
-            f"column {column} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of a column are the most "
-            "there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
-        )
-    shown = high.astype(int) + 1
-    if least is not None:
-        least = np.asarray(least)
-        if least.dtype.kind not in "iu" or least.shape not in ((), shown.shape):
-            raise ValueError(f"min_categories must be an integer, or one for each of {len(shown)} columns, got {least}")
-        shown = np.maximum(shown, least)
-    return tuple(
-        Block(Categorical(int(n), alpha), tuple(columns[shown == n].tolist())) for n in np.unique(shown).tolist()
-    )
-
-
-def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
-    """Raise ValueError if a value is not a number of a category."""
-    for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
-        refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
-
-
-def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
-    """Raise ValueError that names the first unfit value of a table, if there is one."""
-    if unfit.any():
-        row, column = np.argwhere(unfit)[0]
-        raise ValueError(
-            f"{what} in data passed to {who} (input X): row {row}, column {column} (from 0) holds {X[row, column]}; {rule}"
-        )

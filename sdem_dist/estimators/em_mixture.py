@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sdem_dist.engine.stages import Stages
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.em_settings import EmSettings
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import estimator, integer, param
+from sdem_dist.inputs.spec import Trained, final_stage
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
 
 
 @estimator
@@ -25,15 +25,7 @@ class EMMixtureClassifier(EmSettings, JointMixture):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    log_weights_ : ndarray of shape (n_classes, n_components)
-        ln p(z, y): -inf where a component is not the class's.
-    theta_ : ndarray of shape (n_components, n_parameters)
-        Natural parameters of the components; of multinomials ln p(word | component).
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch, see `MultinomialNB`.
-    n_iter_ : int
+    {attributes}
 
     References
     ----------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,14 +16,15 @@ from sdem_dist.corpus.tables import numbering
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.scoring import over_corpus
-from sdem_dist.estimators.source import table_of
-from sdem_dist.estimators.spec import Spec
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.drawing import drawn_from
+from sdem_dist.fitting.scoring import over_corpus
+from sdem_dist.inputs.source import table_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.feature_sdem import FeatureSdem
@@ -33,10 +35,10 @@ from sdem_dist.models.features import Block, FeatureModel, Features
 if TYPE_CHECKING:
     from typing import Self
 
-    from sdem_dist.estimators.scoring import over_corpus
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.fitting.scoring import over_corpus
+    from sdem_dist.inputs.spec import Extra
     from sdem_dist.reports.explained import DocumentParts
-from sdem_dist.estimators.source import Source
+from sdem_dist.inputs.source import Source
 
 SUM_LANE_DOCUMENTS = 2_000
 """Rows that make a lane of ``merge="sum"`` worth its overhead."""
@@ -84,6 +86,10 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
     prior_scale: float = param(1.0, real(), "Multiplies the conjugate prior of the discriminative losses.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
+    learned: ClassVar[Mapping[str, str]] = {
+        "class_count_": "ndarray of shape (n_classes,)\nLabelled training documents, by weight.",
+        "history_": "list of dict\nOne entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
+    }
 
     if TYPE_CHECKING:
         class_count_: np.ndarray
@@ -139,7 +145,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
 
     def _plan(self, n_documents: int) -> Plan:
         """Return the plan of a run: rounds are whole epochs unless ``merge="sum"`` has a `batch_size`."""
-        seed = plans.seed_of(self.random_state)
+        seed = seed_of(self.random_state)
         if self.merge == "sum":
             batch = self.batch_size or n_documents
             return plans.batches(n_documents, self.n_epochs, seed, batch, self.n_lanes, SUM_LANE_DOCUMENTS)
@@ -178,7 +184,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         return model.scores(self._parameters, model.features(table_of(self, X)))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_columns
+        from sdem_dist.inspection.parts import of_columns
 
         model: FeatureModel = self.learner_.model.variables
         densities = partial(model.log_densities, self._parameters)
@@ -268,18 +274,3 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
             if log_prior.shape != self.class_count_.shape or np.isnan(log_prior).any():
                 raise ValueError("the class prior does not match the classes")
             self._lazy_parameters = self._lazy_parameters.with_prior(log_prior)
-
-
-def drawn_from(log_prior: np.ndarray, n: int, random_state: object) -> tuple[np.ndarray, np.random.Generator]:
-    """Return classes or components drawn by their prior, and the generator for what follows.
-
-    Raises
-    ------
-    ValueError
-        `n` is not a number of rows.
-    """
-    if not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"n_samples must be an integer that is not negative, got {n!r}")
-    rng = np.random.default_rng(plans.seed_of(random_state))
-    prior = np.exp(log_prior)
-    return rng.choice(len(prior), n, p=prior / prior.sum()), rng

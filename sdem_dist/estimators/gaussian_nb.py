@@ -6,8 +6,7 @@ import numpy as np
 
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
 from sdem_dist.estimators.parameters import estimator, param, real
-from sdem_dist.families import Gaussian
-from sdem_dist.families.gaussian import LARGEST
+from sdem_dist.learners.column_blocks import gaussian_block, moments
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
 
@@ -24,16 +23,7 @@ class GaussianNB(FeatureNB):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    class_count_ : ndarray of shape (n_classes,)
-        Labelled training documents, by weight.
-    class_log_prior_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.
-    n_iter_ : int
-    theta_, var_ : ndarray of shape (n_classes, n_features)
-        Mean and variance of each class and column.
+    {attributes}
 
     Examples
     --------
@@ -69,36 +59,3 @@ class GaussianNB(FeatureNB):
 
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)
-
-
-def moments(block: Block, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and variances of Gaussian variables, each of shape (n_classes, n_columns)."""
-    theta, scale = block.shaped(parameters), np.asarray(block.scale)
-    variance = -0.5 / theta[..., 1]
-    return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
-
-
-def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: int | None = None) -> None:
-    """Raise ValueError if a column, one of which may be the target, holds values whose squares cannot be summed."""
-    largest = np.maximum(np.abs(summary.low), np.abs(summary.high))
-    unfit = columns[(largest[columns] > LARGEST) & (summary.n[columns] > 0)]
-    if len(unfit):
-        column = int(unfit[0])
-        raise ValueError(
-            f"{'the target' if column == target else f'column {column} (from 0)'} holds values as large as "
-            f"{largest[column]:.3g}, and squares of more than {LARGEST:.0e} cannot be summed: divide it by a constant, or mark "
-            "such values as missing (NaN)"
-        )
-
-
-def gaussian_block(summary: ColumnSummary, columns: np.ndarray, prior: float, added: float) -> Block:
-    """Return columns as Gaussian variables, standardised; `added` is added to variances of the generative fit."""
-    refuse_beyond_squares(summary, columns)
-    scale = summary.scale[columns]
-    smoothing = tuple((added / scale**2).tolist())
-    return Block(
-        Gaussian(smoothing, prior),
-        tuple(columns.tolist()),
-        tuple(summary.mean[columns].tolist()),
-        tuple(scale.tolist()),
-    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -12,17 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import Running
 from sdem_dist.estimators.feature_naive_bayes import SUM_LANE_DOCUMENTS
-from sdem_dist.estimators.gaussian_nb import refuse_beyond_squares
-from sdem_dist.estimators.matching import check_words
 from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.scoring import over_corpus
-from sdem_dist.estimators.source import table_of
-from sdem_dist.estimators.spec import Spec
 from sdem_dist.families import GaussianFull
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.scoring import over_corpus
+from sdem_dist.inputs.matching import check_words
+from sdem_dist.inputs.source import table_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.learners.column_blocks import refuse_beyond_squares
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.feature_sdem import FeatureSdem
@@ -36,7 +37,7 @@ from sdem_dist.models.regression import JointGaussian
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.number_explanation import NumberExplanations
 
@@ -59,17 +60,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    alpha_ : float
-        The prior's observations.
-    variance_ : float
-        Of the target where all features are known.
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means a row, of standardised
-        columns).
-    n_iter_ : int
+    {attributes}
 
     Examples
     --------
@@ -99,6 +90,11 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     )
     n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of rows.")
 
+    learned: ClassVar[Mapping[str, str]] = {
+        "history_": "list of dict\n"
+        "One entry an epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means a row, of standardised\n"
+        "columns)."
+    }
     spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))
 
     @property
@@ -236,12 +232,12 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         NumberExplanations
             A list of `NumberExplanation`, see `sdem_dist.reports.number_explanation`.
         """
-        from sdem_dist.estimators.explaining import number_explanations
+        from sdem_dist.inspection.explaining import number_explanations
 
         return number_explanations(self, X)
 
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
-        from sdem_dist.estimators.parts import of_regression
+        from sdem_dist.inspection.parts import of_regression
 
         (mean, covariance), (location, scale) = self._moments(), self._units()
         means = location + scale * mean

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import Corpus
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
+from sdem_dist.estimators.clustering import Clustering
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
-from sdem_dist.estimators.mixture import sampled_positions, surveyed
+from sdem_dist.estimators.either_layout import EitherLayout
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
-from sdem_dist.estimators.raw_text import are_texts
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of, table_of
-from sdem_dist.estimators.spec import Layout, Spec
+from sdem_dist.estimators.transforming import Transforming
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.mixture_starts import sampled_positions, surveyed
+from sdem_dist.fitting.weighting import with_frequencies
+from sdem_dist.inputs.source import documents_of, table_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.columns import Columns
 from sdem_dist.learners.k_means import KMeansLearner, KMeansState, sampled
 from sdem_dist.learners.k_means_start import TRIES, k_means
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
-    from distributed import Client
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.inputs.spec import Extra
 
 
 @estimator
-class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstimator):
+class KMeans(OfText, Seeded, EitherLayout, Clustering, Transforming):
     """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
 
     Parameters
@@ -45,17 +44,7 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Clusters of the training documents in memory; a corpus is passed to `predict`. Not kept in files.
-    cluster_centers_ : ndarray of shape (n_clusters, n_features)
-    inertia_ : float
-        Sum of squared distances of the training documents to their nearest centre, by weight.
-    n_features_in_ : int
-    history_ : list of dict
-        ``distance`` is the mean squared distance to the nearest centre.
-    n_iter_ : int
-    vocabulary_, vectorizer_
-        As of `MultinomialNB`.
+    {attributes}
 
     References
     ----------
@@ -90,41 +79,10 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
 
     spec = Spec("sparse", "nothing", "cluster", shown=("distance",), words="center_log_prob_", shuffled=False)
     _monitor = "distance"
-    _on_dense = False
-
-    @property
-    def _layout(self) -> Layout:
-        return "dense" if self._on_dense else "sparse"
-
-    @property
-    def layouts(self) -> tuple[Layout, ...]:
-        """Both: documents and tables."""
-        return ("sparse", "dense")
-
-    def fit(self, X: object, y: object = None, sample_weight: object = None, **options: Any) -> Self:
-        """Cluster documents or rows in memory or of a corpus; labels play no part.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            Counts or weights if it is sparse, else a table.
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-        **options
-            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
-
-        Returns
-        -------
-        self
-        """
-        rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
-        self._on_dense = (
-            X.header.layout == "dense" if isinstance(X, Corpus) else not (sp.issparse(rows) or are_texts(X))
-        )
-        super().fit(X, None, sample_weight, **options)
-        if not isinstance(X, Corpus):
-            self.labels_ = np.asarray(self.predict(X))
-        return self
+    learned: ClassVar[Mapping[str, str]] = {
+        "inertia_": "float\nSum of squared distances of the training documents to their nearest centre, by weight.",
+        "history_": "list of dict\n``distance`` is the mean squared distance to the nearest centre.",
+    }
 
     def _check(self) -> None:
         if self.init_documents < self.n_clusters:
@@ -140,28 +98,24 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
         return X
 
     def _weighed(self, source: Source) -> Source:
-        self.weighting_, self.document_frequency_ = None, None
         form = self.weighting
         if form == "auto":
-            form = "counts" if self._on_dense or source.weighted else "tfidf"
+            form = "counts" if self._layout == "dense" or source.weighted else "tfidf"
         if form == "counts":
             return source
-        if self._on_dense or source.weighted:
+        if self._layout == "dense" or source.weighted:
             raise ValueError(
                 f"weighting={form!r} is for whole counts, and {source.name} holds other numbers: leave it at 'auto'"
             )
-        self.document_frequency_ = source.corpus.document_frequency  # type: ignore[union-attr]
-        counted = max(source.n_documents, int(self.document_frequency_.max(initial=0)))
-        self.weighting_ = Weighting(form, 1.0, n_documents=counted)
-        return replace(source, weighting=self.weighting_, trained_on=source.corpus)  # type: ignore[arg-type]
+        return with_frequencies(source, Weighting(form, 1.0))
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield a survey that draws documents, and Lloyd's iterations from the best start in these."""
         if source.n_documents < self.n_clusters:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_clusters={self.n_clusters}")
-        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
+        plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         once, location = replace(plan, n_epochs=1), ()
-        if self._on_dense and self.metric == "euclidean":
+        if self._layout == "dense" and self.metric == "euclidean":
             summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))
             location = tuple(summary.mean.tolist())
         learner = KMeansLearner(int(self.n_clusters), source.n_features, self.metric == "cosine", location)
@@ -183,42 +137,14 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
     def _distances(self, X: object) -> np.ndarray:
         """Return squared distances from the centres, shape (n_samples, n_clusters)."""
         documents: Documents | DenseDocuments
-        documents = DenseDocuments(table_of(self, X)) if self._on_dense else documents_of(self, X)
+        documents = DenseDocuments(table_of(self, X)) if self._layout == "dense" else documents_of(self, X)
         return np.asarray(self.learner_.distances(self._parameters, self.learner_.prepare(documents)))
 
-    def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the nearest cluster of each document, shape (n_samples,), int64; a corpus is read piece by piece.
+    def _clusters(self, X: object) -> np.ndarray:
+        return self._distances(X).argmin(axis=1)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), int64
-        """
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self._distances(b).argmin(axis=1), None, client)
-
-    def transform(self, X: object, client: Client | None = None) -> Any:
-        """Return the distances of documents from the centres, shape (n_samples, n_clusters).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_clusters), float64
-        """
-        check_is_fitted(self)
-        return over_blocks(self, X, lambda b: np.sqrt(self._distances(b)), self.learner_.n_clusters, client)
+    def _transformed(self, X: object) -> np.ndarray:
+        return np.sqrt(self._distances(X))
 
     def score(self, X: object, y: object = None) -> float:
         """Return minus the sum of squared distances of documents to the nearest centre.
@@ -254,17 +180,14 @@ class KMeans(OfText, Seeded, ClusterMixin, ClassNamePrefixFeaturesOutMixin, Tran
 
     def extra(self) -> dict[str, object]:
         """Return the inertia, and what documents are."""
-        return {"inertia": float(self.inertia_), "layout": self._layout}
+        return {**super().extra(), "inertia": float(self.inertia_)}
 
     def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned."""
-        if extra["layout"] not in ("sparse", "dense"):
-            raise ValueError(f"its layout is {extra['layout']!r}")
-        self.inertia_, self._on_dense = float(extra["inertia"]), extra["layout"] == "dense"
+        super().take_extra(extra)
+        self.inertia_ = float(extra["inertia"])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.positive_only = False
-        tags.input_tags.allow_nan = False
         return tags

@@ -9,16 +9,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
-from sdem_dist.estimators.scoring import over_corpus, pieces
-from sdem_dist.estimators.source import documents_of, source_of
-from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.topic_model import Output, TopicModel
+from sdem_dist.fitting.scoring import over_corpus, pieces
+from sdem_dist.inputs.source import documents_of, source_of
+from sdem_dist.inputs.spec import Spec
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.held_out import log_probability
 from sdem_dist.models.naive_bayes import lengths
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
 
 
 @estimator
@@ -41,10 +41,7 @@ class LatentDirichletAllocation(TopicModel):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        p(word | topic).
-    topic_shares_, n_features_in_, history_, n_iter_, vocabulary_
-        As of `SupervisedLDAClassifier`.
+    {attributes}
 
     References
     ----------

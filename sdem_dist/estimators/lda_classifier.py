@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
-from sdem_dist.estimators.plans import check_merge, plan_of
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.weighting import sample
+from sdem_dist.estimators.transforming import WithTopics
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.weighting import sample
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, counting_steps, margin_steps, paper_steps
 from sdem_dist.losses import Loss, kernel_form
@@ -40,20 +38,23 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.reports.explained import DocumentParts
 
+NLL_ROUNDS = 8
+"""Rounds of an epoch with `nll`, a step each."""
 BURN_IN = 3
 
 
 @estimator
-class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, JointClassifier):
+class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
     topic a class this is `MultinomialNB`. Discriminative training lowers the conditional losses; it gives the topics of
-    a class little reason to differ. For topics that say what a class is about take ``loss="nll"``.
+    a class little reason to differ. For topics that say what a class is about take ``loss="nll"``. `transform` returns
+    p(class, topic | document): the posterior of the class times the document's topic proportions under it.
 
     "nll" and "perplexity" of the history and of `evaluate` are upper bounds unless `n_particles` estimates them:
     ``-ln p(y, d)`` and the perplexity are at most that.
@@ -64,13 +65,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    components_ : ndarray of shape (n_classes * n_topics, n_features)
-        p(word | topic, class), class by class.
-    class_log_prior_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    history_, n_iter_, vocabulary_, vectorizer_, damaged_shards_
-        As for `MultinomialNB`.
+    {attributes}
 
     References
     ----------
@@ -128,7 +123,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     spec = Spec("sparse", "labels", "class", topics="classes")
 
     def _check(self) -> None:
-        check_merge(self)
+        self._check_merge()
         if self.burn_in is not None and self.inference == "map":
             raise ValueError("burn_in is of sampling, and inference='map' samples nothing: leave it at None")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
@@ -148,9 +143,9 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
     def _plan(self, source: Source, seed: int) -> Plan:
         if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents
             n = source.n_documents
-            rounds = self.rounds_per_epoch or max(1, min(plans.ROUNDS, n // 2))
+            rounds = self.rounds_per_epoch or max(1, min(NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
-        return plan_of(self, source.n_documents, int(self.n_epochs), seed)
+        return self._plan_of(source.n_documents, int(self.n_epochs), seed)
 
     def _learner(self, source: Source) -> Sdem[LdaClasses]:
         n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"
@@ -180,7 +175,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
             model,
             weight,
             weights,
-            plans.seed_of(self.random_state),
+            seed_of(self.random_state),
             loss=self.loss,
             merge="sum" if counts else self.merge,
             steps=self._sizes(source, model, weight),
@@ -216,7 +211,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         return self._scored(X)[0]
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_lda
+        from sdem_dist.inspection.parts import of_lda
         from sdem_dist.inspection.topics import named
 
         proportions = self._scored(documents)[1]
@@ -246,48 +241,14 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, ClassNamePrefixFeaturesOutMi
         """
         return super().predict_joint_log_proba(X, client)
 
-    def transform(self, X: object, client: Client | None = None) -> Any:
-        """Return p(class, topic | document), shape (n_samples, n_classes * n_topics), in the order of `components_`.
+    def _transformed(self, X: object) -> np.ndarray:
+        scores, proportions = self._scored(X)
+        joint = proportions.swapaxes(1, 2) * softmax(scores, axis=1)[:, :, None]
+        return joint.reshape(len(scores), -1)
 
-        The posterior of the class times the document's topic proportions under it; rows sum to 1.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-            For a dask array the result is one too, computed block by block. A corpus is read piece by piece; rows
-            come in its order, see `sdem_dist.corpus.Corpus.ids`.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes * n_topics), float64
-        """
-
-        def shares(block: Any) -> np.ndarray:
-            scores, proportions = self._scored(block)
-            joint = proportions.swapaxes(1, 2) * softmax(scores, axis=1)[:, :, None]
-            return joint.reshape(len(scores), -1)
-
-        check_is_fitted(self)
-        return over_blocks(self, X, shares, self._n_features_out, client)
-
-    def topics(self, n_words: int = 10) -> Topics:
-        """Return the topics of all classes with their words, see `sdem_dist.inspection.topics.Topic`.
-
-        Parameters
-        ----------
-        n_words : int, default=10
-            Words of each topic.
-
-        Returns
-        -------
-        Topics
-            A list that shows itself as a table.
-        """
+    def _topics(self, n_words: int) -> Topics:
         from sdem_dist.inspection.topics import topics_of_classes
 
-        check_is_fitted(self)
         return topics_of_classes(self, n_words)
 
     def __sklearn_tags__(self) -> Tags:

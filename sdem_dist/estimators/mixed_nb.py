@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,16 +11,20 @@ from sdem_dist.compat import check_feature_names, check_n_features
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import encoded_table, is_table, numbering
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.common_parameters import pseudo_count
-from sdem_dist.estimators.discrete_nb import categorical_blocks, refuse_other_than_categories
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
-from sdem_dist.estimators.gaussian_nb import gaussian_block, refuse_beyond_squares
 from sdem_dist.estimators.parameters import checked_later, estimator, param, real
-from sdem_dist.estimators.source import Source
-from sdem_dist.estimators.validation import some
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
+from sdem_dist.inputs.source import Source
+from sdem_dist.inputs.validation import some
+from sdem_dist.learners.column_blocks import (
+    categorical_blocks,
+    gaussian_block,
+    refuse_beyond_squares,
+    refuse_other_than_categories,
+)
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
+from sdem_dist.models.naive_bayes import pseudo_count
 
 KINDS = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
 
@@ -35,11 +39,7 @@ class MixedNB(FeatureNB):
 
     Attributes
     ----------
-    classes_, class_count_, class_log_prior_, n_features_in_, history_, n_iter_
-        As of `GaussianNB`.
-    categories_ : dict of int to ndarray
-        The categories of those columns that hold other things than numbers, in the order of the numbers that stand for them in
-        `sample`. Others met in prediction are missing values.
+    {attributes}
 
     Examples
     --------
@@ -50,6 +50,12 @@ class MixedNB(FeatureNB):
     >>> clf.predict(frame[:1]).tolist()
     ['new']
     """
+
+    learned: ClassVar[Mapping[str, str]] = {
+        "categories_": "dict of int to ndarray\n"
+        "The categories of those columns that hold other things than numbers, in the order of the numbers that stand for\n"
+        "them in `sample`. Others met in prediction are missing values."
+    }
 
     kinds: Mapping[Any, str | Family] | None = param(
         None,

@@ -3,57 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
-from sdem_dist.estimators import plans
+from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators.classifier import JointClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY, OfText, Seeded
-from sdem_dist.estimators.feature_naive_bayes import drawn_from
-from sdem_dist.estimators.gaussian_nb import gaussian_block
 from sdem_dist.estimators.parameters import checked_later, estimator, one_of, param, real
-from sdem_dist.estimators.scoring import over_corpus
-from sdem_dist.estimators.source import documents_of, table_of
-from sdem_dist.estimators.spec import Layout, Spec
-from sdem_dist.families import Exponential
-from sdem_dist.learners.columns import Columns, ColumnSummary
+from sdem_dist.fitting.drawing import drawn_from, sample_counts
+from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
+from sdem_dist.fitting.scoring import over_corpus
+from sdem_dist.inputs.source import documents_of, table_of
+from sdem_dist.inputs.spec import Layout, Spec
+from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
-from sdem_dist.learners.starts import counts_at_examples, features_at_examples, rows_at
-from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.components import by_class
-from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import Block, FeatureModel, Features
-from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.features import FeatureModel, Features
+from sdem_dist.models.naive_bayes import joint_scores
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
-
-
-EM = TypeVar("EM", FeatureEm[Features], WordEm)
-_State = TypeVar("_State", FeatureState, SdemState)
-
-
-@dataclass(frozen=True)
-class Start(Generic[EM, _State]):
-    """EM's learner, where it starts, and the plan of one pass."""
-
-    learner: EM
-    state: _State
-    once: Plan
 
 
 @estimator
@@ -96,15 +76,13 @@ class JointMixture(OfText, Components, JointClassifier):
     def _start_of_counts(self, source: Source) -> Stages[Start[WordEm, SdemState]]:
         """Yield the stages that find where EM of multinomials starts."""
         numbers, weights = self._numbers(source)
-        return (
-            yield from start_of_counts(source, numbers, float(self.alpha), weights, plans.seed_of(self.random_state))
-        )
+        return (yield from start_of_counts(source, numbers, float(self.alpha), weights, seed_of(self.random_state)))
 
     def _start_of_features(self, source: Source) -> Stages[Start[FeatureEm[Features], FeatureState]]:
         """Yield the stages that find where EM over columns of a table starts."""
         numbers, weights = self._numbers(source)
         kind = Kind(self.components, float(self.alpha), float(self.offset))
-        return (yield from start_of_features(source, numbers, kind, weights, plans.seed_of(self.random_state)))
+        return (yield from start_of_features(source, numbers, kind, weights, seed_of(self.random_state)))
 
     def _numbers(self, source: Source) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
         return components_of(self.n_components, source.classes), weights_of_classes(self.class_weight, source)
@@ -140,7 +118,7 @@ class JointMixture(OfText, Components, JointClassifier):
         return by_class(scores, self.learner_.model.owners)[0]
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_component_columns, of_components
+        from sdem_dist.inspection.parts import of_component_columns, of_components
 
         owners = self.learner_.model.owners
         if self.components == "multinomial":
@@ -196,78 +174,6 @@ class JointMixture(OfText, Components, JointClassifier):
         return tags
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What the components over columns of a table are: "gaussian" or "exponential", their prior, and an offset."""
-
-    name: str
-    alpha: float = 1.0
-    offset: float = 0.0
-
-    def block(self, summary: ColumnSummary) -> Block:
-        """Return all columns as variables of the kind."""
-        columns = np.arange(len(summary.n))
-        if self.name == "gaussian":
-            return gaussian_block(summary, columns, self.alpha, 0.0)
-        shift = self.offset * float(summary.mean.mean())
-        scale = np.where(summary.mean + shift > 0, summary.mean + shift, 1.0)
-        location = (-shift,) * len(columns)
-        return Block(Exponential(self.alpha), tuple(columns.tolist()), location, tuple(scale.tolist()))
-
-
-def start_of_features(
-    source: Source,
-    numbers: tuple[int, ...],
-    kind: Kind,
-    weights: tuple[float, ...] | None,
-    seed: int,
-    corpus: Any = None,
-) -> Stages[Start[FeatureEm[Features], FeatureState]]:
-    """Yield the stages that find where EM starts: half way between each class and random rows of it."""
-    once = plans.full_passes(source.n_documents, 1, seed)
-    columns = Columns(source.n_features, weighted=True)
-    summary = yield from state_of(Stage("columns", columns, once, corpus=corpus))
-    model, n_classes = FeatureModel((kind.block(summary),)), len(source.classes)
-    generative = FeatureEm(FeatureClasses(model, n_classes), source.weight, weights, complete=True)
-    classes = yield from state_of(Stage("classes", generative, once, corpus=corpus))
-    survey = yield from surveyed(source, once, max(numbers), corpus=corpus)
-    learner = FeatureEm(FeatureClasses(model, n_classes, owners_of(numbers)), source.weight, weights, monitored=True)
-    examples = rows_at(corpus or source.corpus, positions_of(survey, numbers, source))
-    return Start(learner, features_at_examples(examples, numbers, model, classes), once)
-
-
-def start_of_counts(
-    source: Source, numbers: tuple[int, ...], alpha: float, weights: tuple[float, ...] | None, seed: int
-) -> Stages[Start[WordEm, SdemState]]:
-    """Yield the stages that find where EM of counts starts."""
-    once = plans.full_passes(source.n_documents, 1, seed)
-    model = NaiveBayes(source.n_features, len(source.classes), alpha)
-    words = (yield from state_of(Stage("classes", WordEm(model, source.weight, weights), once))).words
-    survey = yield from surveyed(source, once, max(numbers))
-    learner = WordEm(replace(model, owners=owners_of(numbers)), source.weight, weights, seed, rule="maximise")
-    examples = (rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers, source))
-    start = learner.start_at(*counts_at_examples(examples, numbers, words, source.class_counts))
-    return Start(learner, start, once)
-
-
-def surveyed(
-    source: Source, plan: Plan, n_examples: int, *, name: str = "survey", corpus: Any = None, **settings: Any
-) -> Stages[SurveyResult]:
-    """Yield the stage that finds random examples and sums of rows, and return what it found."""
-    survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **settings)
-    return (yield from state_of(Stage(name, survey, plan, corpus=corpus)))
-
-
-def positions_of(survey: SurveyResult, numbers: tuple[int, ...], source: Source) -> np.ndarray:
-    """Return positions in the corpus of `numbers` examples of each class."""
-    return np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
-
-
-def sampled_positions(survey: SurveyResult) -> list[int]:
-    """Return where in the corpus the examples of a survey without classes are, ascending."""
-    return np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64)).tolist()
-
-
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     """Return the number of components of each class.
 
@@ -291,19 +197,3 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     if not right:
         raise ValueError(f"n_components must be a positive integer, or one for each class, got {n_components!r}")
     return tuple(int(n) for n in numbers)
-
-
-def owners_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the class of each component."""
-    return tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
-
-
-def sample_counts(
-    log_words: np.ndarray, drawn: np.ndarray, length: int | np.ndarray, rng: np.random.Generator
-) -> sp.csr_matrix:
-    """Draw a document from each of some components, of `length` words or each of its own length."""
-    p = np.exp(log_words)
-    p /= p.sum(axis=1, keepdims=True)
-    of_each = np.broadcast_to(length, len(drawn))
-    rows = [sp.csr_matrix(rng.multinomial(n, p[j])) for n, j in zip(of_each, drawn, strict=True)]
-    return sp.vstack(rows, format="csr") if rows else sp.csr_matrix((0, p.shape[1]), dtype=np.int64)

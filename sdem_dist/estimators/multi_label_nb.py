@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.special import log_expit
@@ -11,30 +11,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
-from sdem_dist.errors import ModelError
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import EngineClassifier
-from sdem_dist.estimators.common_parameters import Lanes, pseudo_count
-from sdem_dist.estimators.matching import check_classes
+from sdem_dist.estimators.common_parameters import Lanes
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
-from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
-from sdem_dist.estimators.weighting import checked_orders
+from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
+from sdem_dist.inputs.matching import check_classes
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.label_scores import probabilities
 from sdem_dist.learners.label_sdem import TEMPERATURE, THRESHOLD, LabelSdem
 from sdem_dist.losses import Loss, kernel_form
-from sdem_dist.models.naive_bayes import joint_scores
+from sdem_dist.models.naive_bayes import joint_scores, pseudo_count
 from sdem_dist.models.one_against_rest import OneAgainstRest
 
 if TYPE_CHECKING:
-    from distributed import Client
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
 
@@ -54,20 +50,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_labels,)
-        The labels.
-    temperatures_, thresholds_ : ndarray of shape (n_labels,)
-        What each label's log-odds are divided by for its probability, and from which probability on a document gets it.
-    feature_log_prob_ : ndarray of shape (n_labels, n_features)
-        ln p(word | label).
-    n_features_in_, n_iter_ : int
-        Words, and epochs run.
-    history_ : list of dict
-        One entry an epoch, see `MultinomialNB`.
-    vocabulary_, vectorizer_, weighting_, document_frequency_, damaged_shards_
-        As of `MultinomialNB`.
-    learner_, state_ : LabelSdem, SdemState
-        What was trained: settings, and expectation parameters mu.
+    {attributes}
 
     References
     ----------
@@ -101,14 +84,12 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
     )
 
     spec = Spec("sparse", "labels", "class", ("micro_f1", "label_log_loss"), words="feature_log_prob_", label_sets=True)
-    steps: ClassVar[str] = "margin"
+    steps = "margin"
 
     def _check(self) -> None:
-        plans.check_merge(self)
+        self._check_merge()
         if self.alpha == 0:
             raise ValueError("alpha must be positive: the prior keeps mu off the boundary of S")
-        if self.ngram_range is not None:
-            checked_orders(self.ngram_range)
 
     @property
     def holds_out(self) -> bool:
@@ -132,9 +113,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         super()._take(learner, state)
         self._several = learner.several
 
-    def _weighed(self, source: Source) -> Source:
-        return weighed(self, source)
-
     def _check_compatible(self, source: Source) -> None:
         self._check_columns(source)
         if source.members is None:
@@ -142,16 +120,16 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
-        n, n_labels, seed = source.n_documents, len(source.classes), plans.seed_of(self.random_state)
+        n, n_labels, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
         share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
         most = MOST_EPOCHS if share else FEW_EPOCHS
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
-        plan = plans.plan_of(self, n, epochs, seed)
+        plan = self._plan_of(n, epochs, seed)
         plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
         model = OneAgainstRest(source.n_features, n_labels, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, initial = steps_of_the_margin(self, source, model, self.loss)
+        sizes, initial = self._steps_of_the_margin(source, model, self.loss)
         learner = LabelSdem(
             model,
             source.weight,
@@ -183,89 +161,16 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         odds = joint_scores(self._parameters, documents_of(self, X))
         return odds / (self.temperatures_ if self.several_labels else float(self.learner_.temperature))
 
-    def decision_function(self, X: object, client: Client | None = None) -> Any:
-        """Return the log-odds of each label over its temperature, shape (n_samples, n_labels); see `predict_proba`.
+    def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return np.asarray(log_expit(scores)) if self.several_labels else super()._log_probabilities(scores)
 
-        Of two classes of one label each: the difference, shape (n_samples,).
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return probabilities(scores) if self.several_labels else super()._probabilities(scores)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), float64
-        """
-        check_is_fitted(self)
+    def _decided(self, scores: np.ndarray) -> np.ndarray:
         if not self.several_labels:
-            return super().decision_function(X, client)
-        return over_blocks(self, X, self._class_scores, len(self.classes_), client)
-
-    def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return the probability of each label, shape (n_samples, n_labels); of classes they sum to 1.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), float64
-        """
-        check_is_fitted(self)
-        if not self.several_labels:
-            return super().predict_proba(X, client)
-        return over_blocks(self, X, lambda b: probabilities(self._class_scores(b)), len(self.classes_), client)
-
-    def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return the logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), float64
-        """
-        check_is_fitted(self)
-        if not self.several_labels:
-            return super().predict_log_proba(X, client)
-        return over_blocks(self, X, lambda b: log_expit(self._class_scores(b)), len(self.classes_), client)
-
-    def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return which document gets which label, an indicator matrix of shape (n_samples, n_labels), int64.
-
-        A document gets the labels whose probability is at least their threshold. Of one label a document: its class,
-        shape (n_samples,).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), int64
-            Or classes, of shape (n_samples,).
-        """
-        check_is_fitted(self)
-        if not self.several_labels:
-            return super().predict(X, client)
-        return over_blocks(self, X, self._given, len(self.classes_), client)
-
-    def _given(self, X: object) -> np.ndarray:
-        return np.asarray(probabilities(self._class_scores(X)) >= self.thresholds_, np.int64)
+            return super()._decided(scores)
+        return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first.
@@ -285,39 +190,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
             order = np.argsort(-p, kind="stable").tolist()
             found.append(tuple(names[k] for k in order if p[k] >= self.thresholds_[k]))
         return found
-
-    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the share of documents all of whose labels are right, or on a corpus with its own labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-        y : indicator matrix, or sequence of collections of labels, default=None
-            None with a corpus.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        from sdem_dist.corpus import Corpus
-
-        check_is_fitted(self)
-        if isinstance(X, Corpus) or not self.several_labels:
-            return super().score(X, y, sample_weight)
-        from sdem_dist.estimators.running import evaluate_source
-        from sdem_dist.estimators.source import source_of
-
-        return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
-
-    def calibrate_sets(self, X: object, y: object = None) -> Any:
-        """Raise ModelError where documents have several labels; see `EngineClassifier.calibrate_sets`."""
-        check_is_fitted(self)
-        if self.several_labels:
-            raise ModelError(
-                "sets of classes are for documents of one label; these have several, and predict gives them"
-            )
-        return super().calibrate_sets(X, y)
 
     @property
     def temperatures_(self) -> np.ndarray:
@@ -339,7 +211,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         return np.asarray((np.log(words) - np.log(totals)).T)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_labels, of_naive_bayes
+        from sdem_dist.inspection.parts import of_labels, of_naive_bayes
 
         weighed = documents_of(self, documents)
         if self.several_labels:

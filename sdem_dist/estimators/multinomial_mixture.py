@@ -13,18 +13,18 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
 from sdem_dist.estimators.clusters import ClusterMixture
 from sdem_dist.estimators.common_parameters import OfText
-from sdem_dist.estimators.feature_naive_bayes import drawn_from
-from sdem_dist.estimators.mixture import positions_of, sample_counts, sampled_positions, surveyed
 from sdem_dist.estimators.parameters import estimator, param, real
-from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.spec import Spec
+from sdem_dist.fitting.drawing import drawn_from, sample_counts
+from sdem_dist.fitting.mixture_starts import positions_of, sampled_positions, surveyed
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Spec
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.starts import counts_at_examples, counts_by_k_means, rows_at
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
 
 
 @estimator
@@ -37,19 +37,7 @@ class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Clusters of the training documents in memory; a corpus is passed to `predict`. Not kept in files.
-    component_log_prob_ : ndarray of shape (n_components, n_features)
-        ln p(word | cluster).
-    component_log_prior_ : ndarray of shape (n_components,)
-        ln p(cluster).
-    lower_bound_ : float
-        The objective a document: mean ln p(d) and the prior's share. Restarts are chosen by it.
-    n_features_in_ : int
-    history_ : list of dict
-    n_iter_ : int
-    vocabulary_, vectorizer_
-        As of `MultinomialNB`.
+    {attributes}
 
     References
     ----------

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.transformed import TransformedCorpus
 from sdem_dist.engine.stages import Stage, Stages, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import OfText
-from sdem_dist.estimators.mixture import (
-    Components,
-    Kind,
-    components_of,
-    owners_of,
-    positions_of,
-    start_of_features,
-    surveyed,
-)
+from sdem_dist.estimators.either_layout import EitherLayout
+from sdem_dist.estimators.mixture import Components, components_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, truth
-from sdem_dist.estimators.raw_text import are_texts
-from sdem_dist.estimators.source import documents_of, table_of
-from sdem_dist.estimators.spec import Layout, Spec
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.mixture_starts import owners_of, positions_of, start_of_features, surveyed
+from sdem_dist.inputs.source import documents_of, table_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.multiplicative import Multiplicative
 from sdem_dist.learners.starts import rows_at, weights_at_examples, weights_of_features
 from sdem_dist.models.mixture import MixtureWeights
@@ -37,8 +29,7 @@ from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
 NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
@@ -47,7 +38,7 @@ EM_EPOCHS_OF_START = 10
 
 
 @estimator
-class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
+class MultiplicativeMixtureClassifier(OfText, Components, EitherLayout, EngineClassifier):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and sparse
@@ -59,19 +50,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    log_weights_ : ndarray of shape (n_classes, n_components)
-        ln W: -inf where a component is not the class's.
-    theta_ : ndarray of shape (n_components, n_parameters)
-        Natural parameters of the components.
-    eta_ : float
-        Largest sum of a row of transformed features.
-    log_likelihood_path_ : ndarray of shape (n_epochs,)
-        The highest conditional log-likelihood a document after each pass.
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch: ``epoch``, ``seconds``, and where evaluated ``accuracy``, ``ncll`` and ``hinge``.
-    n_iter_ : int
+    {attributes}
 
     References
     ----------
@@ -113,16 +92,6 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     )
 
     spec = Spec("dense", "labels", "class")
-    _on_sparse = False
-
-    @property
-    def _layout(self) -> Layout:
-        return "sparse" if self._on_sparse else "dense"
-
-    @property
-    def layouts(self) -> tuple[Layout, ...]:
-        """Both: documents and tables."""
-        return ("sparse", "dense")
 
     def _check(self) -> None:
         if self.shared and not isinstance(self.n_components, int | np.integer):
@@ -130,28 +99,9 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
         if self.init == "em" and self.shared:
             raise ValueError("init='em' fits components to classes: it needs shared=False")
 
-    def fit(
-        self, X: object, y: object = None, sample_weight: object = None, **options: Any
-    ) -> MultiplicativeMixtureClassifier:
-        """Train on a table or a sparse matrix in memory, or on a corpus of either.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            No value is negative.
-        y : array-like of shape (n_samples,), default=None
-            None with a corpus.
-        sample_weight : array-like of shape (n_samples,), default=None
-        **options
-            As those of `sdem_dist.MultinomialNB.fit`: `client`, `validation`, `checkpoint`, `resume` and others.
-
-        Returns
-        -------
-        self
-        """
-        rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
-        sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
-        self._on_sparse = sparse
+    def _look_at(self, X: object) -> None:
+        super()._look_at(X)
+        sparse = self._layout == "sparse"
         if sparse and self.expand:
             raise ValueError("expand multiplies columns of tables, and X is sparse: pass it dense")
         if sparse and self.init == "em":
@@ -160,7 +110,6 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
             raise ValueError(
                 f"dtype={self.dtype!r} is for tables, and X is sparse: leave it at 'float64', or pass X dense"
             )
-        return super().fit(X, y, sample_weight, **options)
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         for unfit, what, advice in (
@@ -173,7 +122,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the survey of the documents, the start, and the updates."""
-        plan = plans.full_passes(source.n_documents, self.n_epochs, plans.seed_of(self.random_state))
+        plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         once = replace(plan, n_epochs=1)
         classes = source.classes[:1] if self.shared else source.classes
         numbers = components_of(self.n_components, classes)
@@ -212,7 +161,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
     ) -> Stages[MixtureWeights]:
         """Yield EM over the rows as the updates see them."""
         rows = TransformedCorpus(source.corpus, transform.dense)
-        kind, seed = Kind("gaussian" if self.expand else "exponential"), plans.seed_of(self.random_state)
+        kind, seed = Kind("gaussian" if self.expand else "exponential"), seed_of(self.random_state)
         start = yield from start_of_features(source, numbers, kind, weights, seed, rows)
         model, plan = start.learner.model, replace(start.once, n_epochs=EM_EPOCHS_OF_START)
         found = yield from state_of(Stage("EM", start.learner, plan, start.state, corpus=rows))
@@ -250,20 +199,8 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier):
         rows = learner.transform.dense(np.ascontiguousarray(table_of(self, X), learner.dtype))
         return learner.scores(self._parameters, rows)
 
-    def extra(self) -> dict[str, object]:
-        """Return what documents are."""
-        return {"layout": self._layout}
-
-    def take_extra(self, extra: Extra) -> None:
-        """Take back what `extra` returned."""
-        if extra["layout"] not in ("sparse", "dense"):
-            raise ValueError(f"its layout is {extra['layout']!r}")
-        self._on_sparse = extra["layout"] == "sparse"
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
-        tags.input_tags.allow_nan = False
         tags.classifier_tags.poor_score = True
         return tags

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,28 +12,32 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators import parameters, plans
-from sdem_dist.estimators.base import Trained, final_stage
+from sdem_dist.estimators import parameters
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, pseudo_count
-from sdem_dist.estimators.document_lengths import check_fixed, check_lengths, documents_drawn, with_lengths
-from sdem_dist.estimators.feature_naive_bayes import drawn_from
-from sdem_dist.estimators.fold_temperature import FEWEST, calibrated_by_folds
-from sdem_dist.estimators.overlap import may_overlap
+from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.source import documents_of, source_of
-from sdem_dist.estimators.spec import Spec
-from sdem_dist.estimators.training_time import FEW, FEW_EPOCHS, MONITOR, MOST_EPOCHS, chosen, share_held_out, taken_in
-from sdem_dist.estimators.unlabelled_documents import trained_with_unlabelled
-from sdem_dist.estimators.validation import classes_of_batches
-from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
-from sdem_dist.estimators.weighting import checked_orders
+from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.drawing import drawn_from, sample_counts
+from sdem_dist.fitting.fold_temperature import FEWEST, calibrated_by_folds
+from sdem_dist.fitting.training_time import (
+    FEW,
+    FEW_EPOCHS,
+    MOST_EPOCHS,
+    share_held_out,
+    trained_by_held_out,
+)
+from sdem_dist.fitting.unlabelled_documents import trained_with_unlabelled
+from sdem_dist.inputs.source import documents_of, source_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.length_sums import Lengths
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
-from sdem_dist.models.document_lengths import KINDS
-from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.document_lengths import KINDS, fitted
+from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.unit import Moves
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
@@ -46,12 +49,11 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
-_log = logging.getLogger(__name__)
 
 
 class Beginning(NamedTuple):
@@ -76,37 +78,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    feature_log_prob_ : ndarray of shape (n_classes, n_features)
-        ln p(word | class).
-    class_log_prior_ : ndarray of shape (n_classes,)
-        ln p(class).
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best
-        temperature) of the documents held out; the pass that takes them in repeats these. Where evaluated ``accuracy``,
-        ``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word), with the prefix ``validation_``
-        for validation documents.
-    kept_ : dict
-        The entry of the epoch whose model this is.
-    n_iter_ : int
-        Epochs run.
-    vocabulary_ : list of str or None
-        The words, where the training corpus names them.
-    vectorizer_ : dict or None
-        How the training corpus turned text into counts, so that the model predicts on raw text.
-    weighting_ : Weighting or None
-        What becomes of counts; None: nothing.
-    document_frequency_ : ndarray of shape (n_features,), int64, or None
-        Of the training documents, for the weighting.
-    temperature_ : float
-        What scores are divided by for probabilities.
-    damaged_shards_ : list of str
-        What was wrong with each shard that `fit` left out, see its `skip_damaged`.
-    loss_ : str or Loss
-        What training lowered.
-    learner_, state_ : Sdem or WordEm, SdemState
-        What was trained: settings, and expectation parameters mu.
+    {attributes}
 
     References
     ----------
@@ -144,7 +116,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         either(one_of("auto"), real()),
         'Of documents without a label. With "nll" each counts so much through ``-ln p(x)``; "auto": 1. With another loss\n'
         'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight; "auto": held-out\n'
-        "labelled documents choose it. Training then takes 6 epochs, if `n_epochs` is not given.",
+        "labelled documents choose it, and 0, labelled documents alone, where nothing is clearly better. Training takes 6\n"
+        "epochs, if `n_epochs` is not given.",
     )
 
     lengths: str | None = param(
@@ -157,7 +130,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
     def _check(self) -> None:
-        plans.check_merge(self)
+        self._check_merge()
         if self.alpha == 0 and self.loss != "nll":
             raise ValueError(
                 "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
@@ -167,17 +140,16 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         if self.unlabelled is not None and self.loss != "nll" and self.steps == "paper":
             raise ValueError("steps='paper' takes no unlabelled documents with this loss: leave steps at 'margin'")
         counted = self.loss == "nll" and self.weighting in ("auto", "counts") and self.unlabelled is None
-        check_lengths(self.lengths, counted=counted)
-        if self.ngram_range is not None:
-            checked_orders(self.ngram_range)
+        if self.lengths is not None and not counted:
+            raise ValueError(
+                f"lengths={self.lengths!r} is of counts with loss='nll', and without unlabelled documents: set these, or leave "
+                "lengths at None"
+            )
 
     @property
     def holds_out(self) -> bool:
         """Whether training holds out documents of its own, by which it may stop."""
         return self.loss != "nll" and self.validation_fraction > 0
-
-    def _weighed(self, source: Source) -> Source:
-        return weighed(self, source)
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
@@ -186,35 +158,24 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         if self.loss == "nll":
             counting = self._counting(source)
             if self.lengths is not None:
-                counting = yield from with_lengths(counting, self.lengths, plan)
+                once = replace(plan, n_blocks=1)
+                sums = yield from state_of(Stage("lengths", Lengths(counting.model.n_classes), once))
+                counting = replace(counting, model=replace(counting.model, lengths=fitted(self.lengths, *sums)))
             return (yield from final_stage(counting, plan))
         learner, initial = self._learner(source)
         if source.n_labelled and initial is not None:
-            weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
-            plan = replace(plan, n_epochs=FEW_EPOCHS) if self.n_epochs == "auto" else plan
-            share = self.validation_fraction if self.calibrate or weight is None else 0.0
-            whole = initial.block(0, 1)
-            return (yield from trained_with_unlabelled(source, learner, plan, whole, weight, share, self.calibrate))
-        share = 0.0
-        if self.n_epochs == "auto" or self.calibrate:
+            return (yield from trained_with_unlabelled(self, source, learner, plan, initial.block(0, 1)))
+        share, chosen = 0.0, self.n_epochs == "auto"
+        if chosen or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)
-        if not share:
-            if self.calibrate and self.validation_fraction and source.n_documents >= FEWEST:
-                other = partial(self._learner, source, loss="ncll") if self.loss == "auto" else None
-                return (yield from calibrated_by_folds(source, learner, plan, initial, other))
-            return (yield from final_stage(learner, plan, initial))
-        patience = (self.patience or 1) if self.n_epochs == "auto" else None
-        choice = yield from chosen(source, learner, plan, initial, share, patience)
-        accuracy = choice.of_validation("accuracy")
-        if self.loss == "auto" and may_overlap(source.n_documents, len(source.classes), accuracy):
-            rival, start = self._learner(source, loss="ncll")
-            its = yield from chosen(source, rival, plan, start, share, patience, " with ncll")
-            if its.of_validation(MONITOR) < choice.of_validation(MONITOR):
-                learner, initial, choice = rival, start, its
-            _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
-        _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
-        learner = replace(learner, temperature=choice.temperature if self.calibrate else 1.0)
-        return (yield from taken_in(choice, learner, plan, initial, share, self.n_epochs == "auto"))
+        other = partial(self._learner, source, loss="ncll") if self.loss == "auto" else None
+        if share:
+            patience = (self.patience or 1) if chosen else None
+            fit = source, learner, plan, initial, share, patience, other, self.calibrate
+            return (yield from trained_by_held_out(*fit))
+        if self.calibrate and self.validation_fraction and source.n_documents >= FEWEST:
+            return (yield from calibrated_by_folds(source, learner, plan, initial, other))
+        return (yield from final_stage(learner, plan, initial))
 
     def beginnings(self, sources: Sequence[Source]) -> list[Beginning]:
         """Return what fits without held-out documents begin with, for searches that train many at once.
@@ -223,21 +184,22 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         """
         parameters.check(self)
         self._check()
+        self._check_batches()
         found, moves = [], dict[object, Moves]()
-        for source in (weighed(self, source) for source in sources):
+        for source in map(self._weighed, sources):
             learner, initial = self._begun(source, moves)
             start = learner.init() if initial is None else initial.block(0, 1)
             found.append(Beginning(source.weighting, learner, start, self._plan(source)))
         return found
 
     def _plan(self, source: Source) -> Plan:
-        n, seed = source.n_documents, plans.seed_of(self.random_state)
+        n, seed = source.n_documents, seed_of(self.random_state)
         if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
             epochs = 1 if self.unlabelled is None else EM_EPOCHS if self.n_epochs == "auto" else int(self.n_epochs)
             return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
         choosing = share_held_out(self.validation_fraction, n, FEW) > 0
         epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
-        plan = plans.plan_of(self, n, epochs, seed)
+        plan = self._plan_of(n, epochs, seed)
         return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
 
     def _model(self, source: Source) -> NaiveBayes:
@@ -250,7 +212,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         )
 
     def _counting(self, source: Source) -> WordEm:
-        weights, seed = weights_of_classes(self.class_weight, source), plans.seed_of(self.random_state)
+        weights, seed = weights_of_classes(self.class_weight, source), seed_of(self.random_state)
         if self.unlabelled is None:
             return WordEm(self._model(source), source.weight, weights, seed)
         share = 1.0 if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
@@ -269,12 +231,12 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             kernel_form(loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
-            sizes, initial = steps_of_the_margin(self, source, model, loss, moves)
+            sizes, initial = self._steps_of_the_margin(source, model, loss, moves)
         learner = Sdem(
             model,
             source.weight,
             weights,
-            plans.seed_of(self.random_state),
+            seed_of(self.random_state),
             loss=loss,
             merge=self.merge,
             steps=sizes,
@@ -285,7 +247,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.
 
-        The first batch decides the weighting's document frequencies and the size of steps.
+        The first batch decides the weighting's document frequencies, the size of steps, and of texts the vocabulary.
 
         Parameters
         ----------
@@ -300,10 +262,11 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         self
         """
         from sdem_dist.engine.run import run_stages
-        from sdem_dist.estimators.running import executor_for
+        from sdem_dist.fitting.running import executor_for
 
         parameters.check(self)
         self._check()
+        self._check_batches()
         first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
         known = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
@@ -324,15 +287,15 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     def _begun(
         self, source: Source, moves: dict[object, Moves] | None = None
     ) -> tuple[Sdem[NaiveBayes] | WordEm, MadeByWorkers[SdemState] | None]:
-        check_fixed(self.lengths)
-        if self.loss != "nll":
-            return self._learner(source, moves)
-        return self._counting(source), None
+        return (self._counting(source), None) if self.loss == "nll" else self._learner(source, moves)
 
     def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:
-        check_fixed(self.lengths)
         weights = weights_of_classes(self.class_weight, source)
         return replace(self.learner_, n_documents=self.state_.t + source.weight, class_weight=weights)
+
+    def _check_batches(self) -> None:
+        if self.lengths is not None:
+            raise ValueError("lengths are learned by fit alone: leave lengths at None in partial_fit and in searches")
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
@@ -347,7 +310,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         return self._joint_log_proba(X) / float(self.learner_.temperature)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_naive_bayes
+        from sdem_dist.inspection.parts import of_naive_bayes
 
         found = of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
         rest = "" if self.lengths is None else "length of the document"
@@ -379,8 +342,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
         if self.loss != "nll" or self.weighting_ is not None:
             raise ModelError("sample draws documents of a model with loss='nll' of counts, which this is not")
         drawn, rng = drawn_from(self.class_log_prior_, n_samples, random_state)
-        lengths = self.learner_.model.lengths or length
-        return documents_drawn(self.feature_log_prob_, drawn, lengths, rng), self.classes_[drawn]
+        lengths = self.learner_.model.lengths
+        n_words = length if lengths is None else lengths.sample(drawn, rng)
+        return sample_counts(self.feature_log_prob_, drawn, n_words, rng), self.classes_[drawn]
 
     @property
     def loss_(self) -> str | Loss:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from inspect import get_annotations
 from numbers import Integral, Real
+from types import FunctionType
 from typing import NamedTuple, TypeVar, cast, dataclass_transform
 
 import numpy as np
@@ -106,11 +107,15 @@ def param(default: _Value, constraint: Constraint, meaning: str, *, positional: 
 
 @dataclass_transform(field_specifiers=(param,), eq_default=False)
 def estimator(cls: _Class) -> _Class:
-    """Make the constructor of a class whose parameters `param` declares, and its docstring's entries for ``{parameters}``."""
+    """Make the constructor of a class whose parameters `param` declares, and its docstring's entries.
+
+    ``{parameters}`` stands for those of the parameters. ``{attributes}`` stands for those of what fitting adds: properties,
+    by their docstrings, and what the class and its bases say in `learned`.
+    """
     made: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
-    if made.__doc__ and "{parameters}" in made.__doc__:
-        entries = "\n    ".join(line for declared in _in_order(made) for line in _entry(declared))
-        made.__doc__ = made.__doc__.replace("{parameters}", entries)
+    for name, entries in (("{parameters}", _parameters), ("{attributes}", _attributes)):
+        if made.__doc__ and name in made.__doc__:
+            made.__doc__ = made.__doc__.replace(name, "\n    ".join(entries(made)))
     return made
 
 
@@ -129,11 +134,27 @@ def check(estimator: object) -> None:
             raise ValueError(f"{declared.name} must be {constraint.words}, got {value!r}")
 
 
-def _in_order(cls: type) -> list[Field[object]]:
-    """Return the parameters in the order for people: positional ones, then a class's own before those it inherits."""
+def _parameters(cls: type) -> list[str]:
+    """Return the parameters' lines in the order for people: positional ones, then a class's own before those it inherits."""
     known = {declared.name: declared for declared in fields(cls)}
     own_first = [known.pop(name) for owner in cls.__mro__ for name in get_annotations(owner) if name in known]
-    return sorted(own_first, key=lambda declared: bool(declared.kw_only))
+    in_order = sorted(own_first, key=lambda declared: bool(declared.kw_only))
+    return [line for declared in in_order for line in _entry(declared)]
+
+
+def _attributes(cls: type) -> list[str]:
+    """Return the lines of what fitting adds, a class's own before what it inherits."""
+    found: dict[str, list[str]] = {}
+    for owner in cls.__mro__:
+        said: dict[str, str] = dict(vars(owner).get("learned", {}))
+        for name, value in vars(owner).items():
+            if isinstance(value, property) and name.endswith("_") and owner.__module__.startswith("sdem_dist."):
+                kind = str(get_annotations(cast(FunctionType, value.fget))["return"]).removeprefix("np.")
+                said[name] = f"{kind}\n{value.__doc__}"
+        for name, text in said.items():
+            kind, *meaning = text.splitlines()
+            found.setdefault(name, [f"{name} : {kind}", *(f"    {line}" for line in meaning)])
+    return [line for lines in found.values() for line in lines]
 
 
 def _entry(declared: Field[object]) -> list[str]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sdem_dist.engine.stages import Stage, Stages, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param
-from sdem_dist.estimators.weighting import sample
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.weighting import sample
+from sdem_dist.inputs.spec import Trained, final_stage
 from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.learners.features import started
 from sdem_dist.learners.sdem import Sdem
@@ -19,7 +19,7 @@ from sdem_dist.losses import Loss, kernel_form, named
 from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
 
 START_SHARE = 0.001
 """Share of EM's expected counts that sdEM of counts starts with; a step is a document, and would hardly move all of them."""
@@ -38,15 +38,7 @@ class SdemMixtureClassifier(JointMixture):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    log_weights_ : ndarray of shape (n_classes, n_components)
-        ln p(z, y): -inf where a component is not the class's.
-    theta_ : ndarray of shape (n_components, n_parameters)
-        Natural parameters of the components; of multinomials ln p(word | component).
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch, see `MultinomialNB`.
-    n_iter_ : int
+    {attributes}
 
     References
     ----------

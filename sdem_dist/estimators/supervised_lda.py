@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import CLASS_WEIGHT
 from sdem_dist.estimators.parameters import checked_later, either, estimator, one_of, param, real, truth
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.spec import Spec
 from sdem_dist.estimators.topic_model import Output, TopicModel
+from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.inputs.spec import Spec
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.supervised_lda import outputs
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.inputs.spec import Extra
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.number_explanation import NumberExplanations
 
@@ -48,20 +48,7 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    coef_ : ndarray of shape (n_classes, n_components)
-        U.
-    components_ : ndarray of shape (n_components, n_features)
-        p(word | topic).
-    topic_shares_ : ndarray of shape (n_components,)
-        Of the training documents' words, as many as each topic is expected to explain.
-    n_features_in_ : int
-    history_ : list of dict
-        One entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.
-    n_iter_ : int
-        Epochs run.
-    vocabulary_ : list of str or None
-        The words, where the training corpus names them.
+    {attributes}
 
     References
     ----------
@@ -116,13 +103,13 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
         return self.classes_[self._parameters.output.argmax(axis=0)].tolist()
 
     def _class_scores(self, X: object) -> np.ndarray:
-        return self.learner_.gamma * outputs(self._parameters.output, self._proportions(X))
+        return self.learner_.gamma * outputs(self._parameters.output, self._transformed(X))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.estimators.parts import of_supervised_topics
+        from sdem_dist.inspection.parts import of_supervised_topics
         from sdem_dist.inspection.topics import named
 
-        theta, output = self._proportions(documents), self.learner_.gamma * self._parameters.output
+        theta, output = self._transformed(documents), self.learner_.gamma * self._parameters.output
         says, seen = output[pairs[:, 0]] - output[pairs[:, 1]], self._documents(documents)
         return of_supervised_topics(self._parameters, seen, says, theta, named(self.topics(3)))
 
@@ -144,10 +131,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_targets, n_components)
-        What each topic predicts.
-    components_, topic_shares_, n_features_in_, history_, n_iter_, vocabulary_
-        As of `SupervisedLDAClassifier`.
+    {attributes}
 
     References
     ----------
@@ -220,7 +204,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.
-            found = outputs(self.coef_, self._proportions(rows))
+            found = outputs(self.coef_, self._transformed(rows))
             return found[:, 0] if self._single else found
 
         return over_blocks(self, X, predicted, None if self._single else self.learner_.n_outputs, client)
@@ -240,15 +224,15 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         NumberExplanations
             A list of `NumberExplanation`, see `sdem_dist.reports.number_explanation`.
         """
-        from sdem_dist.estimators.explaining import number_explanations
+        from sdem_dist.inspection.explaining import number_explanations
 
         return number_explanations(self, X, target)
 
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
-        from sdem_dist.estimators.parts import of_supervised_topics
+        from sdem_dist.inspection.parts import of_supervised_topics
         from sdem_dist.inspection.topics import named
 
-        theta, mean = self._proportions(documents), float(self.learner_.location[target])
+        theta, mean = self._transformed(documents), float(self.learner_.location[target])
         says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
         found = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
         return outputs(self.coef_, theta)[:, target], mean, found

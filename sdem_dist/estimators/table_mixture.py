@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
 from sdem_dist.estimators.clusters import ClusterMixture
-from sdem_dist.estimators.feature_naive_bayes import drawn_from
-from sdem_dist.estimators.gaussian_nb import moments
-from sdem_dist.estimators.mixture import Kind, positions_of, sampled_positions, surveyed
 from sdem_dist.estimators.parameters import estimator, param, real
-from sdem_dist.estimators.source import table_of
-from sdem_dist.estimators.spec import Spec
+from sdem_dist.fitting.drawing import drawn_from
+from sdem_dist.fitting.mixture_starts import positions_of, sampled_positions, surveyed
+from sdem_dist.inputs.source import table_of
+from sdem_dist.inputs.spec import Spec
+from sdem_dist.learners.column_blocks import Kind, moments
 from sdem_dist.learners.columns import Columns
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
@@ -27,7 +27,7 @@ from sdem_dist.models.features import FeatureModel, Features
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-    from sdem_dist.estimators.source import Source
+    from sdem_dist.inputs.source import Source
 
 
 @estimator
@@ -114,16 +114,7 @@ class GaussianMixture(TableMixture):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Clusters of the training rows in memory; a corpus is passed to `predict`. Not kept in files.
-    weights_ : ndarray of shape (n_components,)
-    means_, covariances_ : ndarray of shape (n_components, n_features)
-        Means and variances of clusters and columns.
-    lower_bound_ : float
-        The objective a row: mean ln p(x) and the prior's share. Restarts are chosen by it.
-    n_features_in_ : int
-    history_ : list of dict
-    n_iter_ : int
+    {attributes}
 
     References
     ----------
@@ -167,15 +158,7 @@ class ExponentialMixture(TableMixture):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Clusters of the training rows in memory; a corpus is passed to `predict`. Not kept in files.
-    weights_ : ndarray of shape (n_components,)
-    means_ : ndarray of shape (n_components, n_features)
-    lower_bound_ : float
-        The objective a row: mean ln p(x) and the prior's share. Restarts are chosen by it.
-    n_features_in_ : int
-    history_ : list of dict
-    n_iter_ : int
+    {attributes}
 
     Examples
     --------

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
-from sdem_dist.estimators import plans
-from sdem_dist.estimators.base import EngineEstimator, Trained, final_stage
 from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
-from sdem_dist.estimators.scoring import over_blocks
-from sdem_dist.estimators.source import documents_of
-from sdem_dist.estimators.words_weight import chosen_weight
+from sdem_dist.estimators.transforming import WithTopics
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.words_weight import chosen_weight
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.topic_shares import TopicShares
@@ -27,10 +28,8 @@ from sdem_dist.learners.words import Words, WordSummary
 from sdem_dist.models.supervised_lda import MirrorDescent
 
 if TYPE_CHECKING:
-    from distributed import Client
-
-    from sdem_dist.estimators.source import Source
-    from sdem_dist.estimators.spec import Extra
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.inputs.spec import Extra
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.learners.protocol import AnyLearner
 
@@ -59,7 +58,7 @@ class Output:
 
 
 @estimator
-class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstimator):
+class TopicModel(OfText, Seeded, WithTopics):
     """Base of the topic models by mirror descent."""
 
     n_components: int = param(20, integer(), "K, the topics.", positional=True)
@@ -100,6 +99,11 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
     rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges an epoch, for "mean". None: 1.')
 
     _topic_rate = 0.05
+    learned: ClassVar[Mapping[str, str]] = {
+        "topic_shares_": "ndarray of shape (n_components,)\n"
+        "Of the training documents' words, as many as each topic is expected to explain.",
+        "history_": "list of dict\nOne entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.",
+    }
 
     @abstractmethod
     def _output(self, source: Source, summary: WordSummary) -> Output:
@@ -127,7 +131,7 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return found
 
     def _plan(self, n_documents: int, labelled: float) -> Plan:
-        seed = plans.seed_of(self.random_state)
+        seed = seed_of(self.random_state)
         if self.merge == "sum":
             return plans.batches(n_documents, self.n_epochs, seed, self.batch_size or BATCH, self.n_lanes)
         lanes = self.n_lanes or plans.lanes_of(int(labelled) or n_documents, LANE_DOCUMENTS, LANES)
@@ -201,46 +205,14 @@ class TopicModel(OfText, Seeded, ClassNamePrefixFeaturesOutMixin, TransformerMix
         documents = documents_of(self, X)
         return replace(documents, data=entries(documents.data, self.learner_.log_counts))
 
-    def _proportions(self, X: object) -> np.ndarray:
+    def _transformed(self, X: object) -> np.ndarray:
         return np.asarray(self.learner_.inference.proportions(self._parameters.topics, self._documents(X))[0])
-
-    def transform(self, X: object, client: Client | None = None) -> Any:
-        """Return the topic proportions of documents, shape (n_samples, n_components).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), or Corpus
-            For a dask array the result is one too, computed block by block. A corpus is read piece by piece; rows
-            come in its order, see `sdem_dist.corpus.Corpus.ids`.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components), float64
-            Rows sum to 1.
-        """
-        check_is_fitted(self)
-        return over_blocks(self, X, self._proportions, self._n_features_out, client)
 
     def _topic_labels(self) -> list[object]:
         """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
         return [None] * self._n_features_out
 
-    def topics(self, n_words: int = 10) -> Topics:
-        """Return all topics with their words, in the order of `components_`, see `sdem_dist.inspection.topics.Topic`.
-
-        Parameters
-        ----------
-        n_words : int, default=10
-            Words of each topic.
-
-        Returns
-        -------
-        Topics
-            A list that shows itself as a table.
-        """
+    def _topics(self, n_words: int) -> Topics:
         from sdem_dist.inspection.topics import topics_of_documents
 
-        check_is_fitted(self)
         return topics_of_documents(self, self._topic_labels(), n_words)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.stages import MadeByWorkers
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
-from sdem_dist.estimators.parameters import checked_later, either, estimator, integer, one_of, param, real, truth
-from sdem_dist.estimators.prior_start import PriorStart
-from sdem_dist.estimators.weighting import scaled, shared_unit, weighting_of
+from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real, truth
+from sdem_dist.fitting.prior_start import PriorStart
+from sdem_dist.fitting.weighting import NORM, scaled, shared_unit, with_frequencies
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
 from sdem_dist.losses import Loss, kin
+from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.spec import Source
+    from sdem_dist.inputs.spec import Source
     from sdem_dist.models.naive_bayes import NaiveBayes
     from sdem_dist.models.one_against_rest import OneAgainstRest
     from sdem_dist.models.unit import Moves
@@ -26,9 +29,25 @@ TOLERANCE = 1e-4
 """Loss weight under which a document asks for no step."""
 
 
+def _are_orders(value: object) -> bool:
+    whole = isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(n, int | np.integer) for n in value)
+    return value is None or (whole and 1 <= value[0] <= value[1])  # type: ignore[index]
+
+
 @estimator
 class WeighedWords(OfText, Seeded):
     """Parameters of what becomes of counts, and of how long to train."""
+
+    learned: ClassVar[Mapping[str, str]] = {
+        "history_": "list of dict\n"
+        "One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
+        "temperature) of the documents held out; the pass that takes them in repeats these. Where evaluated ``accuracy``,\n"
+        "``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word), with the prefix ``validation_``\n"
+        "for validation documents.",
+        "weighting_": "Weighting or None\nWhat becomes of counts; None: nothing.",
+        "document_frequency_": "ndarray of shape (n_features,), int64, or None\n"
+        "Of the training documents, for the weighting.",
+    }
 
     weighting: str = param(
         "auto",
@@ -45,7 +64,7 @@ class WeighedWords(OfText, Seeded):
     min_df: int = param(1, integer(), "Words of fewer training documents are left out.")
     ngram_range: tuple[int, int] | None = param(
         None,
-        checked_later("(int, int)"),
+        Constraint("(int, int)", "(shortest, longest), such as (1, 2)", _are_orders),
         "Shortest and longest n-grams, of a corpus that has longer ones. None: all it has.",
     )
     alpha: str | float = param(
@@ -81,41 +100,63 @@ class WeighedWords(OfText, Seeded):
         "number changes the model a little.",
     )
 
+    if TYPE_CHECKING:
+        loss: str | Loss
+        step: float | None
+        steps: str
 
-def weighed(e: Any, source: Source) -> Source:
-    """Return training documents as an estimator with `WeighedWords` weighs them; it takes note of how."""
-    weighting = weighting_of(e, source)
-    if weighting is None:
-        e.weighting_, e.document_frequency_ = None, None
-        return source
-    assert not isinstance(source.corpus, DenseMemoryCorpus)
-    e.document_frequency_ = source.corpus.document_frequency
-    # Frequencies count the documents of damaged shards that training leaves out, too.
-    counted = max(source.n_documents, int(e.document_frequency_.max(initial=0)))
-    weighting = replace(weighting, n_documents=counted)
-    source = replace(source, weighting=weighting, trained_on=source.corpus)
-    if not weighting.norm and e.steps == "margin":
-        source = replace(source, weighting=scaled(source, weighting))
-    e.weighting_ = source.weighting
-    return source
+    def _weighting(self, source: Source) -> Weighting | None:
+        """Return how the parameters ask for counts to be weighed; None: they are taken as they are.
 
+        Raises
+        ------
+        ValueError
+            Numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
+        """
+        form = self.weighting
+        if form == "auto":
+            form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
+        if source.weighted and form != "counts":
+            raise ValueError(
+                f"weighting={form!r} is for whole counts, and {source.name} holds other numbers: leave it at 'auto', which "
+                "takes them as they are"
+            )
+        norm = self.norm
+        if norm == "auto":
+            norm = None if form == "counts" else NORM
+        orders, characters = None, False
+        if self.ngram_range is not None:
+            if source.vocabulary is None:
+                raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
+            orders = int(self.ngram_range[0]), int(self.ngram_range[1])
+            characters = str((source.vectorizer or {}).get("analyzer", "word")) != "word"
+        plain = form == "counts" and norm is None and self.min_df == 1 and orders is None
+        if plain and (self.loss == "nll" or self.steps == "paper"):
+            return None
+        return Weighting(form, float(norm or 0.0), 1.0, int(self.min_df), orders, characters)
 
-def steps_of_the_margin(
-    e: Any,
-    source: Source,
-    model: NaiveBayes | OneAgainstRest,
-    loss: str | Loss,
-    moves: dict[object, Moves] | None = None,
-) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
-    """Return the sizes of an estimator's steps in units of the margin, and where they start.
+    def _weighed(self, source: Source) -> Source:
+        if (weighting := self._weighting(source)) is None:
+            return source
+        source = with_frequencies(source, weighting)
+        return source if weighting.norm or self.steps != "margin" else scaled(source)
 
-    By weighting, `moves` keeps how far steps go, for other weights of the same documents.
-    """
-    assert not isinstance(source.corpus, DenseMemoryCorpus)
-    on_disk = isinstance(source.corpus, Corpus)
-    start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
-    normed = e.weighting_ is not None and e.weighting_.norm > 0
-    step = e.step or (STEPS[kin(loss)] if normed or source.weighted else STEP_OF_COUNTS)
-    unit = shared_unit(source, start.prior, {} if moves is None else moves)
-    sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
-    return sizes, MadeByWorkers(start.block)
+    def _steps_of_the_margin(
+        self,
+        source: Source,
+        model: NaiveBayes | OneAgainstRest,
+        loss: str | Loss,
+        moves: dict[object, Moves] | None = None,
+    ) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
+        """Return the sizes of steps in units of the margin, and where they start.
+
+        By weighting, `moves` keeps how far steps go, for other weights of the same documents.
+        """
+        assert not isinstance(source.corpus, DenseMemoryCorpus)
+        on_disk = isinstance(source.corpus, Corpus)
+        start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
+        normed = source.weighting is not None and source.weighting.norm > 0
+        step = self.step or (STEPS[kin(loss)] if normed or source.weighted else STEP_OF_COUNTS)
+        unit = shared_unit(source, start.prior, {} if moves is None else moves)
+        sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
+        return sizes, MadeByWorkers(start.block)

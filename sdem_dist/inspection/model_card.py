@@ -17,7 +17,7 @@ from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.estimators.reporting import Report
+    from sdem_dist.inspection.reporting import Report
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~$])")
 

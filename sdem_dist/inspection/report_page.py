@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sdem_dist.counted import counted
-from sdem_dist.estimators.reporting import of_topics, report_of
 from sdem_dist.inspection.facts import model_facts
+from sdem_dist.inspection.reporting import of_topics, report_of
 from sdem_dist.inspection.words import word_weights
 from sdem_dist.reports import sections
 from sdem_dist.reports.classification import ClassificationReport
@@ -16,7 +16,7 @@ from sdem_dist.reports.topics import TopicReport
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.estimators.examined import Examined
+    from sdem_dist.inspection.examined import Examined
     from sdem_dist.reports.explanation import Explanation
 
 WORDS = 15

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from sdem_dist.estimators.scoring import pieces
+from sdem_dist.fitting.scoring import pieces
 
 
 class Topic(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator
 
 
 def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[str]]:

@@ -19,6 +19,26 @@ def row_sums(data, indptr):
 
 
 @jit
+def row_squares(data, indptr):
+    """Return the squared length of each document, float64."""
+    squares = np.zeros(indptr.size - 1)
+    for d in range(squares.size):
+        for j in range(indptr[d], indptr[d + 1]):
+            squares[d] += float(data[j]) * float(data[j])
+    return squares
+
+
+@jit
+def column_sums(data, indices, indptr, weights, n_columns):
+    """Return the sum of each word's entries, documents counting by their weights: shape (n_columns,), float64."""
+    sums = np.zeros(n_columns)
+    for d in range(weights.size):
+        for j in range(indptr[d], indptr[d + 1]):
+            sums[indices[j]] += data[j] * weights[d]
+    return sums
+
+
+@jit
 def weighed_squares(data, indices, indptr, divisors):
     """Return of each document ``sum_j x_j^2`` and ``sum_j x_j^2 / divisors[j]``, float64; `divisors` by word."""
     squares, shares = np.zeros(indptr.size - 1), np.zeros(indptr.size - 1)

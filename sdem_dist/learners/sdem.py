@@ -102,10 +102,7 @@ class Sdem(WordLearner[Model]):
             state, local._replace(weights=reach), self.loss, keys, self.tolerance
         )
         found = at_one_theta(local.words, rows, counts, local.weight)
-        met = np.bincount(
-            local.documents.indices, np.repeat(local.weights, np.diff(local.documents.indptr)), len(local.words)
-        )
-        return found._replace(met=met, entries=local.entries(), n_lanes=local.weight)
+        return found._replace(met=local.occurrences(), entries=local.entries(), n_lanes=local.weight)
 
     def update(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
         """Merge what the lanes of a round learned into the next mu."""

@@ -203,3 +203,15 @@ def weighted_statistics(loss_weights: np.ndarray, documents: Documents, n_words:
     rows = np.zeros((n_words, loss_weights.shape[1]))
     add_statistics(documents.data, documents.indices, documents.indptr, loss_weights, rows)
     return rows
+
+
+def pseudo_count(alpha: str | float, n_features: int) -> float:
+    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2).
+
+    0 becomes 1e-10, as with scikit-learn's ``force_alpha=False``.
+    """
+    if alpha == "laplace":
+        return 1.0
+    if alpha == "log":
+        return float(np.log(max(n_features, 2)))
+    return max(float(alpha), 1e-10)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
+from sdem_dist.kernels.csr import column_sums, row_squares
 from sdem_dist.kernels.documents import Visited
 from sdem_dist.kernels.losses import LossForm
 from sdem_dist.kernels.schedule import Moment, Schedule, Table
@@ -61,13 +62,16 @@ class LocalDocuments(NamedTuple):
     def entries(self) -> np.ndarray:
         """Return the sum of each word's entries over documents, by their weights, shape (n_words,), float64."""
         d = self.documents
-        return np.bincount(d.indices, d.data * np.repeat(self.weights, np.diff(d.indptr)), len(self.words))
+        return column_sums(d.data, d.indices, d.indptr, self.weights, len(self.words))
+
+    def occurrences(self) -> np.ndarray:
+        """Return the documents that have each word, by their weights, shape (n_words,), float64."""
+        d = self.documents
+        return column_sums(np.ones(len(d.data), np.uint8), d.indices, d.indptr, self.weights, len(self.words))
 
     def squares(self) -> np.ndarray:
         """Return the squared length of each document, shape (n_documents,), float64."""
-        d = self.documents
-        rows = np.repeat(np.arange(d.n_documents), np.diff(d.indptr))
-        return np.bincount(rows, np.square(d.data, dtype=np.float64), d.n_documents)
+        return row_squares(self.documents.data, self.documents.indptr)
 
     def visited(self, order: np.ndarray | None = None) -> Visited:
         """Return what kernels visit, in an order, or as the documents are stored."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.plots.style import COLORS, axes_or_new, plain
+from sdem_dist.plots.style import COLORS, axes_or_new, plain, refuse_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +32,7 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
+    refuse_model(report, "a report: clf.report(X, y)")
     axes, counts = axes_or_new(axes), report.confusion
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     n = len(counts)
@@ -67,6 +68,7 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
+    refuse_model(report, "a report: clf.report(X, y)")
     axes, bins = axes_or_new(axes), report.reliability
     filled = bins.documents > 0
     axes.plot([0, 1], [0, 1], color="0.5", linestyle="--", label="as sure as right")
@@ -100,6 +102,9 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
     -------
     matplotlib Axes
     """
+    refuse_model(
+        weights, "words with their weights, such as {w.word: w.part for w in clf.explain([text])[0].words[:20]}"
+    )
     axes = axes_or_new(axes)
     values: ArrayLike = np.array(list(weights.values()), np.float64)
     places = np.arange(len(weights))

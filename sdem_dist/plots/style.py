@@ -26,6 +26,12 @@ def axes_or_new(axes: Axes | None) -> Axes:
     return found
 
 
+def refuse_model(value: object, instead: str) -> None:
+    """Raise TypeError for an estimator, where a part of it or what it returns is drawn."""
+    if hasattr(value, "get_params"):
+        raise TypeError(f"this is a {type(value).__name__}, and the picture is of {instead}")
+
+
 def plain(text: object, width: int = WIDTH) -> str:
     """Return a text as matplotlib shows it letter by letter: dollars begin no formula, and a legend leaves nothing out."""
     shown = one_line(text, width).replace("$", r"\$")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sdem_dist.plots.style import axes_or_new, plain
+from sdem_dist.plots.style import axes_or_new, plain, refuse_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,6 +49,7 @@ def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
     """
     from matplotlib.figure import Figure
 
+    refuse_model(topics, "its topics: model.topics()")
     labels, of_classes = list(dict.fromkeys(t.label for t in topics)), len({t.number for t in topics}) < len(topics)
     places = [(labels.index(t.label), t.number) if of_classes else divmod(i, 4) for i, t in enumerate(topics)]
     rows, columns = (max(place) + 1 for place in zip(*places, strict=True))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist import glossary
-from sdem_dist.plots.style import COLORS, MARKERS, axes_or_new, plain
+from sdem_dist.plots.style import COLORS, MARKERS, axes_or_new, plain, refuse_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +48,7 @@ def history(
     ValueError
         No history has the metric.
     """
+    refuse_model(histories, "its history: clf.history_")
     named = histories if isinstance(histories, Mapping) else {"": histories}
     if prefix is None:
         there = {key for one in named.values() for entry in one for key in entry}

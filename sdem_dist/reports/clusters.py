@@ -9,7 +9,7 @@ import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.glossary import named
-from sdem_dist.inspection.cluster_scores import cluster_scores
+from sdem_dist.reports.cluster_scores import cluster_scores
 from sdem_dist.reports.html import html_table
 from sdem_dist.visible import columns, one_line
 

@@ -98,11 +98,12 @@ class Explanation(Explained):
         rows.append(("prior of the classes", f"{self.prior:+.3f}", "", "", ""))
         if self.offset_name:
             rows.append((self.offset_name, f"{self.offset:+.3f}", "", "", ""))
-        return rows
+        return [row[: len(self._heads)] for row in rows]
 
     @property
     def _heads(self) -> tuple[str, ...]:
-        return ("word", "log-odds", "weight", f"p(word|{self.label})", f"p(word|{self.against})")
+        heads = ("word", "log-odds", "weight", f"p(word|{self.label})", f"p(word|{self.against})")
+        return heads if any(w.log_p == w.log_p or w.log_p_against == w.log_p_against for w in self.words) else heads[:3]
 
     @property
     def _sides(self) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds
-from sdem_dist.estimators.plans import seed_of
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection.metrics import greater_is_better
 from sdem_dist.selection.one_by_one import parts, score_of
 

@@ -15,7 +15,7 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
-from sdem_dist.estimators.validation import some
+from sdem_dist.inputs.validation import some
 from sdem_dist.selection.metrics import CLASSES, Metric, Predicted, measured, name_of, temperature_of
 from sdem_dist.selection.trials import Trial
 

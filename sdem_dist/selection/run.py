@@ -17,9 +17,9 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, dealt, labels_of, weights_of
 from sdem_dist.engine.identity import Json, identity
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.estimators.plans import seed_of
-from sdem_dist.estimators.running import executor_for, validation_source
-from sdem_dist.estimators.spec import Source
+from sdem_dist.fitting.running import executor_for, validation_source
+from sdem_dist.inputs.spec import Source
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import checkpoints, one_by_one
 from sdem_dist.selection.metrics import Metric, name_of
 from sdem_dist.selection.samplers import Sampler
@@ -49,9 +49,9 @@ class EpochOfSettings(NamedTuple):
     """What has ended: an epoch, or the training of a "setting"."""
 
 
-def made(search: Search, trial: Trial) -> EngineEstimator:
+def made(estimator: EngineEstimator, trial: Trial) -> EngineEstimator:
     """Return the unfitted estimator of a setting."""
-    return cast("EngineEstimator", clone(search.estimator).set_params(**trial.params))
+    return cast("EngineEstimator", clone(estimator).set_params(**trial.params))
 
 
 @dataclass
@@ -61,6 +61,8 @@ class Run:
     Attributes
     ----------
     search : CorpusSearchCV
+    estimator : estimator
+        The search's, with its loss settled: what settings are changes of.
     schedule : Schedule
     source : Source
         All training documents.
@@ -70,6 +72,7 @@ class Run:
     """
 
     search: Search
+    estimator: EngineEstimator
     schedule: Schedule
     source: Source
     sampler: Sampler
@@ -77,7 +80,7 @@ class Run:
 
     def turns(self, most: int) -> Iterator[list[Trial]]:
         """Yield the settings that are tried together, `most` at most, until there are no more or a budget ends."""
-        given = self.search.estimator.get_params()
+        given = self.estimator.get_params()
         while asked := self.sampler.ask(self.schedule.room(most)):
             if self.trials and self.schedule.over(len(self.trials), "setting"):
                 return
@@ -94,7 +97,7 @@ class Run:
     @property
     def _metrics(self) -> tuple[Metric, ...]:
         metric = self.search.metric
-        names: list[Metric] = [MONITOR, "accuracy"] if self.search.estimator.spec.target == "labels" else []
+        names: list[Metric] = [MONITOR, "accuracy"] if self.estimator.spec.target == "labels" else []
         return tuple(names) if metric in names else (*names, metric)
 
     def _tell(self, epoch: int, what: str = "epoch") -> None:
@@ -103,7 +106,7 @@ class Run:
 
     def _documents(self, groups: ArrayLike | None, client: Client | None) -> Documents:
         search, corpus = self.search, self.source.corpus
-        estimator = clone(search.estimator)
+        estimator = clone(self.estimator)
         estimator._describe(self.source)
         folds, validation, scored = None, None, corpus
         if isinstance(search.cv, Corpus | tuple):
@@ -141,7 +144,7 @@ class Run:
                 break
             for number, predicted in side.epoch(epoch).items():
                 trial = self.trials[number]
-                calibrated = bool(trial.params.get("calibrate", self.search.estimator.calibrate))  # type: ignore[attr-defined]
+                calibrated = bool(trial.params.get("calibrate", self.estimator.calibrate))  # type: ignore[attr-defined]
                 trial.ended_epoch(predicted, self._metrics, calibrated)
             self.schedule.ended_epoch(trials, epoch + 1)
             side.keep({trial.number for trial in trials if trial.alive})
@@ -152,7 +155,7 @@ class Run:
     @contextmanager
     def _under_way(self, documents: Documents, trials: list[Trial], executor: Executor) -> Iterator[SideBySide]:
         def begun(number: int) -> MultinomialNB:
-            chosen = cast(MultinomialNB, made(self.search, self.trials[number]))
+            chosen = cast(MultinomialNB, made(self.estimator, self.trials[number]))
             return chosen.set_params(n_epochs=1, validation_fraction=0.0) if chosen.loss != "nll" else chosen
 
         side = SideBySide(begun, documents, trials, executor)
@@ -176,14 +179,14 @@ class Run:
                 numbers = dealt(labels, self.source.n_documents, folds.k, seed, groups)
                 folds = None
         for (trial,) in self.turns(1):
-            one_by_one.run(made(search, trial), trial, X, y, numbers, folds, validation, self._metrics, client)
+            one_by_one.run(made(self.estimator, trial), trial, X, y, numbers, folds, validation, self._metrics, client)
             self._tell(len(self.trials), "setting")
         return numbers
 
     def _identity(self, trials: list[Trial], documents: Documents) -> Json:
         search = self.search
         return identity(
-            search=[{**search.estimator.get_params(), **trial.params} for trial in trials],
+            search=[{**self.estimator.get_params(), **trial.params} for trial in trials],
             corpus=self.source.identity,
             cv="documents" if documents.folds is None else documents.folds.name,
             metric=name_of(search.metric),

@@ -15,18 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.estimators.plans import seed_of
-from sdem_dist.estimators.source import source_of
-from sdem_dist.estimators.spec import Source
-from sdem_dist.estimators.training_time import MOST_EPOCHS
+from sdem_dist.fitting.training_time import MOST_EPOCHS
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Source
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import checkpoints
+from sdem_dist.selection.default_loss import settled
 from sdem_dist.selection.metrics import CLASSES, Metric, check_metric, greater_is_better, name_of, tempered
 from sdem_dist.selection.nested import nested_scores
 from sdem_dist.selection.results import results_of
 from sdem_dist.selection.run import EpochOfSettings, Run, made
 from sdem_dist.selection.samplers import SAMPLERS, sampler_of
 from sdem_dist.selection.schedule import BRACKETS, Schedule
-from sdem_dist.selection.spaces import Space, default_space
+from sdem_dist.selection.spaces import Space, checked_spaces, default_space
 from sdem_dist.selection.trials import best_of
 
 if TYPE_CHECKING:
@@ -85,10 +86,13 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     Attributes
     ----------
+    tuned_ : estimator
+        `estimator` with its loss settled: the default that settings are compared with. A fit of it tells what "auto" is.
     best_params_ : dict
-        What of the settings differs from `estimator`; with ``n_epochs``, where epochs were counted.
+        What of the settings differs from `tuned_`; with ``n_epochs``, where epochs were counted.
     best_score_ : float
         Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is optimistic.
+        By log-loss, settings that are clearly less accurate than the default are passed over.
     best_index_ : int
     best_estimator_ : estimator
         Trained on all documents, with `refit`. Its temperature is that of the predictions out of fold.
@@ -186,12 +190,15 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         space = self.space
         if space is None:
             space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
-        run = Run(self, schedule, source, sampler_of(self.sampler, estimator, space, self.n_trials, seed))
         beside = type(estimator) is MultinomialNB and estimator.unlabelled is None
         if checkpoint is not None and not beside:
             raise ValueError("only settings of MultinomialNB, which learn side by side, are kept in checkpoints")
+        path = None if checkpoint is None else checkpoints.path_of(checkpoint, resume=resume)
+        checked_spaces(estimator, space)  # before anything is trained
+        self.tuned_ = settled(self.estimator, X, y, source, self.n_jobs, client)
+        sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed)
+        run = Run(self, self.tuned_, schedule, source, sampler)
         if beside:
-            path = None if checkpoint is None else checkpoints.path_of(checkpoint, resume=resume)
             self._numbers = run.side_by_side(groups, client, path)
         else:
             self._numbers = run.one_by_one(X, y, groups, client)
@@ -247,7 +254,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _refit(self, X: object, y: object, client: Client | None, beside: bool) -> None:
         started = time.perf_counter()
         best = self.trials_[self.best_index_]
-        model = made(self, best)
+        model = made(self.tuned_, best)
         if beside:
             calibrate = cast(MultinomialNB, model).calibrate
             if cast(MultinomialNB, model).loss != "nll":

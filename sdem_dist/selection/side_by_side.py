@@ -22,8 +22,8 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
 from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.estimators.naive_bayes import Beginning, MultinomialNB
-from sdem_dist.estimators.spec import Source
-from sdem_dist.estimators.weighted import WeightedCorpus
+from sdem_dist.inputs.spec import Source
+from sdem_dist.inputs.weighted import WeightedCorpus
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.several import NO_FOLD, Several, States, Words
 from sdem_dist.models.weighting import Weighting

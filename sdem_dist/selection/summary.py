@@ -11,15 +11,13 @@ import numpy as np
 from sdem_dist.counted import counted
 from sdem_dist.selection.metrics import greater_is_better, name_of, tempered
 from sdem_dist.selection.schedule import ranked
-from sdem_dist.selection.trials import Trial
+from sdem_dist.selection.trials import NORMAL, Trial, hits
 
 if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
 
 WIDTH = 80
 """Columns of a terminal that a report fits into."""
-NORMAL = 1.96
-"""Standard errors on either side of a mean within which 95 % lie."""
 OPTIMISTIC = (
     "The best score of many settings is optimistic, since it was chosen by the same folds. An honest one comes from "
     "documents that took no part (sdem evaluate), or from a nested search (nested=True, --nested)."
@@ -56,6 +54,12 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def settled_loss(search: CorpusSearchCV) -> str | None:
+    """Return what ``loss="auto"`` of the tuned estimator stands for on these documents; None where it has a loss."""
+    before, after = (of.get_params().get("loss") for of in (search.estimator, search.tuned_))
+    return after if before == "auto" and isinstance(after, str) and after != before else None
+
+
 def effects(search: CorpusSearchCV) -> list[Effect]:
     """Return the parameters by how much they mattered; each value by the mean over all settings that have it.
 
@@ -83,7 +87,7 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
     if winner is default or winner.found is None or default.found is None:
         return []
     found = []
-    for metric, of in {"log-loss": _losses, "accuracy": _hits}.items():
+    for metric, of in {"log-loss": _losses, "accuracy": hits}.items():
         before, after = of(default), of(winner)
         gain = before - after if metric == "log-loss" else after - before
         error = NORMAL * float(gain.std(ddof=1)) / len(gain) ** 0.5 if len(gain) > 1 else float("nan")
@@ -92,22 +96,12 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
     return found
 
 
-def _used(trial: Trial) -> np.ndarray:
-    assert trial.found is not None
-    return np.flatnonzero((trial.found.labels >= 0) & (trial.found.weights > 0))
-
-
 def _losses(trial: Trial) -> np.ndarray:
     assert trial.found is not None
-    rows, temperature = _used(trial), trial.temperature if trial.found.lengths is not None else 1.0
+    rows = np.flatnonzero((trial.found.labels >= 0) & (trial.found.weights > 0))
+    temperature = trial.temperature if trial.found.lengths is not None else 1.0
     log_proba = tempered(trial.found.log_proba[rows], temperature)
     return np.minimum(-log_proba[np.arange(len(rows)), trial.found.labels[rows]], 1e3)
-
-
-def _hits(trial: Trial) -> np.ndarray:
-    assert trial.found is not None
-    rows = _used(trial)
-    return np.asarray(trial.found.log_proba[rows].argmax(axis=1) == trial.found.labels[rows], np.float64)
 
 
 def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
@@ -124,16 +118,21 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     shown = [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
     said = [f"Tried {counted(len(in_order), 'setting')}, each on {counted(search.n_splits_, 'fold')}"]
     dropped = sum(trial.dropped is not None for trial in in_order)
-    said[0] += f"; {dropped} were let go early (*):" if dropped else ":"
+    said[0] += f"; {dropped} {'was' if dropped == 1 else 'were'} let go early (*):" if dropped else ":"
     said += _table(shown, metric)
     if len(shown) < len(in_order):
         said.append(f"  and {len(in_order) - len(shown)} more (cv_results_ in Python, --table here)")
+    if (loss := settled_loss(search)) is not None:
+        said += ["", f'The default has loss="{loss}" here: "auto" chooses that on these documents.']
     if found := effects(search):
         said += ["", f"What mattered: how much it changes {metric}, and the mean by value"]
         for effect in found:
             values = ", ".join(f"{_short(value)} {mean:.4f}" for value, mean, _ in effect.means)
             said += _wrapped(f"  {effect.name:<14} {effect.difference:.4f}  ", values)
     said += ["", *_wrapped("Best: ", described(search.best_params_ if search.best_params_ else best.params))]
+    if in_order[0] is not best:
+        passed = f"{described(in_order[0].params)} has a lower {metric}, but is clearly less accurate than the default."
+        said += _wrapped("  Passed over: ", passed)
     for of in differences(search):
         clear = "" if of.low > 0 or of.high < 0 else ", which may be chance"
         gain = 0.5 * (of.low + of.high)

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sdem_dist.estimators.training_time import IMPROVEMENT
+from sdem_dist.fitting.training_time import IMPROVEMENT
 from sdem_dist.selection.metrics import Metric, Predicted, greater_is_better, measured, name_of, temperature_of
 
+NORMAL = 1.96
+"""Standard errors on either side of a mean within which 95 % lie."""
 MONITOR = "log-loss"
 """What tells whether another epoch is worth its time."""
 
@@ -71,31 +73,52 @@ class Trial:
         return mean if greater_is_better(metric) else -mean
 
     def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...], calibrate: bool) -> None:
-        """Take note of the folds' scores after one more epoch; without a gain the epochs end here."""
+        """Take note of the folds' scores after one more epoch; without a gain of 1 % the epochs end here."""
         temperature = temperature_of(found, self.temperature) if calibrate else 1.0
         scores = measured(found, temperature, metrics)
         means = {name: float(np.mean(values)) for name, values in scores.items()}
         self.epochs.append({"epoch": len(self.epochs) + 1, **means, "temperature": temperature})
         before = self.epochs[self.n_epochs - 1][MONITOR] if self.n_epochs else np.inf
-        if self.n_epochs and not self.fixed and not means[MONITOR] < (1.0 - IMPROVEMENT) * before:
-            self.alive = False
+        ends = bool(self.n_epochs) and not self.fixed and not means[MONITOR] < (1.0 - IMPROVEMENT) * before
+        self.alive = not ends and len(self.epochs) < self.most_epochs
+        if ends and not means[MONITOR] < before:  # the last epoch is taken where it gained a little
             return
-        self.alive = len(self.epochs) < self.most_epochs
         self.n_epochs, self.scores, self.temperature, self.found = len(self.epochs), scores, temperature, found
+
+
+def hits(trial: Trial) -> np.ndarray:
+    """Return 1 for each labelled document of which the folds say the right class, else 0."""
+    found = trial.found
+    assert found is not None
+    rows = np.flatnonzero((found.labels >= 0) & (found.weights > 0))
+    return np.asarray(found.log_proba[rows].argmax(axis=1) == found.labels[rows], np.float64)
+
+
+def less_accurate(trial: Trial, default: Trial) -> bool:
+    """Whether a setting has a lower accuracy than the default, clearly: by a 95 % interval over documents."""
+    if trial.found is None or default.found is None:
+        return False
+    loss = hits(default) - hits(trial)
+    return bool(loss.mean() > NORMAL * loss.std() / max(len(loss), 1) ** 0.5)
 
 
 def best_of(trials: list[Trial], metric: Metric) -> Trial:
     """Return the best setting; of equals the first.
+
+    By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few documents,
+    such as those of rare classes, decide a log-loss.
 
     Raises
     ------
     ValueError
         None could be trained.
     """
-    best = max(trials, key=lambda trial: (trial.score(metric), -trial.number))
-    if best.score(metric) == -np.inf:
+    in_order = sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
+    if in_order[0].score(metric) == -np.inf:
         raise ValueError(f"no setting could be trained; the first says: {trials[0].error or 'its score is not finite'}")
-    return best
+    if metric != MONITOR:
+        return in_order[0]
+    return next(trial for trial in in_order if not less_accurate(trial, trials[0]))
 
 
 def epochs_of(params: Mapping[str, object], most: int) -> tuple[int, bool]:

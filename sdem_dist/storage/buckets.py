@@ -43,14 +43,20 @@ _lock = threading.Lock()
 os.register_at_fork(after_in_child=_stores.clear)
 
 
+class Tag(NamedTuple):
+    """What changes with an object's content; Google's conditions of writing know the version alone."""
+
+    e_tag: str
+    version: str | None
+
+
 class Object(NamedTuple):
     """What is known of an object."""
 
     url: str
     size: int
     modified_ns: int
-    tag: str
-    """Changes with its content."""
+    tag: Tag
 
 
 def split(url: str) -> tuple[str, str]:
@@ -140,13 +146,13 @@ def pause(attempt: int) -> float:
     return float(0.2 * 2**attempt)
 
 
-def get(url: str, start: int = 0, stop: int | None = None, tag: str | None = None) -> bytes:
+def get(url: str, start: int = 0, stop: int | None = None, tag: Tag | None = None) -> bytes:
     """Return an object's bytes, or those of a range; with `tag`, ChangedError if it is another by now."""
     options: dict[str, Any] = (
         {"range": (start, stop)} if stop is not None else {"range": {"offset": start}} if start else {}
     )
-    if tag:
-        options["if_match"] = tag
+    if tag is not None and tag.e_tag:
+        options["if_match"] = tag.e_tag
     return _asked(url, lambda o, s, key: bytes(o.get(s, key, options=options).bytes()))
 
 
@@ -164,15 +170,19 @@ def head(url: str) -> Object:
 
 
 def _described(url: str, meta: Mapping[str, Any]) -> Object:
-    return Object(url, meta["size"], int(meta["last_modified"].timestamp() * 1e9), meta.get("e_tag") or "")
+    return Object(url, meta["size"], int(meta["last_modified"].timestamp() * 1e9), _tag(meta))
 
 
-def get_with_tag(url: str) -> tuple[bytes, str]:
+def _tag(meta: Mapping[str, Any]) -> Tag:
+    return Tag(meta.get("e_tag") or "", meta.get("version"))
+
+
+def get_with_tag(url: str) -> tuple[bytes, Tag]:
     """Return an object's bytes and its tag, of the same moment."""
 
-    def ask(o: ModuleType, s: ObjectStore, key: str) -> tuple[bytes, str]:
+    def ask(o: ModuleType, s: ObjectStore, key: str) -> tuple[bytes, Tag]:
         found = o.get(s, key)
-        return bytes(found.bytes()), found.meta.get("e_tag") or ""
+        return bytes(found.bytes()), _tag(found.meta)
 
     return _asked(url, ask)
 
@@ -188,7 +198,7 @@ def put_new(url: str, content: bytes | Path) -> None:
         _asked(url, lambda o, s, key: o.put(s, key, content, mode="create", use_multipart=False))
 
 
-def put_if(url: str, content: bytes, tag: str | None) -> str:
+def put_if(url: str, content: bytes, tag: Tag | None) -> Tag:
     """Write an object if nothing is there (`tag` None), or what has the tag; return the new tag.
 
     The content must not occur twice: after a lost answer it tells whether the object is ours.
@@ -198,11 +208,11 @@ def put_if(url: str, content: bytes, tag: str | None) -> str:
     ChangedError
         Something else is there.
     """
-    mode = "create" if tag is None else {"e_tag": tag}
+    mode = "create" if tag is None else {name: value for name, value in tag._asdict().items() if value is not None}
     for attempt in range(TRIES):
         try:
             done = _asked(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False))
-            return done["e_tag"] or ""
+            return _tag(done)
         except (ChangedError, OSError) as error:
             try:
                 there, found = get_with_tag(url)
@@ -255,7 +265,10 @@ def _removed(url: str, names: list[str]) -> None:
         try:
             _asked(url, lambda o, s, _: o.delete(s, names))
             return
-        except FileNotFoundError:
+        except FileNotFoundError:  # somebody else removes, too: on Azure and Google that ends the request in the middle
+            base, _ = _folder(url)
+            for name in names:
+                delete(base + name)
             return
         except OSError:
             if attempt + 1 == TRIES:

@@ -17,6 +17,7 @@ from sdem_dist.errors import BucketError, CorpusError, SdemError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.arrays import Group, get_attributes, open_group
 from sdem_dist.storage.bucket_failures import ChangedError
+from sdem_dist.storage.buckets import Tag
 from sdem_dist.storage.numbers import JsonObject
 
 CONTENTS, WRITER = "sdem_contents", "sdem_writer"
@@ -84,7 +85,7 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
         _clear(url, others)
 
 
-def _claimed(url: str, name: str) -> tuple[bytes | None, str, list[str]]:
+def _claimed(url: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
     """Put a mark into the root; return the root as it was, the tag it has now, and which contents it pointed to.
 
     Contents that are listed before the root is read are of writers that began earlier, and so can never be published
@@ -93,7 +94,7 @@ def _claimed(url: str, name: str) -> tuple[bytes | None, str, list[str]]:
     while True:
         listed = [child for child in buckets.children(url)[0] if _NAME.fullmatch(child)]
         before: bytes | None
-        seen: str | None
+        seen: Tag | None
         try:
             before, seen = buckets.get_with_tag(_root(url))
             attributes = _attributes(before)
@@ -110,12 +111,12 @@ def _claimed(url: str, name: str) -> tuple[bytes | None, str, list[str]]:
         return before, tag, [] if kept is None else [kept]
 
 
-def _unclaim(url: str, before: bytes | None, tag: str) -> None:
+def _unclaim(url: str, before: bytes | None, tag: Tag) -> None:
     """Put the root back, unless another writer has put its mark there."""
     if before is not None:
         attributes = {k: v for k, v in _attributes(before).items() if k != WRITER}
         buckets.put_if(_root(url), _document(attributes), tag)
-    elif buckets.head(_root(url)).tag == tag:
+    elif buckets.head(_root(url)).tag.e_tag == tag.e_tag:
         buckets.delete(_root(url))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.compressed import plain_suffix
-from sdem_dist.text.sources import LINES, NUMERIC_FORMATS, SUFFIXES, Reading, read_columns
+from sdem_dist.text.sources import LINES, LINES_OR_TSV, NUMERIC_FORMATS, SUFFIXES, Reading, read_columns
 from sdem_dist.text.texts import Columns, Records
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def listed(column: list[object] | pyarrow.Array) -> list[object]:
 
 
 def records_format(source: Path, reading: Reading) -> str:
-    """Return how a source is read: `LINES`, or one of the formats that `sdem_dist.text.sources` reads.
+    """Return how a source is read: one of the formats that `sdem_dist.text.sources` reads, or `LINES`, or `LINES_OR_TSV`.
 
     Raises
     ------
@@ -32,8 +32,8 @@ def records_format(source: Path, reading: Reading) -> str:
     """
     suffix = plain_suffix(source)
     form = reading.format or ("folder" if source.is_dir() else SUFFIXES.get(suffix, LINES))
-    if suffix == ".txt" and reading.format is None:
-        form = LINES
+    if reading.format is None and (form == LINES or suffix == ".txt"):
+        form = LINES_OR_TSV if reading.text is None and reading.id is None else LINES
     if form in NUMERIC_FORMATS:
         raise IngestError(
             f"{source} is {form}, which holds numbers: make a corpus of it (sdem ingest {source} NAME.zarr "

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LINES = "lines"
 """The format of plain lines, one document each, without labels: for prediction only."""
+LINES_OR_TSV = "lines or tsv"
+"""Plain lines, or ``label<TAB>text`` if that is what the first line is: for prediction only, of sources that do not say."""
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz")
 NUMERIC_FORMATS = ("svmlight", "npz")
 SUFFIXES = {
@@ -263,10 +265,11 @@ def read_columns(
     part: tuple[int, int] | None = None,
 ) -> Iterator[Records]:
     """Yield what is read of a source of text in this format, in blocks that hold a document."""
-    if form in (LINES, "tsv"):
+    if form in (LINES, LINES_OR_TSV, "tsv"):
         from sdem_dist.text.formats.tab_lines import read_tab_lines
 
-        blocks = read_tab_lines(source, encoding, gate, columns, block_documents, part, whole=form == LINES)
+        whole = None if form == LINES_OR_TSV else form == LINES
+        blocks = read_tab_lines(source, encoding, gate, columns, block_documents, part, whole=whole)
     elif form == "folder":
         from sdem_dist.text.formats.folder import read_folder
 

@@ -1,11 +1,11 @@
 """What choosing settings costs, what it gains, and whether wrong labels are found.
 
-    SDEM_CORPORA=FOLDER python tests/benchmarks/choose.py [cost] [gain] [suspects] [NAME...]
+    SDEM_CORPORA=FOLDER python tests/benchmarks/choose.py [cost] [gain] [suspects] [NAME...] [FIGURES.json]
 
-cost: 16 settings x 5 folds against one training of the defaults with its evaluation, cold from disk: CPU seconds of one
-process, and bytes that are read;
-gain: the default search against GridSearchCV over C of LinearSVC and LogisticRegression, test documents, CPU seconds;
-of blitzer the first of its five splits;
+cost: 16 settings x 5 folds against one training of the default with its evaluation, and against fits of all settings and
+folds by hand, cold from disk: CPU seconds of one process, and bytes that are read;
+gain: the default search against grids over C of LinearSVC and LogisticRegression, test documents, CPU seconds; of blitzer
+the first of its five splits; with a file the figures of grids and of fastText come from there (`choose_peers.py`);
 suspects: 20 % of 20 Newsgroups' labels flipped, average precision against out-of-fold LogisticRegression (and cleanlab).
 """
 
@@ -14,13 +14,15 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from choose_peers import C, Figures, Kept, grid
 from corpora import Split, splits_of
+from sklearn.metrics import log_loss
+from sklearn.model_selection import ParameterGrid
 
 from sdem_dist import CorpusSearchCV, MultinomialNB, label_suspects, open_corpus, write_corpus
 from sdem_dist.byte_cache import prepared_cache, shard_cache
@@ -28,7 +30,6 @@ from sdem_dist.storage import arrays
 
 NAMES = ("r8", "webkb", "20ng")
 SETTINGS = {"loss": ["hinge", "ncll"], "step": [0.1, 0.2, 0.5, 1.0], "weighting": ["tfidf", "log"]}
-C = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
 
 
 def cold() -> None:
@@ -76,44 +77,44 @@ def cost(split: Split, space: dict = SETTINGS, cv: int = 5) -> dict[str, float]:
             started = time.process_time()
             fitted = CorpusSearchCV(MultinomialNB(), space, halving=halving, **search).fit(corpus)
             found[name] = time.process_time() - started
+        started = time.process_time()
+        for settings in ParameterGrid(space):
+            for training, fold in corpus.folds(cv):
+                cold()
+                MultinomialNB(**settings, n_jobs=1).fit(training).evaluate(fold)
+        found["by hand"] = time.process_time() - started
         found["training bytes"] = bytes_read(train)
         found["search bytes"] = bytes_read(lambda: CorpusSearchCV(MultinomialNB(), space, **search).fit(corpus))
         found["settings"] = len(fitted.trials_)
         return found
 
 
-def gain(split: Split, c: list[float] = C, cv: int = 5) -> dict[str, dict[str, float]]:
-    """Return accuracy and log-loss on test documents, and seconds, of the default search and of scikit-learn's."""
-    from sklearn.feature_extraction.text import TfidfTransformer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import log_loss
-    from sklearn.model_selection import GridSearchCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.svm import LinearSVC
-
-    found = {}
-    for name, ours in {
-        "defaults": MultinomialNB(n_jobs=1),
+def gain(
+    split: Split, name: str = "", kept: Kept | None = None, c: tuple[float, ...] = C, cv: int = 5
+) -> Iterator[tuple[str, Figures]]:
+    """Yield figures on test documents, and CPU seconds, of the default, of the default search and of the grids."""
+    kept = Kept(None) if kept is None else kept
+    for method, ours in {
+        "default": MultinomialNB(n_jobs=1),
         "search": CorpusSearchCV(MultinomialNB(), n_jobs=1, cv=cv),
     }.items():
         started = time.process_time()
         ours.fit(split.X, split.y)
         seconds = time.process_time() - started
         model = getattr(ours, "best_estimator_", ours)
-        found[name] = {"seconds": seconds, "accuracy": model.score(split.X_test, split.y_test)}
-        found[name]["log-loss"] = log_loss(split.y_test, model.predict_proba(split.X_test), labels=model.classes_)
-    for name, peer in {"LinearSVC": LinearSVC(), "LogisticRegression": LogisticRegression(max_iter=1000)}.items():
-        grid = {f"{type(peer).__name__.lower()}__C": c}
-        searched = GridSearchCV(make_pipeline(TfidfTransformer(sublinear_tf=True), peer), grid, cv=cv)
-        started = time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            searched.fit(split.X, split.y)
-        found[name] = {"seconds": time.process_time() - started, "accuracy": searched.score(split.X_test, split.y_test)}
-        if hasattr(searched, "predict_proba"):
-            p = searched.predict_proba(split.X_test)
-            found[name]["log-loss"] = log_loss(split.y_test, p, labels=searched.classes_)
-    return found
+        p = model.predict_proba(split.X_test)
+        yield (
+            method,
+            {
+                "seconds": seconds,
+                "accuracy": float(model.score(split.X_test, split.y_test)),
+                "log-loss": float(log_loss(split.y_test, p, labels=model.classes_)),
+            },
+        )
+    for peer in ("LinearSVC", "LogisticRegression"):
+        yield peer, kept.figures.get(f"{name} {peer}") or grid(split, peer, kept, name, c, cv)
+    if (tuned := f"{name} fastText, autotune") in kept.figures:
+        yield "fastText, autotune", kept.figures[tuned]
 
 
 def suspects(split: Split, share: float = 0.2, cv: int = 5) -> dict[str, tuple[float, float]]:
@@ -155,19 +156,19 @@ def suspects(split: Split, share: float = 0.2, cv: int = 5) -> dict[str, tuple[f
 
 def main(words: list[str]) -> None:
     whats = [word for word in words if word in ("cost", "gain", "suspects")] or ["cost", "gain", "suspects"]
-    names = [word for word in words if word not in ("cost", "gain", "suspects")]
+    files = [word for word in words if word.endswith(".json")]
+    kept = Kept(Path(files[0]) if files else None)
+    names = [word for word in words if word not in ("cost", "gain", "suspects", *files)]
     for what in whats:
         for name in names or (NAMES if what != "suspects" else ("20ng",)):
             split = splits_of(name)[0]
             if what == "cost":
                 found = cost(split)
                 bytes_ = found["search bytes"] / found["training bytes"]
-                ratios = (
-                    f"halving {found['halving'] / found['training']:.1f}, all {found['all'] / found['training']:.1f}"
-                )
+                ratios = ", ".join(f"{k} {found[k] / found['training']:.1f}" for k in ("halving", "all", "by hand"))
                 print(f"{name}: {found}; times one training: {ratios}, bytes {bytes_:.2f}", flush=True)
             elif what == "gain":
-                for method, of in gain(split).items():
+                for method, of in gain(split, name, kept):
                     print(f"{name}: {method:<20}", "  ".join(f"{k} {v:.4f}" for k, v in of.items()), flush=True)
             else:
                 for method, (precision, seconds) in suspects(split).items():

@@ -81,12 +81,18 @@ def splits_of(name: str) -> list[Split]:
         return _blitzer()
     if name == "nsmc":
         return [_nsmc()]
+    (train, y), (test, y_test) = texts_of(name)
     if name.startswith("imdb"):
-        (train, y), (test, y_test) = (_imdb(part) for part in ("train", "test"))
         return [_counted(train, y, test, y_test, ngram_range=(1, 2) if "bigrams" in name else (1, 1))]
-    corpus, _, form = name.partition(" ")
-    (train, y), (test, y_test) = (_stemmed(corpus, part, form == "unstemmed") for part in ("train", "test"))
     return [_counted(train, y, test, y_test, token_pattern=r"\S+", lowercase=False)]
+
+
+def texts_of(name: str) -> tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]:
+    """Return texts and labels of the training part and of the test part of a corpus with a standard split."""
+    if name.startswith("imdb"):
+        return _imdb("train"), _imdb("test")
+    corpus, _, form = name.partition(" ")
+    return _stemmed(corpus, "train", form == "unstemmed"), _stemmed(corpus, "test", form == "unstemmed")
 
 
 @cache

@@ -1,5 +1,9 @@
 """Measures of the code itself: sizes, types, borders, and how far it is from `fit` to the next mu.
 
+Two counts say how far it is. The first is of all functions of the package that a fit calls up to the end of the first
+update, each once: checks, properties and limits of memory too. The second is of a document's path: the functions that are
+running when a shard is read, when a learner prepares, maps, combines or updates, or when a kernel is entered.
+
 Run: python tests/benchmarks/house.py [FOLDER]   (a checkout; default: this one)
 """
 
@@ -22,21 +26,36 @@ X, y = sp.csr_matrix(np.random.default_rng(0).poisson(1.0, (60, 9))), np.arange(
 corpus = sd.write_corpus(tempfile.mkdtemp() + "/c", X, y)
 settings = {"merge": "sum", "n_epochs": 1, "n_lanes": 1, "n_jobs": 1, "evaluate_every": 0}
 sd.MultinomialNB(**settings).fit(corpus)
-seen, ended = {}, []
-def look(frame, event, _):
+called, walked, ended = set(), set(), []
+def place(frame):
     code = frame.f_code
-    if event == "call" and "/sdem_dist/" in code.co_filename and not ended and not code.co_name.startswith("<"):
-        seen[code.co_filename, code.co_qualname] = True
-    if event == "return" and code.co_qualname.split(".")[-1] == "update" and "/learners/" in code.co_filename:
+    own = "/sdem_dist/" in code.co_filename and not code.co_name.startswith("<")
+    return (code.co_filename.partition("/sdem_dist/")[2], code.co_qualname) if own else None
+def has_documents(file, name):
+    if file.startswith("learners/"):
+        return name.split(".")[-1] in ("prepare", "map", "combine", "update")
+    return file.startswith("kernels/") or (file, name) == ("corpus/shards.py", "read_shard")
+def look(frame, event, _):
+    at = place(frame)
+    if at is None or ended:
+        return
+    if event == "call":
+        called.add(at)
+        while has_documents(*at) and frame is not None:
+            walked.add(place(frame))
+            frame = frame.f_back
+    elif at[0].startswith("learners/") and at[1].endswith(".update"):
         ended.append(True)
 model = sd.MultinomialNB(**settings)
+corpus = sd.write_corpus(tempfile.mkdtemp() + "/other", X[::-1], y[::-1])
 sys.setprofile(look)
 model.fit(corpus)
 sys.setprofile(None)
 made, plain = [], executor.InProcess.__init__
 executor.InProcess.__init__ = lambda self, *a, **k: (made.append(1), plain(self, *a, **k))[1]
 sd.MultinomialMixture(2).fit(X)
-print(len(seen), len({file for file, _ in seen}), len(made))
+walked.discard(None)
+print(*(n for found in (called, walked) for n in (len(found), len({file for file, _ in found}))), len(made))
 """
 
 
@@ -89,7 +108,7 @@ def main() -> None:
     anys = sum(len(re.findall(r"\bAny\b", text)) for text in texts.values())
     ignored = sum(text.count("type: ignore") for text in texts.values())
     walk = subprocess.run([sys.executable, "-c", WALK], cwd=root, capture_output=True, text=True, check=False)
-    walked = walk.stdout.split() or ["?", "?", "?"]
+    walked = walk.stdout.split() or ["?"] * 5
     rows = {
         "estimators/: files, lines": f"{len(own)}, {sum(texts[p].count(chr(10)) for p in own):,}",
         "sdem_dist/: files, lines": f"{len(files)}, {n_lines:,}",
@@ -98,8 +117,9 @@ def main() -> None:
         "statements in the longest function": f"{n_statements(longest[1])} ({longest[0]})",
         "Any per 1,000 lines; type: ignore": f"{1000 * anys / n_lines:.1f}; {ignored}",
         "circles of imports, those for types included": str(len(circles(root))),
-        "functions, files from fit to the new mu": f"{walked[0]}, {walked[1]}",
-        "executors in a fit of MultinomialMixture": walked[2],
+        "functions called from fit to the new mu, files": f"{walked[0]}, {walked[1]}",
+        "of these on a document's path, files": f"{walked[2]}, {walked[3]}",
+        "executors in a fit of MultinomialMixture": walked[4],
     }
     for name, value in rows.items():
         print(f"{name:48}{value}")

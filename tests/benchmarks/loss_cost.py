@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist import MultinomialNB
-from sdem_dist.estimators.source import source_of
-from sdem_dist.estimators.weighed_words import weighed
+from sdem_dist.inputs.source import source_of
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Loss
 
@@ -50,7 +49,7 @@ def losses(n_classes: int) -> dict[str, str | Loss]:
 def passes(X: sp.csr_matrix, y: np.ndarray, loss: str | Loss) -> Callable[[], object]:
     """Return the second pass of one lane over all documents, to be run again and again."""
     model = MultinomialNB(loss=loss)
-    source = weighed(model, source_of(model, X, y))
+    source = model._weighed(source_of(model, X, y))
     learner, start = model._learner(source)
     assert start is not None
     state = start.block(0, 1)

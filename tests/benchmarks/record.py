@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -15,6 +16,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "RESULTS.md"
+OLDER = "## Older figures\n"
+"""What was not made anew stays at the end of the page."""
 
 
 def section(command: list[str], printed: str) -> str:
@@ -24,15 +27,16 @@ def section(command: list[str], printed: str) -> str:
         f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, load {load:.1f} at the end"
     )
     body = "\n".join(f"    {line}".rstrip() for line in printed.rstrip().splitlines())
-    return f"## `{' '.join(command)}`\n\n{day}; {machine}.\n\n{body}\n"
+    return f"## `{shlex.join(command)}`\n\n{day}; {machine}.\n\n{body}\n"
 
 
 def with_section(text: str, command: list[str], made: str) -> str:
-    """Return the page with a section put in the place of the one of the same command, or at the end."""
-    head = re.escape(f"## `{' '.join(command)}`\n")
+    """Return the page with a section put in the place of the one of the same command, or before the older figures."""
+    head = re.escape(f"## `{shlex.join(command)}`\n")
     old = re.search(rf"^{head}.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if old is None:
-        return f"{text.rstrip()}\n\n{made}"
+        there, older, rest = text.partition(OLDER)
+        return f"{there.rstrip()}\n\n{made}" + (f"\n{older}{rest}" if older else "")
     rest = text[old.end() :]
     return f"{text[: old.start()]}{made}" + (f"\n{rest}" if rest else "")
 

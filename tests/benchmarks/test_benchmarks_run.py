@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import accuracy
 import choose
 import choose_defaults
+import choose_peers
 import choose_topic_defaults
 import corpora
 import defaults
@@ -92,10 +93,19 @@ def test_what_should_hardly_matter(split):
 def test_choosing(split):
     found = choose.cost(split, {"step": [0.1, 0.5]}, cv=2)
     assert found["settings"] == 3 and min(found.values()) > 0
-    methods = choose.gain(split, c=[1.0], cv=2)
-    assert set(methods) == {"defaults", "search", "LinearSVC", "LogisticRegression"}
+    methods = dict(choose.gain(split, c=(1.0,), cv=2))
+    assert set(methods) == {"default", "search", "LinearSVC", "LogisticRegression"}
     assert all(of["accuracy"] > 0.5 for of in methods.values())
     assert all(precision > 0.2 for precision, _ in choose.suspects(split, cv=2).values())
+
+
+def test_an_interrupted_grid_goes_on_from_its_file(split, tmp_path, monkeypatch):
+    kept = choose_peers.Kept(tmp_path / "figures.json")
+    found = choose_peers.grid(split, "LogisticRegression", kept, "toy", cs=(0.1, 1.0), cv=2)
+    assert found["C"] in (0.1, 1.0) and found["seconds"] > 0 and found["log-loss by log-loss"] > 0
+    monkeypatch.setattr(choose_peers, "cross_validate", None)
+    again = choose_peers.Kept(tmp_path / "figures.json")
+    assert choose_peers.grid(split, "LogisticRegression", again, "toy", cs=(0.1, 1.0), cv=2) == found
 
 
 def test_classes_with_topics(split):
@@ -271,13 +281,15 @@ def test_the_whole_way_goes_from_texts_to_predictions(tmp_path):
 
 
 def test_a_recorded_run_takes_the_place_of_the_one_before():
-    page = "# Results\n\n## By hand\n\ntext\n"
-    for command in (["a.py"], ["b.py", "--seeds", "3"], ["a.py"]):
+    page = "# Results\n\n## By hand\n\ntext\n\n## Older figures\n\nold\n"
+    for command in (["a.py"], ["b.py", "--only", "r8 whole"], ["a.py"]):
         page = record.with_section(page, command, record.section(command, f"{command[0]} printed\n"))
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
         "## By hand",
         "## `a.py`",
-        "## `b.py --seeds 3`",
+        "## `b.py --only 'r8 whole'`",
+        "## Older figures",
     ]
     assert page.count("    a.py printed") == 1
     assert page.startswith("# Results\n\n## By hand\n\ntext\n")
+    assert page.endswith("\n\n## Older figures\n\nold\n")

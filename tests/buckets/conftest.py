@@ -1,12 +1,14 @@
-"""A real server of S3 on loopback, spoken to over HTTP."""
+"""Buckets of real servers on loopback, spoken to over HTTP."""
 
 from __future__ import annotations
 
 import itertools
+from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
-from buckets.proxy import SECRET, Proxy
+from buckets.proxy import Proxy
+from buckets.servers import KINDS
 
 _numbers = itertools.count()
 
@@ -20,38 +22,46 @@ def _nothing_kept():
 
 
 @pytest.fixture(scope="session")
-def s3_server():
+def servers():
+    """What returns the server of a scheme, started when it is first asked for."""
     pytest.importorskip("obstore")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    yield server.get_host_and_port()
-    server.stop()
+    with ExitStack() as ends:
+        started = {}
+
+        def server(scheme):
+            if scheme not in started:
+                started[scheme] = ends.enter_context(KINDS[scheme]())
+            return started[scheme]
+
+        yield server
 
 
 @pytest.fixture
-def proxy(s3_server):
-    made = Proxy(s3_server)
+def scheme(request):
+    """Which kind of bucket; see `needs.everywhere`."""
+    return getattr(request, "param", "s3")
+
+
+@pytest.fixture
+def server(servers, scheme):
+    return servers(scheme)
+
+
+@pytest.fixture
+def proxy(server):
+    made = Proxy(server)
     yield made
     made.close()
 
 
 @pytest.fixture
-def bucket(s3_server, proxy, monkeypatch):
+def bucket(scheme, server, proxy, monkeypatch, tmp_path_factory):
     """The URL of an empty folder in a bucket, behind the proxy; the environment has credentials for it."""
-    import boto3
-
     from sdem_dist.storage import buckets
 
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "AKIDSECRET",
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": proxy.url,
-    }.items():
+    for name, value in server.environment(proxy.url, tmp_path_factory.mktemp("account")).items():
         monkeypatch.setenv(name, value)
     quick = {"max_retries": 6, "backoff": {"init_backoff": timedelta(milliseconds=5), "base": 2}}
     monkeypatch.setitem(buckets.SETTINGS, "retry_config", {**quick, "retry_timeout": timedelta(seconds=20)})
-    boto3.client("s3", endpoint_url="http://{}:{}".format(*s3_server), region_name="us-east-1").create_bucket(
-        Bucket="bucket"
-    )
-    return f"s3://bucket/{next(_numbers)}"
+    monkeypatch.setitem(buckets.SETTINGS, "client_options", {**buckets.SETTINGS["client_options"], "allow_http": True})
+    return f"{scheme}://bucket/{next(_numbers)}"

@@ -1,4 +1,4 @@
-"""A server between a client and a server of S3, which is slow, fails, cuts connections, or goes away."""
+"""A server between a client and the server of a bucket, which is slow, fails, cuts connections, or goes away."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-SECRET = "a-secret-that-nobody-may-see"
+from buckets.servers import Server
+
 CUT, LOST = "cut", "lost"
 """Half of an answer arrives; nothing of it does, though what was asked is done."""
 Fault = Callable[[str, str], int | str | None]
@@ -26,7 +27,7 @@ class Proxy:
     A number is a status to answer with, and `code` is the error code in its body.
     """
 
-    def __init__(self, upstream: tuple[str, int]) -> None:
+    def __init__(self, server: Server) -> None:
         self.latency, self.code = 0.0, "SlowDown"
         self.fault: Fault = lambda method, path: None
         self.requests: list[tuple[str, str]] = []
@@ -46,9 +47,9 @@ class Proxy:
                 if isinstance(what, int):
                     self.reply(what, [("Content-Type", "application/xml")], error_body(proxy.code))
                     return
-                upstream_connection = http.client.HTTPConnection(*upstream, timeout=60)
+                upstream_connection = http.client.HTTPConnection(*server.address, timeout=60)
                 upstream_connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-                for name, value in self.headers.items():
+                for name, value in server.asked(self.headers.items()):
                     if name.lower() not in ("connection",):
                         upstream_connection.putheader(name, value)
                 upstream_connection.endheaders(body)
@@ -60,7 +61,7 @@ class Proxy:
                     self.connection.close()
                     return
                 own = ("connection", "transfer-encoding", "content-length", "server", "date")
-                headers = [(k, v) for k, v in found.getheaders() if k.lower() not in own]
+                headers = [(k, v) for k, v in server.answered(found.getheaders()) if k.lower() not in own]
                 length = int(found.getheader("Content-Length") or 0) if self.command == "HEAD" else len(content)
                 self.reply(found.status, headers, content[: len(content) // 2] if what == CUT else content, length)
 

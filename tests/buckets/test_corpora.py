@@ -18,9 +18,14 @@ Y = RNG.integers(0, 3, 300)
 WORDS = [f"w{i}" for i in range(40)]
 
 
-@pytest.fixture(params=["s3", "memory"])
-def url(request, tmp_path):
-    return f"{request.getfixturevalue('bucket')}/c" if request.param == "s3" else f"memory://{tmp_path.name}/c"
+@pytest.fixture(params=["s3", "gs", "abfs", "memory"])
+def scheme(request):
+    return request.param
+
+
+@pytest.fixture
+def url(bucket):
+    return f"{bucket}/c"
 
 
 def state(corpus):
@@ -158,10 +163,10 @@ def test_a_missing_part_is_named(url):
         corpus.read(0, 300)
 
 
-def test_nothing_is_written_outside(bucket):
+def test_nothing_is_written_outside(bucket, scheme):
     write_corpus(f"{bucket}/deep/er/c", X, Y)
     assert all(found.url.startswith(f"{bucket}/deep/er/c/") for found in buckets.below(bucket))
-    assert "zarr.json" not in buckets.children("s3://bucket")[1]
+    assert "zarr.json" not in buckets.children(f"{scheme}://bucket")[1]
 
 
 def test_schemes():

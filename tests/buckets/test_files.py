@@ -15,6 +15,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import scipy.sparse as sp
+from buckets.needs import everywhere
 from buckets.test_corpora import X, Y
 
 from sdem_dist import ModelError, MultinomialNB, ingest, load_model, open_corpus
@@ -26,6 +27,7 @@ from sdem_dist.storage.urls import BLOCK
 from sdem_dist.text import Reading
 
 
+@everywhere
 def test_a_model(bucket, tmp_path):
     model = MultinomialNB(n_epochs=2).fit(X, Y)
     model.save(tmp_path / "m")
@@ -37,6 +39,7 @@ def test_a_model(bucket, tmp_path):
     assert [found.url for found in buckets.below(bucket)] == [f"{bucket}/m"]
 
 
+@everywhere
 def test_models_never_replace_other_things(bucket):
     model = MultinomialNB(n_epochs=1).fit(X, Y)
     buckets.put(f"{bucket}/notes", b"dear")
@@ -51,6 +54,7 @@ def test_models_never_replace_other_things(bucket):
     assert buckets.get(f"{bucket}/notes") == b"dear"
 
 
+@everywhere
 def test_an_interrupted_run_goes_on(bucket):
     class Stop(Exception):
         pass
@@ -87,6 +91,7 @@ def test_checkpoints_that_may_not_be_removed_do_not_end_a_run(bucket, proxy):
     assert refused
 
 
+@everywhere
 def test_a_log(bucket, proxy):
     for _ in range(2):
         MultinomialNB(n_epochs=2).fit(X, Y, callbacks=[JsonLines(f"{bucket}/log")])
@@ -145,6 +150,7 @@ def write_sources(folder):
     (folder / "classes" / "a" / ".hidden").write_text("not this")
 
 
+@everywhere
 def test_sources(bucket, tmp_path):
     write_sources(tmp_path)
     for file in tmp_path.rglob("*"):
@@ -170,6 +176,7 @@ def test_sources(bucket, tmp_path):
         assert uids[0] == uids[1], name
 
 
+@everywhere
 def test_ranges_of_an_object(bucket, proxy):
     content = np.random.default_rng(0).bytes(2 * BLOCK + 12_345)
     buckets.put(f"{bucket}/o", content)

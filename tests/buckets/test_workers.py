@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.parquet
 import pytest
+from buckets.needs import everywhere
 from buckets.test_corpora import X, Y
 from click.testing import CliRunner
 
@@ -55,6 +56,7 @@ def test_training_from_a_bucket(bucket, client, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@everywhere
 @pytest.mark.parametrize("limits", [{}, {"min_df": 2, "max_features": 250}])
 def test_ingest_from_bucket_to_bucket(bucket, source, client, tmp_path, limits):
     from sdem_dist.text import VectorizerSettings
@@ -104,7 +106,8 @@ def test_dask_arrays_become_corpora_in_a_bucket(bucket, client, tmp_path):
     assert not [found for found in buckets.below(f"{bucket}/c") if "scratch" in found.url]
 
 
-def test_from_bucket_to_bucket_in_the_shell(bucket, source, tmp_path):
+@everywhere
+def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
     from sdem_dist.storage.places import place
 
     run = CliRunner()
@@ -123,7 +126,7 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, source, tmp_path):
     for wrong, words in (
         (f"predict {bucket}/m {source} --text 1 -o {source}", "would replace"),
         (f"predict {bucket}/m {source} --text 1 -o {bucket}/c/t.tsv", "within the corpus"),
-        (f"predict {bucket}/m {source} --text 1 -o s3://nowhere/t.tsv", "no bucket s3://nowhere"),
+        (f"predict {bucket}/m {source} --text 1 -o {scheme}://nowhere/t.tsv", f"no bucket {scheme}://nowhere"),
     ):
         done = run.invoke(main, wrong.split())
         assert done.exit_code

@@ -14,7 +14,7 @@ import pytest
 from cli.commands import ok, refused
 
 from sdem_dist import MultiplicativeMixtureClassifier, load_model, open_corpus, write_corpus
-from sdem_dist.estimators import examined
+from sdem_dist.inspection import examined
 
 RNG = np.random.default_rng(0)
 NASTY = "<script>alert(1)</script>"

@@ -97,3 +97,63 @@ def test_bad_lines_are_left_out_and_unknown_words_are_told(source, tmp_path):
     matrix = tmp_path / "x.svm"
     matrix.write_text("1 1:2\n")
     assert "holds numbers" in run("evaluate", tmp_path / "m", matrix).output
+
+
+def test_what_is_missing_is_named(source, tmp_path):
+    for command in ("train", "tune"):
+        alone = run(command, source)
+        assert alone.exit_code == 2
+        assert "MODEL is missing" in alone.output and f"{source} posts.model" in " ".join(alone.output.split())
+        absent = run(command, "nope.tsv")
+        assert "nope.tsv: there is no such file or folder; and MODEL is missing" in " ".join(absent.output.split())
+    assert run("train", source, tmp_path / "m", "--quiet").exit_code == 0
+    for arguments in (("train", "nope.tsv", tmp_path / "n"), ("evaluate", tmp_path / "m", "nope.tsv")):
+        found = run(*arguments)
+        assert found.exit_code == 1
+        assert found.output == "Error: nope.tsv: there is no such file or folder\n"
+
+
+def test_errors_name_the_source_and_not_the_hidden_corpus_of_it(tmp_path):
+    (tmp_path / "one.tsv").write_text("a\tone text\na\tother text\n")
+    found = run("train", tmp_path / "one.tsv", tmp_path / "m", "--quiet")
+    assert found.exit_code == 1
+    assert f"{tmp_path / 'one.tsv'} has one class only (a)" in " ".join(found.output.split())
+    assert "corpus.zarr" not in found.output
+
+
+def test_quiet_says_nothing_of_counting(tmp_path):
+    path = tmp_path / "posts.tsv"
+    path.write_text("\n".join(LINES * 40) + "\n")
+    assert "documents" in run("train", path, tmp_path / "a", "--epochs", "1").stderr
+    assert not run("train", path, tmp_path / "b", "--epochs", "1", "--quiet").stderr
+
+
+def test_suspects_of_a_source_show_its_texts(source):
+    found = run("suspects", source, "-n", "3")
+    assert "goal match" in found.output or "bank loan" in found.output
+    assert "--keep-text" not in found.output
+
+
+def test_a_report_is_replaced_only_if_asked_for(source, tmp_path):
+    page, arguments = tmp_path / "r.html", ("report", tmp_path / "m", source, "-o", tmp_path / "r.html")
+    assert run("train", source, tmp_path / "m", "--quiet").exit_code == 0
+    assert run(*arguments).exit_code == 0
+    page.write_text("mine")
+    refused = run(*arguments)
+    assert refused.exit_code == 1 and "--overwrite" in refused.output and page.read_text() == "mine"
+    assert run(*arguments, "--overwrite").exit_code == 0
+    assert page.read_text() != "mine"
+
+
+def test_likelihoods_of_words_are_shown_where_they_mean_something(source, tmp_path):
+    for loss in ("hinge", "nll"):
+        assert run("train", source, tmp_path / loss, "--quiet", "--loss", loss).exit_code == 0
+        shown = run("evaluate", tmp_path / loss, source).stdout
+        assert ("perplexity" in shown) == ("NLL " in shown) == (loss == "nll")
+        assert json.loads(run("evaluate", tmp_path / loss, source, "--json").stdout)["perplexity"] > 0
+
+
+def test_a_class_to_compare_with_is_one_of_those_that_are_named(source, tmp_path):
+    assert run("train", source, tmp_path / "m", "--quiet").exit_code == 0
+    found = run("explain", tmp_path / "m", "goal", "--against", "nope")
+    assert "'nope' is not among the model's classes (money, sport)" in found.output

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from sdem_dist import MultinomialNB, open_corpus, write_corpus
 from sdem_dist.cluster import connected
-from sdem_dist.estimators import scoring
+from sdem_dist.fitting import scoring
 
 
 @pytest.fixture(scope="module")

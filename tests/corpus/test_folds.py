@@ -85,8 +85,8 @@ def test_training_does_not_see_the_fold(documents, tmp_path, settings):
 
     def trained(rows):
         memory = MemoryCorpus(rows, whole.labels, one.header.classes, shuffle=False)
-        from sdem_dist.estimators.running import FitOptions, executor_for, run_fit
-        from sdem_dist.estimators.spec import Source
+        from sdem_dist.fitting.running import FitOptions, executor_for, run_fit
+        from sdem_dist.inputs.spec import Source
 
         part = Folds(memory, 3).train(0)
         model = MultinomialNB(n_epochs=2, validation_fraction=0.2, n_jobs=1, **settings)

@@ -22,7 +22,7 @@ from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators import running
+from sdem_dist.fitting import running
 from sdem_dist.models.word_counts import SdemState
 
 N_WORDS, N_BLOCKS = 64, 8

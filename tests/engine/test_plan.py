@@ -12,12 +12,18 @@ from sdem_dist.learners.local_words import lane_key
 from sdem_dist.learners.protocol import Lane
 
 plans = st.builds(
-    Plan, st.integers(1, 500), st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**63 - 1)
+    Plan,
+    st.integers(1, 500),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 4),
 )
 
 
 def epoch_lanes(plan: Plan, epoch: int) -> list[Lane]:
-    return [lane for r in range(plan.n_rounds) for lane in plan.lanes(epoch, r)]
+    return [lane for r in range(plan.rounds(epoch)) for lane in plan.lanes(epoch, r)]
 
 
 @given(plans)
@@ -32,7 +38,7 @@ def test_a_lane_keeps_its_documents_and_ranges_are_of_one_length(plan):
     sizes = [b - a for lane in range(plan.n_lanes) for a, b in plan.ranges(lane)]
     assert max(sizes) - min(sizes) <= 1 and len(sizes) == plan.n_lanes * plan.n_rounds
     assert plan.lane_documents == min(sizes)
-    for epoch in range(plan.n_epochs):
+    for epoch in range(1 if plan.growth else 0, plan.n_epochs):
         for k in range(plan.n_lanes):
             visited = sorted((x.start, x.stop) for x in epoch_lanes(plan, epoch) if x.lane == k)
             assert visited == [(a, b) for a, b in plan.ranges(k) if b > a]
@@ -41,7 +47,7 @@ def test_a_lane_keeps_its_documents_and_ranges_are_of_one_length(plan):
 @given(plans)
 def test_places_and_documents_of_a_round(plan):
     for epoch in range(plan.n_epochs):
-        for round_ in range(plan.n_rounds):
+        for round_ in range(plan.rounds(epoch)):
             lanes = plan.lanes(epoch, round_)
             assert all((x.epoch, x.round) == (epoch, round_) for x in lanes)
             places = [x.lane for x in lanes]
@@ -52,10 +58,24 @@ def test_places_and_documents_of_a_round(plan):
 
 @given(plans)
 def test_the_plan_depends_on_its_fields_alone(plan):
-    again = Plan(plan.n_documents, plan.n_epochs, plan.n_rounds, plan.n_lanes, plan.seed)
-    longer = Plan(plan.n_documents, plan.n_epochs + 3, plan.n_rounds, plan.n_lanes, plan.seed)
+    again = Plan(plan.n_documents, plan.n_epochs, plan.n_rounds, plan.n_lanes, plan.seed, plan.growth)
+    longer = Plan(plan.n_documents, plan.n_epochs + 3, plan.n_rounds, plan.n_lanes, plan.seed, plan.growth)
     for epoch in reversed(range(plan.n_epochs)):
         assert epoch_lanes(plan, epoch) == epoch_lanes(again, epoch) == epoch_lanes(longer, epoch)
+
+
+@given(plans)
+def test_rounds_are_counted_through_all_epochs(plan):
+    places = [(epoch, round_) for epoch in range(plan.n_epochs) for round_ in range(plan.rounds(epoch))]
+    assert [plan.place(number) for number in range(len(places))] == places
+    assert [plan.number(*place) for place in places] == list(range(len(places)))
+    assert plan.number(plan.n_epochs, 0) == len(places)
+
+
+def test_the_first_rounds_grow():
+    plan = Plan(800, 2, 2, 1, 0, growth=3)
+    assert [(x.start, x.stop) for x in epoch_lanes(plan, 0)] == [(0, 50), (50, 100), (100, 200), (200, 400), (400, 800)]
+    assert sorted((x.start, x.stop) for x in epoch_lanes(plan, 1)) == [(0, 400), (400, 800)]
 
 
 def test_epochs_and_seeds_deal_differently():

@@ -82,27 +82,28 @@ def test_nor_do_they_where_lanes_have_no_documents(n_lanes, n_documents, bundle)
         assert re.sub(r"\d+", lambda found: names[int(found[0])], full) == shape
 
 
-def test_the_tree_combines_sixteen_lanes_and_then_pairs():
+def test_the_tree_combines_four_lanes_and_then_pairs():
     assert trained(3, 1)[0] == "(0 1 2)"
-    sums = [f"({' '.join(map(str, range(a, min(a + 16, 90))))})" for a in range(0, 90, 16)]
-    assert trained(20, 4)[0] == f"({sums[0]} (16 17 18 19))"
+    sums = [f"({' '.join(map(str, range(a, min(a + 4, 22))))})" for a in range(0, 22, 4)]
+    assert trained(8, 2)[0] == f"({sums[0]} {sums[1]})"
     a, b, c, d, e, f = sums
-    assert trained(90, 1)[0] == f"((({a} {b}) ({c} {d})) ({e} {f}))"
+    assert trained(22, 1)[0] == f"((({a} {b}) ({c} {d})) ({e} {f}))"
 
 
 @pytest.mark.parametrize(
     ("n_lanes", "bundle", "maps", "combines"),
     [
         (1, 1, 1, 0),
-        (16, 1, 16, 0),
+        (4, 1, 4, 0),
+        (16, 4, 4, 0),
         (64, 16, 4, 0),
         (128, 16, 8, 2),
         (128, 32, 4, 0),
-        (128, 1, 128, 8 + 2),
-        (300, 4, 75, 19 + 5 + 2),
+        (128, 1, 128, 32 + 8 + 2),
+        (300, 2, 150, 75 + 5 + 2),
         (4096, 64, 64, 16 + 4),
         (4096, 16, 256, 16 + 4),
-        (4096, 8, 512, 256 + 16 + 4),
+        (4096, 8, 512, 32 + 8 + 2),
     ],
 )
 def test_tasks_of_a_round(n_lanes, bundle, maps, combines):
@@ -166,13 +167,13 @@ def test_bundles_follow_measured_time():
             yield bundling.size
 
     # Long enough that little is lost between tasks, short enough that workers end together.
-    assert list(sizes(plan, 2, 1e-5, 0.004, 0.0104, 0.03, 0.2, 2.0, 60.0)) == [128, 64, 32, 16, 16, 2, 1]
+    assert list(sizes(plan, 2, 1e-5, 0.004, 0.0104, 0.03, 0.2, 2.0, 60.0)) == [128, 64, 32, 16, 8, 4, 1]
     assert list(sizes(replace(plan, n_lanes=1024), 2, 1e-5, 0.01, 0.1)) == [512, 128, 32]
     # The scheduler has to feed them all, and none should wait while another has a whole task left.
     many = replace(plan, n_lanes=100_000)
     assert list(sizes(many, 64, 0.0133)) == [32]
     assert list(sizes(many, 1024, 0.0133)) == [128]
-    assert list(sizes(plan, 7, 0.1)) == [1]
+    assert list(sizes(plan, 7, 0.1)) == [4]
     assert list(sizes(replace(plan, n_lanes=256), 12, 0.1)) == [2]
     assert Bundling(replace(plan, n_lanes=3), SimpleNamespace(n_workers=8)).size == 1
 

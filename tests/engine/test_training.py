@@ -22,7 +22,7 @@ from sdem_dist.engine.events import (
     StageEnded,
     StageStarted,
 )
-from sdem_dist.estimators.source import documents_of
+from sdem_dist.inputs.source import documents_of
 
 X, Y = random_counts(200, 30, 3, seed=2)
 HELD_OUT = random_counts(150, 30, 3, seed=12)
@@ -158,7 +158,7 @@ def test_lines_where_nobody_watches(capsys, tmp_path):
     assert captured.out == ""
     assert all(line.startswith(("train", "checkpoint")) for line in lines)
     assert all(len(line) <= 100 for line in lines if "checkpoint" not in line and "hardly fell" not in line)
-    assert "60 epochs, 1 round an epoch, 1 lane a round, 1 worker" in lines[0]
+    assert "60 epochs, 1 round an epoch, 1 lane a round, 1 thread" in lines[0]
     assert "epoch 1" in lines[1] and "held-out  " in lines[1] and "log-loss " in lines[1]
     assert "checkpoint" in lines[2] and str(tmp_path) in lines[2]
     assert "the held-out loss hardly fell" in lines[-1]
@@ -187,7 +187,7 @@ def test_terminal_or_not(monkeypatch):
 def test_a_bar_is_stopped_when_training_fails(monkeypatch):
     monkeypatch.setattr(callbacks.sys.stderr, "isatty", lambda: True, raising=False)
     with pytest.raises(RuntimeError, match="midway"), callbacks.shown("") as bar:  # noqa: PT012
-        bar(StageStarted("train", 0, True, ("ncll",), n_epochs=1, n_rounds=1, n_lanes=1, n_workers=1, epoch=0, round=0))
+        bar(StageStarted("train", 0, True, ("ncll",), 1, 1, 1, n_workers=1, epoch=0, round=0, done=0, total=1))
         assert bar._progress.live.is_started
         raise RuntimeError("midway")
     assert not bar._progress.live.is_started
@@ -195,7 +195,7 @@ def test_a_bar_is_stopped_when_training_fails(monkeypatch):
 
 def quiet_stage(write, seconds: list[float]) -> None:
     """Tell of a stage that is not monitored, and of its rounds."""
-    write(StageStarted("survey", 0, False, (), n_epochs=3, n_rounds=1, n_lanes=1, n_workers=1, epoch=0, round=0))
+    write(StageStarted("survey", 0, False, (), 3, 1, 1, n_workers=1, epoch=0, round=0, done=0, total=3))
     for epoch, each in enumerate(seconds):
         write(RoundEnded("survey", epoch, 0, each, 1, 0.0))
         write(EpochEnded("survey", epoch, each, 1.0, 0.0, {}))

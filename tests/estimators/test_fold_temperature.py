@@ -10,8 +10,8 @@ from reference.random_documents import random_counts
 import sdem_dist as sd
 from sdem_dist import MultinomialNB
 from sdem_dist.engine.events import StageEnded
-from sdem_dist.estimators import fold_temperature
-from sdem_dist.estimators.fold_temperature import N_FOLDS
+from sdem_dist.fitting import fold_temperature
+from sdem_dist.fitting.fold_temperature import N_FOLDS
 
 ALL, LABELS = random_counts(1_300, 80, 3, seed=2, length=20.0)
 (X, Y), (X_NEW, Y_NEW) = (ALL[:300], LABELS[:300]), (ALL[300:], LABELS[300:])

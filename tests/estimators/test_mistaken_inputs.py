@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from datetime import date
 
 import numpy as np
@@ -267,3 +268,57 @@ def test_a_few_more_documents_do_not_ruin_a_model():
     before = model.score(X[2_000:], y[2_000:])
     assert before > 0.8
     assert model.partial_fit(X[1_500:2_000], y[1_500:2_000]).score(X[2_000:], y[2_000:]) > before - 0.01
+
+
+TEXTS = ["good film", "bad film", "good plot", "bad plot"] * 10
+MARKS = ["p", "n"] * 20
+
+
+@pytest.mark.parametrize(
+    ("documents", "labels", "said"),
+    [
+        ("film", ["p"], "X is one text ('film'): put it in a list"),
+        ("film.tsv", ["p"], "film.tsv is a path"),
+        ([], [], "X holds no documents"),
+        (None, MARKS, "X is None"),
+        (set(TEXTS), MARKS, "X is a set"),
+        ((text for text in TEXTS), MARKS, "X is a generator"),
+        ([text.encode() for text in TEXTS], MARKS, "X holds bytes, not texts"),
+        ([None, *TEXTS[1:]], MARKS, "text 0 (from 0) is None"),
+        (TEXTS, (mark for mark in MARKS), "y is a generator"),
+        (TEXTS, [["p"], ["n", "p"]] * 20, "MultiLabelNB learns several"),
+        (TEXTS, [["p"], ["n"]] * 20, "MultiLabelNB learns several"),
+        (TEXTS, np.eye(2, dtype=int)[[0, 1] * 20], "MultiLabelNB learns several"),
+        (sp.csr_matrix([[1.0, 0.0], [2.0, np.nan]] * 20), MARKS, "Input X contains NaN, in row 1 (from 0)"),
+        (np.array([[1.0, 0.0], [2.0, np.nan]] * 20), MARKS, "Input X contains NaN, in row 1 (from 0)"),
+    ],
+)
+def test_what_is_no_list_of_documents_or_labels_is_named(documents, labels, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        MultinomialNB().fit(documents, labels)
+
+
+def test_the_first_batch_of_texts_decides_the_words_with_a_warning():
+    model = MultinomialNB()
+    with pytest.warns(UserWarning, match="kind='hashing'"):
+        model.partial_fit(TEXTS, MARKS, classes=["n", "p"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(TEXTS, MARKS)
+        hashed = MultinomialNB(vectorizer=VectorizerSettings(kind="hashing", n_features=2**18))
+        hashed.partial_fit(TEXTS, MARKS, classes=["n", "p"])
+        MultinomialNB().partial_fit(X, Y, classes=["a", "b"])
+
+
+def test_a_class_whose_documents_weigh_nothing_is_named():
+    weights = np.repeat([1.0, 0.0], [40, 2])
+    with pytest.warns(UserWarning, match=r"1 class without a document of a weight above zero \(odd\)"):
+        MultinomialNB(n_epochs=1).fit([*TEXTS, "one", "two"], [*MARKS, "odd", "odd"], sample_weight=weights)
+
+
+def test_pictures_say_what_they_are_of(model):
+    from sdem_dist import plots
+
+    for draw in (plots.words, plots.history, plots.topics, plots.confusion, plots.reliability):
+        with pytest.raises(TypeError, match="this is a MultinomialNB, and the picture is of"):
+            draw(model)

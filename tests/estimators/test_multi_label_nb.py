@@ -199,3 +199,4 @@ def test_commands(sources):
     run("report", model, posts, "-o", sources / "page.html")
     assert "By label" in (sources / "page.html").read_text(encoding="utf-8")
     assert "not sport" in run("explain", model, "a late goal")
+    assert "p(word|" not in run("explain", model, "a late goal")  # it has none

@@ -135,7 +135,7 @@ def corpus(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_the_same_bits_in_threads_and_after_a_checkpoint(corpus, kind, tmp_path, monkeypatch):
-    import sdem_dist.estimators.running as fitting
+    import sdem_dist.fitting.running as fitting
 
     monkeypatch.setattr(fitting, "SMALL", 0)
     settings = {"n_init": 2, "n_epochs": 3, "init_documents": 500, **kind}

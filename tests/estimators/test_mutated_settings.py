@@ -12,10 +12,10 @@ import scipy.sparse as sp
 
 import sdem_dist as sd
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.saving import KIND
 from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.losses import Blend, Ncll
 from sdem_dist.records import plain, record, restored
+from sdem_dist.saving import KIND
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
 

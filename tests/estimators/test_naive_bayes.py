@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from sdem_dist import MultinomialNB, plots, write_corpus
 from sdem_dist.byte_cache import prepared_cache
-from sdem_dist.estimators import plans
+from sdem_dist.fitting import plans
 from sdem_dist.inspection.words import speaking_words
 
 X, Y = random_counts(240, 30, 3, seed=2)

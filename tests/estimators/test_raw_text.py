@@ -78,6 +78,7 @@ def test_the_model_carries_how_texts_were_counted(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(TEXTS), model.predict_proba(TEXTS))
 
 
+@pytest.mark.filterwarnings("ignore:partial_fit takes the words of its first batch")
 def test_batches_have_the_words_of_the_first_or_are_hashed():
     for settings in (None, VectorizerSettings(kind="hashing", n_features=64)):
         model = sd.MultinomialNB(vectorizer=settings)

@@ -17,7 +17,7 @@ from reference.trained_bits import bits, place
 from sdem_dist import MixedNB, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.corpus.label_sets import column_of
-from sdem_dist.estimators.running import SMALL
+from sdem_dist.fitting.running import SMALL
 
 TESTS = Path(__file__).parent.parent
 

@@ -29,8 +29,8 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.errors import OtherRunError
-from sdem_dist.estimators import scoring
-from sdem_dist.estimators.source import source_of
+from sdem_dist.fitting import scoring
+from sdem_dist.inputs.source import source_of
 from sdem_dist.models.held_out import log_probability
 
 N, V, K = 900, 60, 4

@@ -10,9 +10,9 @@ from reference.random_documents import random_counts
 from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import EpochEnded, StageEnded, StageStarted
-from sdem_dist.estimators import training_time
-from sdem_dist.estimators.training_time import FEW, FEW_EPOCHS, MOST_EPOCHS, share_held_out
-from sdem_dist.estimators.weighted import HeldOut
+from sdem_dist.fitting import training_time
+from sdem_dist.fitting.training_time import FEW, FEW_EPOCHS, MOST_EPOCHS, share_held_out
+from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.models.class_weight import trained_part
 
 ALL, LABELS = random_counts(2_600, 60, 3, seed=4, length=20.0)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import sdem_dist as sd
 from sdem_dist.documents import Documents
-from sdem_dist.estimators.unlabelled_documents import WEIGHTS, start_at
+from sdem_dist.fitting.unlabelled_documents import WEIGHTS, start_at
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import Sdem
@@ -35,7 +35,7 @@ def test_they_help_where_few_have_labels(loss):
     known = HIDDEN >= 0
     alone = sd.MultinomialNB(loss=loss).fit(X[:N][known], HIDDEN[known])
     helped = sd.MultinomialNB(loss=loss, unlabelled=-1).fit(X[:N], HIDDEN)
-    assert helped.kept_["unlabelled_weight"] in WEIGHTS[1:]
+    assert helped.kept_["unlabelled_weight"] in WEIGHTS
     assert helped.classes_.tolist() == [0, 1, 2, 3]
     assert helped.score(X[N:], Y[N:]) > alone.score(X[N:], Y[N:]) + 0.05
 
@@ -110,12 +110,46 @@ def test_where_all_have_labels_nothing_changes():
     np.testing.assert_array_equal(plain.state_.words, named.state_.words)
 
 
+def test_where_they_mislead_the_labelled_ones_are_trained_alone():
+    # Most words tell of what nobody asks for; a few words of which each document has one tell the class.
+    rng = np.random.default_rng(1)
+    other, y = rng.integers(0, 2, N + TEST), rng.integers(0, 2, N + TEST)
+    far = rng.dirichlet(np.full(100, 0.1), 2)
+    words = np.array(
+        [
+            np.r_[rng.multinomial(60, far[o]), rng.multinomial(4, np.eye(2)[k] * 0.8 + 0.1)]
+            for o, k in zip(other, y, strict=True)
+        ]
+    )
+    rows, hidden = sp.csr_matrix(words), np.where(np.arange(N) % 15 == 0, y[:N], -1)
+    forced = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.1).fit(rows[:N], hidden)
+    free = sd.MultinomialNB(unlabelled=-1).fit(rows[:N], hidden)
+    alone = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0).fit(rows[:N], hidden)
+    assert free.kept_["unlabelled_weight"] == 0.0
+    np.testing.assert_array_equal(free.state_.words, alone.state_.words)
+    assert free.score(rows[N:], y[N:]) > forced.score(rows[N:], y[N:])
+
+
+@pytest.mark.parametrize("n", [N, 600])
+def test_weight_0_is_a_corpus_of_the_labelled_documents(tmp_path, n):
+    hidden = np.where(np.arange(n) % 3 == 0, Y[:n], -1)
+    half = sd.write_corpus(tmp_path / "half.zarr", X[:n], hidden, unlabelled=-1, shuffle=False)
+    known = sd.write_corpus(tmp_path / "known.zarr", X[:n][hidden >= 0], hidden[hidden >= 0], shuffle=False)
+    ours = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0, evaluate_every=1)
+    ours.fit(half, validation=(X[N:], Y[N:]))
+    plain = sd.MultinomialNB(evaluate_every=1).fit(known, validation=(X[N:], Y[N:]))
+    np.testing.assert_array_equal(ours.predict_proba(X[N:]), plain.predict_proba(X[N:]))
+    assert ours.kept_["validation_accuracy"] == plain.kept_["validation_accuracy"] == plain.score(X[N:], Y[N:])
+    ours.save(tmp_path / "model")
+    np.testing.assert_array_equal(sd.load_model(tmp_path / "model").predict_proba(X[N:]), ours.predict_proba(X[N:]))
+
+
 def test_few_labels_choose_nothing():
     hidden = np.full(N, -1)
     for k in range(4):
         hidden[np.flatnonzero(Y[:N] == k)[:2]] = k
     model = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
-    assert model.temperature_ == 1.0
+    assert model.kept_["unlabelled_weight"] == 0.0
     assert model.score(X[N:], Y[N:]) > 0.3
 
 

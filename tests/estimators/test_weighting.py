@@ -10,7 +10,7 @@ from reference.trained_bits import bits, place
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from sdem_dist import MultinomialNB, ingest, load_model, open_corpus, write_corpus
-from sdem_dist.estimators.source import documents_of, source_of
+from sdem_dist.inputs.source import documents_of, source_of
 from sdem_dist.text import VectorizerSettings
 
 ALL, LABELS = random_counts(600, 60, 3, seed=4, length=20.0)

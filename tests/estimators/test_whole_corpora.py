@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sdem_dist import CorpusError, GaussianRegressor, MixedNB, MultinomialNB, PoissonNB, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
-from sdem_dist.estimators import scoring
+from sdem_dist.fitting import scoring
 
 N, WIDTH = 60, 12
 RNG = np.random.default_rng(7)

@@ -26,7 +26,7 @@ def test_undisturbed_work_is_done_once(corpus, undisturbed, folder):
     compiled = {"map 0 0 0", "update 0 0"}  # run once a process on one document before the first round
     assert {counts[point] for point in compiled} <= {1, 2}
     assert {n for point, n in counts.items() if not point.startswith("send") and point not in compiled} == {1}
-    n_rounds = SETTINGS["n_epochs"] * (SETTINGS["rounds_per_epoch"] + 1)  # the first is halved once
+    n_rounds = SETTINGS["n_epochs"] * SETTINGS["rounds_per_epoch"] + 1  # the first is halved once
     assert sum(point.startswith("map") for point in counts) == n_rounds * SETTINGS["n_lanes"]
 
 

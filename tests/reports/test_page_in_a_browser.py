@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from PIL import Image
 
 from sdem_dist import MultinomialNB
-from sdem_dist.estimators.examined import Examined
+from sdem_dist.inspection.examined import Examined
 from sdem_dist.inspection.report_page import report_page
 from sdem_dist.reports.page import write_page
 from sdem_dist.text.texts import texts_of_strings

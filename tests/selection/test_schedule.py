@@ -16,10 +16,11 @@ from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
 from sdem_dist.losses import Hinge
 from sdem_dist.selection import run
+from sdem_dist.selection.metrics import Predicted
 from sdem_dist.selection.samplers import sampler_of
 from sdem_dist.selection.schedule import Schedule, bracket_sizes, kept_after, let_go, ranked
 from sdem_dist.selection.summary import WIDTH, lines
-from sdem_dist.selection.trials import Trial
+from sdem_dist.selection.trials import Trial, best_of
 
 
 def trials_of(*scores):
@@ -31,6 +32,33 @@ def test_the_better_half_goes_on():
     let_go(ranked(trials, "accuracy")[kept_after(1, 5) :], 1)
     assert [trial.alive for trial in trials] == [True, True, False, True, False]
     assert [kept_after(epoch, 16) for epoch in range(1, 10)] == [8, 4, None, 2, None, None, None, 1, None]
+
+
+def said(n_right, sure, n=400):
+    """Return what folds say of documents of class 0: so many right, each with a probability of `sure`."""
+    log_proba = np.log(np.tile([sure, 1.0 - sure], (n, 1)))
+    log_proba[n_right:] = log_proba[n_right:, ::-1]
+    return Predicted(log_proba, np.zeros(n, int), np.ones(n), np.arange(n) % 2)
+
+
+def test_the_last_epoch_is_taken_where_it_gained_a_little():
+    for last, n_epochs in ((0.9005, 2), (0.8995, 1)):  # a log-loss .5 % lower, or higher
+        trial = Trial(0, {}, 20)
+        trial.ended_epoch(said(400, 0.9), ("log-loss",), False)
+        assert trial.alive
+        trial.ended_epoch(said(400, last), ("log-loss",), False)
+        assert not trial.alive and trial.n_epochs == n_epochs and len(trial.epochs) == 2
+        assert trial.scores["log-loss"].mean() == pytest.approx(-np.log(max(last, 0.9)))
+
+
+def test_by_log_loss_a_setting_that_is_clearly_less_accurate_does_not_win():
+    for n_right, wins in ((388, True), (360, False)):  # .5 and 7.5 points under the default
+        default, other = Trial(0, {}, 20), Trial(1, {"step": 1.0}, 20)
+        default.ended_epoch(said(390, 0.6), ("log-loss", "accuracy"), False)
+        other.ended_epoch(said(n_right, 0.8), ("log-loss", "accuracy"), False)
+        assert other.score("log-loss") > default.score("log-loss")
+        assert best_of([default, other], "log-loss") is (other if wins else default)
+        assert best_of([default, other], "accuracy") is default
 
 
 def test_brackets_are_halved_later_and_cost_about_the_same():
@@ -76,7 +104,7 @@ def test_memory_decides_how_many_go_side_by_side_and_a_stop_in_a_later_turn(corp
         CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=1, callbacks=[stop]).fit(corpus, **more)
     same(CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=1).fit(corpus, resume=True, **more), found)
     monkeypatch.undo()
-    from sdem_dist.estimators.source import source_of
+    from sdem_dist.inputs.source import source_of
     from sdem_dist.selection.side_by_side import at_once
 
     with caplog.at_level(logging.WARNING):

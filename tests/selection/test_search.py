@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from estimators.test_loss_by_overlap import documents as overlapping
 from scipy.stats import loguniform
 from selection.conftest import made
 from sklearn.base import clone
@@ -23,6 +24,7 @@ from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.estimators import parameters
 from sdem_dist.selection.metrics import GREATER, Predicted, measured
 from sdem_dist.selection.spaces import default_space, settings
+from sdem_dist.selection.summary import lines
 
 SPACE = {"loss": ["hinge", "ncll"], "step": [0.1, 0.5], "norm": [5.0, 10.0]}
 
@@ -225,6 +227,18 @@ def test_numbers(documents):
 def test_mistakes(corpus, settings, message):
     with pytest.raises(ValueError, match=message):
         CorpusSearchCV(MultinomialNB(), **settings).fit(corpus)
+
+
+def test_the_default_is_what_a_fit_of_it_is():
+    """Where classes overlap, loss="auto" is NCLL: so is the setting that others are compared with."""
+    X, y = overlapping(900, 4, 2)
+    assert MultinomialNB(n_jobs=1).fit(X, y).loss_ == "ncll"
+    found = CorpusSearchCV(MultinomialNB(), {"step": [0.3]}, cv=3, n_jobs=1).fit(X, y)
+    ncll = CorpusSearchCV(MultinomialNB(loss="ncll"), {"step": [0.3]}, cv=3, n_jobs=1).fit(X, y)
+    assert found.estimator.loss == "auto" and found.tuned_.loss == found.best_estimator_.loss_ == "ncll"
+    same(found, ncll)
+    assert 'The default has loss="ncll" here' in "\n".join(lines(found))
+    assert "The default has" not in "\n".join(lines(ncll))
 
 
 def test_settings_that_cannot_be_trained_are_told_and_passed_over(corpus):

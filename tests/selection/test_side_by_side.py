@@ -9,7 +9,7 @@ from sdem_dist import MultinomialNB
 from sdem_dist.corpus.folds import Folds, labels_of
 from sdem_dist.engine.dask import DaskExecutor
 from sdem_dist.engine.executor import InProcess
-from sdem_dist.estimators.source import source_of
+from sdem_dist.inputs.source import source_of
 from sdem_dist.selection.side_by_side import Documents, SideBySide
 from sdem_dist.selection.trials import Trial
 

@@ -6,12 +6,11 @@ import numpy as np
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
-from sdem_dist.estimators.base import Trained, final_stage
 from sdem_dist.estimators.classifier import EngineClassifier
 from sdem_dist.estimators.common_parameters import OfText, Running
 from sdem_dist.estimators.parameters import estimator, integer, param
-from sdem_dist.estimators.source import Source, documents_of
-from sdem_dist.estimators.spec import Spec
+from sdem_dist.inputs.source import Source, documents_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
 
 from .learner import ClassMeans, scores
 

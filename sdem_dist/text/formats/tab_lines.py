@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
+from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.lines import lines
 from sdem_dist.text.bad_lines import LineGate, not_unicode
@@ -31,7 +33,7 @@ def read_tab_lines(
     block_documents: int,
     part: Part | None = None,
     *,
-    whole: bool = False,
+    whole: bool | None = False,
 ) -> Iterator[Records]:
     """Yield the documents of lines.
 
@@ -47,21 +49,39 @@ def read_tab_lines(
         Lines of a block at most.
     part : pair of int, optional
         See `line_blocks`; `gate` knows where it begins.
-    whole : bool, default False
-        Whole lines are texts, if no number is given.
+    whole : bool or None, default False
+        Whole lines are texts, if no number is given. None: unless the first line that is not blank has two columns, which
+        are then label and text, as they are where documents have labels. A warning says so.
 
     Raises
     ------
     IngestError
         A column is not a number, or there are ids beside whole lines, or `gate` does not let a line pass.
     """
-    reader = _Lines(path, gate, columns, whole)
     bounds = np.empty((block_documents, 8), np.int64)
-    for block in line_blocks(path, encoding, part):
+    blocks = line_blocks(path, encoding, part)
+    if whole is None:
+        known = list(islice(blocks, 1))
+        whole = not (known and _has_label(known[0]))
+        if not whole:
+            warnings.warn(
+                f"{path}: its first line is label TAB text, so what follows the TAB is taken as the text of each line; "
+                "--format lines takes whole lines",
+                stacklevel=2,
+            )
+        blocks = chain(known, blocks)
+    reader = _Lines(path, gate, columns, whole)
+    for block in blocks:
         start, data = 0, block.data
         while start < len(data):
             n_lines, start = lines(data, start, reader.label or 0, reader.text or 0, bounds)
             yield reader.documents(block, bounds[:n_lines].copy())
+
+
+def _has_label(block: LineBlock) -> bool:
+    """Say whether the first line that is not blank has two columns."""
+    lines = (line for line in block.raw[: block.size].split(b"\n", 100) if line.strip())
+    return next(lines, b"").count(b"\t") == 1
 
 
 class _Lines:
@@ -152,12 +172,14 @@ class _Lines:
         if problem is not None:
             problem = f"the line has {problem}"
         elif self._n_columns not in (None, n):
-            choose = "--label NUMBER --text NUMBER" if self._labelled else "--text NUMBER"
-            problem = f"{n} columns instead of {self._n_columns}; choose with {choose}, from 0"
+            choose = "--label NUMBER --text NUMBER, from 0"
+            if not self._labelled:
+                choose = "--text NUMBER, from 0; --format lines takes whole lines"
+            problem = f"{counted(n, 'column')} instead of {self._n_columns}; choose with {choose}"
             if self._labelled and n == 1:
                 problem = "there is no TAB between a label and a text"
         elif missing := [c for c in wanted if not -n <= c < n]:
-            problem = f"{n} columns, so there is no column {max(missing)} (from 0)"
+            problem = f"{counted(n, 'column')}, so there is no column {max(missing)} (from 0)"
         if problem is not None:
             self._gate.refuse(self._path, number, problem)
         return columns if problem is None else None

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.validation import some
+from sdem_dist.inputs.validation import some
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.spec import Estimator, Source
+    from sdem_dist.inputs.spec import Estimator, Source
 
 CHOOSING = ("min_df", "max_df", "max_features")
 """Settings of text that only choose the vocabulary, which is compared itself."""

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.raw_text import are_texts
-from sdem_dist.estimators.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
-from sdem_dist.estimators.source import source_of
+from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
+from sdem_dist.inputs.raw_text import are_texts
+from sdem_dist.inputs.source import source_of
 from sdem_dist.reports.classification import ClassificationReport, classification_report
 from sdem_dist.reports.clusters import ClusterReport
 from sdem_dist.reports.labels import LabelReport
@@ -23,7 +23,7 @@ from sdem_dist.reports.topics import TopicReport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sdem_dist.estimators.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator
 
 Report = ClassificationReport | LabelReport | RegressionReport | ClusterReport | TopicReport
 

@@ -11,9 +11,9 @@ from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, trained
-from sdem_dist.estimators.spec import Source
-from sdem_dist.estimators.training_time import share_held_out
-from sdem_dist.estimators.weighted import HeldOut
+from sdem_dist.fitting.training_time import share_held_out
+from sdem_dist.inputs.spec import Source
+from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.learners.bp_slda import BpSlda
 
 WEIGHTS = (0.0, 3e-3, 1e-2, 3e-2, 1e-1)

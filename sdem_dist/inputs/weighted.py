@@ -63,9 +63,9 @@ class WeightedCorpus(View):
 class HeldOut(View):
     """The documents of a corpus that are held out of training, read like a corpus of all of them.
 
-    A range holds those of its documents that are held out, so it may be empty. Words that these alone have are left out, as
-    unknown words of new documents are: they would take their share of a document's length, and make it seem less sure. A
-    word of held-out documents in two ranges stays.
+    A range holds those of its documents that are held out, so it may be empty; where some have no label these are not among
+    them. Words that held-out documents alone have are left out, as unknown words of new documents are: they would take their
+    share of a document's length, and make it seem less sure. A word of held-out documents in two ranges stays.
 
     Attributes
     ----------
@@ -73,11 +73,14 @@ class HeldOut(View):
     seed : int
     share : float
         Of the documents.
+    frequency : ndarray of shape (n_features,), or None
+        How many documents each word has that are trained on or held out; None: those of the corpus.
     """
 
     corpus: Corpus | MemoryCorpus
     seed: int
     share: float
+    frequency: np.ndarray | None = None
 
     @property
     def cache_key(self) -> str:
@@ -87,9 +90,11 @@ class HeldOut(View):
     def read(self, start: int, stop: int) -> Documents:
         """Return those of the documents `start` up to `stop` that are held out."""
         documents = cast(Documents, self.corpus.read(start, stop))
-        chosen = np.flatnonzero(~trained_part(self.seed, start, stop, self.share))
-        documents = documents.taken(chosen)
-        frequency = self.corpus.document_frequency
+        held_out = ~trained_part(self.seed, start, stop, self.share)
+        if documents.labels is not None:  # one without a label is trained on
+            held_out &= documents.labels >= 0
+        documents = documents.taken(np.flatnonzero(held_out))
+        frequency = self.corpus.document_frequency if self.frequency is None else self.frequency
         own = np.bincount(documents.indices, minlength=len(frequency))
         known = (frequency > own)[documents.indices]
         indptr = np.concatenate([[0], np.cumsum(known)])[documents.indptr]

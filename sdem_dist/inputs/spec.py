@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.estimators.label_sets import WithMembers
-from sdem_dist.estimators.weighted import WeightedCorpus
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import MadeByWorkers, Stage, trained
+from sdem_dist.inputs.label_sets import WithMembers
+from sdem_dist.inputs.weighted import WeightedCorpus
+from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
-    import numpy as np
     import scipy.sparse as sp
 
     from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
@@ -107,6 +111,12 @@ class Source:
         return WeightedCorpus(corpus, self.weighting, self.trained_on, None if elsewhere else self.vocabulary)
 
     @property
+    def frequency(self) -> np.ndarray | None:
+        """Documents of each word, for the weighting."""
+        known = self.trained_on
+        return known if known is None or isinstance(known, np.ndarray) else known.document_frequency
+
+    @property
     def n_features(self) -> int:
         """Columns; with the target, where it is one."""
         return self.corpus.header.n_features
@@ -150,6 +160,16 @@ class Estimator(BaseEstimator):
     """What checks, files and runs see of an estimator."""
 
     spec: ClassVar[Spec]
+    learned: ClassVar[Mapping[str, str]] = {
+        "n_features_in_": "int",
+        "history_": "list of dict\n"
+        "One entry an epoch: ``epoch``, ``seconds``, and where evaluated metrics, see the glossary: losses are means a\n"
+        "document, or a row. Those of validation documents have the prefix ``validation_``.",
+        "n_iter_": "int\nEpochs run.",
+        "damaged_shards_": "list of str\nWhat was wrong with each shard that `fit` left out, see its `skip_damaged`.",
+        "learner_, state_": "NamedTuple or dataclass\nWhat was trained: settings, and expectation parameters mu.",
+    }
+    """What fitting adds, beside properties: numpydoc's kind and meaning by name."""
     # Parameters that some estimators lack; they have these values.
     patience: int | None = None
     random_state: object = 0
@@ -251,3 +271,14 @@ class Estimator(BaseEstimator):
 
     def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned, or raise ValueError where it does not fit."""
+
+
+def final_stage(
+    learner: ModelLearner[State, Statistics, Prepared],
+    plan: Plan,
+    initial: State | Callable[[], State] | MadeByWorkers[State] | None = None,
+    how: str = "",
+) -> Stages[Trained]:
+    """Yield the stage that a fit ends with, the one that is watched; `how` is added to its name."""
+    found = yield from trained(Stage(f"train{how}", learner, plan, initial, monitored=True))
+    return Trained(learner, found.state, found.history)

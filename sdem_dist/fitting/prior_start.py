@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.estimators.common_parameters import pseudo_count
 from sdem_dist.learners.blocks import bounds
+from sdem_dist.models.naive_bayes import pseudo_count
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus

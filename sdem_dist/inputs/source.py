@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -16,14 +17,14 @@ from sdem_dist.corpus.label_sets import are_label_sets, membership
 from sdem_dist.corpus.labels import plain_label
 from sdem_dist.corpus.layout import DENSE
 from sdem_dist.corpus.tables import numbering
+from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators import validation as checks
-from sdem_dist.estimators.label_sets import coded, members_of
-from sdem_dist.estimators.plans import seed_of
-from sdem_dist.estimators.raw_text import are_texts, learned_counts
-from sdem_dist.estimators.spec import Estimator, Source
-from sdem_dist.estimators.validation import some
+from sdem_dist.inputs import validation as checks
+from sdem_dist.inputs.label_sets import coded, members_of
+from sdem_dist.inputs.raw_text import are_texts, learned_counts, warn_of_fixed_words
+from sdem_dist.inputs.spec import Estimator, Source
+from sdem_dist.inputs.validation import seed_of, some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ def source_of(
         A cluster can read a corpus only.
     use : {"train", "continue", "score"}
     classes : array-like of shape (n_classes,), optional
-        All classes, where `y` may have fewer.
+        All classes, where `y` may have fewer: of the batches of `partial_fit`.
 
     Raises
     ------
@@ -70,6 +71,8 @@ def source_of(
     words, made = None, None
     if estimator._layout == "sparse" and are_texts(X):
         if use == "train":
+            if classes is not None:
+                warn_of_fixed_words(estimator)
             X, words, made = learned_counts(estimator, X)
         else:
             X = estimator.vectorize(cast("Sequence[str]", X))
@@ -89,7 +92,7 @@ def source_of(
 def _source_of(
     estimator: Estimator, X: object, y: object, sample_weight: object, client: object, use: Use, classes: object
 ) -> Source:
-    checks.refuse_path(X)
+    checks.refuse_no_documents(X)
     if isinstance(X, Corpus):
         return _of_corpus(estimator, X, y, sample_weight, use)
     if client is not None:
@@ -198,6 +201,7 @@ def _of_labelled(
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     sparse, reset = estimator._layout == "sparse", use == "train"
     X, y = checks.gathered(X, sparse), checks.gathered(y, False)
+    checks.refuse_no_labels(estimator, y)
     if estimator.spec.label_sets and are_label_sets(y):
         return _of_label_sets(estimator, X, y, sample_weight, use)
     if not sparse:
@@ -302,6 +306,14 @@ def _enough(source: Source, use: Use) -> Source:
         raise ValueError(
             f"{what} one class only ({some(source.classes[present])}): a classifier needs at least two classes"
         )
+    if use == "train" and source.members is None and len(present) < len(source.classes):
+        empty = np.setdiff1d(np.arange(len(source.classes)), present)
+        what = f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero"
+        warnings.warn(
+            f"{what} ({some(source.classes[empty])}): "
+            "what the model says of such classes, their words among it, means nothing",
+            stacklevel=7,
+        )
     return source
 
 
@@ -322,7 +334,7 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
     if isinstance(X, Documents):
         documents = checks.as_documents(X)
     else:
-        checks.refuse_path(X)
+        checks.refuse_no_documents(X)
         if are_texts(X):
             X = estimator.vectorize(cast("Sequence[str]", X))
         documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
@@ -347,5 +359,5 @@ def table_of(estimator: Estimator, X: object) -> np.ndarray:
     """Return rows in memory, checked against a fitted estimator of dense features; raises as `documents_of`."""
     if isinstance(X, DenseDocuments):  # a regressor's target, which may be there, is the last column
         return estimator._checked(np.asarray(X.values[:, : estimator.n_features_in_], np.float64))
-    checks.refuse_path(X)
+    checks.refuse_no_documents(X)
     return estimator._checked(checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0])

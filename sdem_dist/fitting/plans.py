@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from sdem_dist.engine.memory import default_blocks
 from sdem_dist.engine.plan import Plan
@@ -20,7 +17,8 @@ FIRST_ROUND_DOCUMENTS = 64
 """Documents of the first round, about: rounds double from there on."""
 MAX_LANE_DOCUMENTS = 10_000
 """Documents of a sequential lane in a round."""
-ROUNDS = 8
+ROUNDS = 4
+"""Rounds of an epoch: each costs messages between processes."""
 SUM_BATCH = 128
 """Default documents of a round for ``merge="sum"``."""
 FIRST_BATCH = 8
@@ -58,7 +56,7 @@ def sequential(n_documents: int, n_epochs: int, seed: int, lanes: int | None = N
     a_round, growth = n_documents // rounds, 0
     while lanes > 1 and a_round >> (growth + 1) >= max(FIRST_ROUND_DOCUMENTS, lanes):
         growth += 1
-    return Plan(n_documents, n_epochs, rounds + growth, lanes, seed, growth)
+    return Plan(n_documents, n_epochs, rounds, lanes, seed, growth)
 
 
 def batches(
@@ -75,7 +73,7 @@ def growing(plan: Plan) -> Plan:
     batch, growth = plan.n_documents // plan.n_rounds, 0
     while batch >> (growth + 1) >= FIRST_BATCH:
         growth += 1
-    return replace(plan, n_rounds=plan.n_rounds + growth, growth=growth)
+    return replace(plan, growth=growth)
 
 
 def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DOCUMENTS) -> Plan:
@@ -86,35 +84,3 @@ def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DO
 def blocks_of(n_features: int, n_columns: int, asked: int | None = None) -> int:
     """Return in how many blocks of the vocabulary a table of float64 is merged and updated."""
     return min(asked or default_blocks(8 * n_features * n_columns), n_features)
-
-
-def seed_of(random_state: object) -> int:
-    """Return an integer seed from what scikit-learn accepts as ``random_state``.
-
-    Raises
-    ------
-    ValueError
-        An integer that is negative or has more than 63 bits, or something that is not a random state.
-    """
-    from sklearn.utils import check_random_state
-
-    if isinstance(random_state, int | np.integer):
-        if 0 <= random_state < 2**63:
-            return int(random_state)
-        raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state!r}")
-    return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def check_merge(e: Any) -> None:
-    """Raise ValueError where settings belong to another merge."""
-    if e.merge == "mean" and e.batch_size is not None:
-        raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
-    if e.merge == "sum" and e.rounds_per_epoch is not None:
-        raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
-
-
-def plan_of(e: Any, n_documents: int, n_epochs: int, seed: int) -> Plan:
-    """Return the plan of a run of a discriminative loss."""
-    if e.merge == "sum":
-        return batches(n_documents, n_epochs, seed, e.batch_size or SUM_BATCH, e.n_lanes)
-    return sequential(n_documents, n_epochs, seed, e.n_lanes, e.rounds_per_epoch)

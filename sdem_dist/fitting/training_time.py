@@ -1,7 +1,15 @@
-"""How long to train, and the temperature of probabilities: chosen by documents that are held out of training."""
+"""How long to train, and the temperature of probabilities: chosen by documents that are held out of training.
+
+They choose between losses, too. The hinge loss looks at the label and its strongest rival alone. Where a document may well
+belong to each of several classes, the classes with the lowest hinge loss are not the most probable ones (Tewari and
+Bartlett 2007, on the loss of Crammer and Singer: it needs a class with more than half of the probability). NCLL has no such
+limit. Where classes are apart it is slower and less accurate.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -9,14 +17,14 @@ from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, trained
-from sdem_dist.estimators.base import final_stage
-from sdem_dist.estimators.spec import Source, Trained
-from sdem_dist.estimators.weighted import HeldOut
+from sdem_dist.inputs.spec import Source, Trained, final_stage
+from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import SdemState
 
+Other = Callable[[], tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]]
 AnyNaiveBayes = TypeVar("AnyNaiveBayes", NaiveBayes, OneAgainstRest)
 MONITOR = "tempered_log_loss"
 """Log-loss at the best temperature: what is chosen by."""
@@ -32,6 +40,7 @@ MOST_HELD_OUT = 20_000
 """Documents held out at most."""
 NO_REFIT = 0.02
 """Share of documents that is not missed: the model that chose is the model."""
+_log = logging.getLogger(__name__)
 
 
 class Chosen(NamedTuple):
@@ -114,6 +123,37 @@ def chosen(
     return Chosen(n_epochs, last[f"{VALIDATION}temperature"], told, result.state, best)
 
 
+def trained_by_held_out(
+    source: Source,
+    learner: Sdem[NaiveBayes],
+    plan: Plan,
+    initial: MadeByWorkers[SdemState] | None,
+    share: float,
+    patience: int | None,
+    other: Other | None,
+    calibrate: bool,
+) -> Stages[Trained]:
+    """Yield the stages in which held-out documents choose training time, temperature and loss, and the one with all documents.
+
+    Parameters
+    ----------
+    other : callable or None
+        Makes the learner of NCLL and its start, which are tried if classes seem to overlap.
+    calibrate : bool
+        Whether the model takes the temperature.
+    """
+    choice = yield from chosen(source, learner, plan, initial, share, patience)
+    if other is not None and may_overlap(source.n_documents, len(source.classes), choice.of_validation("accuracy")):
+        rival, start = other()
+        its = yield from chosen(source, rival, plan, start, share, patience, " with ncll")
+        if its.of_validation(MONITOR) < choice.of_validation(MONITOR):
+            learner, initial, choice = rival, start, its
+        _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
+    _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
+    learner = replace(learner, temperature=choice.temperature if calibrate else 1.0)
+    return (yield from taken_in(choice, learner, plan, initial, share, patience is not None))
+
+
 def taken_in(
     choice: Chosen,
     learner: Sdem[AnyNaiveBayes],
@@ -141,3 +181,17 @@ def taken_in(
     return found._replace(
         history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
     )
+
+
+MANY_WRONG = 0.2
+"""Share of held-out documents that the hinge loss has to get wrong for NCLL to be tried."""
+
+
+DOCUMENTS_A_CLASS = 10
+"""Documents of a class, in the mean, under which an error says that they are few, not that classes overlap."""
+
+
+def may_overlap(n_documents: int, n_classes: int, accuracy: float) -> bool:
+    """Whether NCLL is to be tried, too, given the accuracy of the hinge loss on held-out documents."""
+    enough = n_classes > 2 and n_documents >= DOCUMENTS_A_CLASS * n_classes
+    return enough and accuracy < 1.0 - MANY_WRONG

@@ -14,14 +14,14 @@ from sdem_dist.corpus.parts import is_frame
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.source import check_layout, described
-from sdem_dist.estimators.validation import is_dask
+from sdem_dist.inputs.source import check_layout, described
+from sdem_dist.inputs.validation import is_dask, refuse_address
 from sdem_dist.interrupts import heard
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator
 
 PIECE = 16_384
 """Most documents of a corpus that are read at a time."""
@@ -157,12 +157,6 @@ def _applied_to(function: Callable[[Any], np.ndarray], corpus: AnyCorpus, start:
         return function(corpus.read(start, stop))
     except ValueError as error:
         raise CorpusError(f"documents {start} to {stop} (counted from 0) of {corpus!r}: {error}") from error
-
-
-def refuse_address(client: object) -> None:
-    """Raise ValueError where a client is only the address of one."""
-    if isinstance(client, str):
-        raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
 
 
 def check_columns(estimator: Estimator, corpus: AnyCorpus) -> None:

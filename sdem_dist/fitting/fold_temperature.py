@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -15,14 +14,12 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
-from sdem_dist.estimators.base import Trained, final_stage
-from sdem_dist.estimators.overlap import may_overlap
-from sdem_dist.estimators.spec import Source
+from sdem_dist.fitting.training_time import Other, may_overlap
+from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
-Other = Callable[[], tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]]
 N_FOLDS = 3
 FEWEST = 2 * N_FOLDS
 """With fewer documents folds are not used."""

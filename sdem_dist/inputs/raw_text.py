@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from sdem_dist.inputs.validation import is_missing
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import scipy.sparse as sp
 
-    from sdem_dist.estimators.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator
 
 
 def are_texts(X: object) -> bool:
-    """Whether documents are one column of texts: a list, an array, a pandas or an Arrow column."""
+    """Whether documents are one column of texts: a list, an array, a pandas or an Arrow column; the first may be missing."""
     if isinstance(X, list | tuple):
-        return bool(X) and isinstance(X[0], str)
+        return _begins_with_text(X)
     dtype = getattr(X, "dtype", None)
     if isinstance(X, np.ndarray):
-        return X.ndim == 1 and len(X) > 0 and (X.dtype.kind in "UT" or (X.dtype == object and isinstance(X[0], str)))
+        return X.ndim == 1 and len(X) > 0 and (X.dtype.kind in "UT" or (X.dtype == object and _begins_with_text(X)))
     if dtype is not None and getattr(X, "ndim", 0) == 1 and hasattr(X, "iloc"):
-        return bool(len(X) and isinstance(X.iloc[0], str))  # type: ignore[attr-defined, arg-type]
+        return _begins_with_text(X)  # type: ignore[arg-type]
     return type(X).__module__.partition(".")[0] == "pyarrow" and not hasattr(X, "column_names")
+
+
+def _begins_with_text(values: Iterable[object]) -> bool:
+    """Say whether the first value that is not None, NaN or pandas' NA is a text."""
+    return isinstance(next((v for v in values if not is_missing(v)), None), str)
+
+
+def warn_of_fixed_words(estimator: Estimator) -> None:
+    """Warn before the first batch of `partial_fit` becomes the vocabulary."""
+    if estimator.vectorizer is None or estimator.vectorizer.kind == "count":
+        warnings.warn(
+            "partial_fit takes the words of its first batch as the vocabulary, and leaves out words that come later. "
+            "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words",
+            stacklevel=4,
+        )
 
 
 def learned_counts(estimator: Estimator, X: object) -> tuple[sp.csr_matrix, list[str] | None, dict[str, object]]:

@@ -11,10 +11,10 @@ import numpy as np
 
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.saving import KIND
 from sdem_dist.learners.fields import restored_state
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.records import restored
+from sdem_dist.saving import KIND
 from sdem_dist.storage.archive import read_archive
 from sdem_dist.storage.numbers import from_json
 from sdem_dist.storage.places import for_a_reader, place

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.spec import Estimator
+from sdem_dist.inputs.spec import Estimator
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import is_archive, write_archive
 from sdem_dist.storage.numbers import to_json

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.explaining import explanations
-from sdem_dist.estimators.scoring import AnyCorpus, documents_in_pieces
+from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces
+from sdem_dist.inspection.explaining import explanations
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.text.texts import texts_of_strings
 

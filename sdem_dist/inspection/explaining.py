@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.raw_text import are_texts
-from sdem_dist.estimators.validation import some
+from sdem_dist.inputs.raw_text import are_texts
+from sdem_dist.inputs.validation import some
 from sdem_dist.reports.explained import DocumentParts
 from sdem_dist.reports.explanation import Explanation, Explanations, word_parts
 from sdem_dist.reports.number_explanation import NumberExplanation, NumberExplanations, number_parts
@@ -22,7 +22,7 @@ from sdem_dist.text.marking import marked, terms
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator
 
 HASHED = 1 << 31
 
@@ -127,9 +127,9 @@ def _rows(estimator: Estimator, X: object) -> Documents | DenseDocuments:
     """Return documents with the values that the estimator was trained on, before they are weighed."""
     if isinstance(X, Documents | DenseDocuments):
         return X
-    from sdem_dist.estimators import validation as checks
+    from sdem_dist.inputs import validation as checks
 
-    checks.refuse_path(X)
+    checks.refuse_no_documents(X)
     if estimator._layout == "dense":
         rows = checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0]
         return DenseDocuments(estimator._checked(rows))

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from sdem_dist.corpus import Corpus, write_corpus
 from sdem_dist.errors import ClusterError
-from sdem_dist.estimators.plans import seed_of
-from sdem_dist.estimators.scoring import refuse_address
+from sdem_dist.inputs.validation import refuse_address, seed_of
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
@@ -11,11 +13,12 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
+from sdem_dist.corpus.label_sets import are_label_sets
 from sdem_dist.corpus.targets import as_numbers
 from sdem_dist.documents import Documents
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator
 
 
 def is_dask(X: object) -> bool:
@@ -23,14 +26,46 @@ def is_dask(X: object) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
-def refuse_path(X: object) -> None:
-    """Raise ValueError for the path of a corpus, for what `ingest` returns, or for one text alone."""
+def refuse_no_documents(X: object) -> None:
+    """Raise ValueError for what holds no documents: a path, one text, what `ingest` returns, bytes, nothing, a generator."""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
         raise ValueError(f"this is what an ingest did: pass sdem_dist.open_corpus({X.path!r})")  # type: ignore[attr-defined]
-    if isinstance(X, Path) or (isinstance(X, str) and not any(c.isspace() for c in X)):
-        raise ValueError(f"{X!s} is a path: open it with sdem_dist.open_corpus and pass what that returns")
+    if isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
+        raise ValueError(
+            f"{X!s} is a path: open a corpus with sdem_dist.open_corpus and pass what that returns; "
+            "sdem_dist.ingest makes a corpus of a file of documents"
+        )
     if isinstance(X, str):
         raise ValueError(f"X is one text ({brief(X)}): put it in a list")
+    if X is None:
+        raise ValueError("X is None: pass the documents")
+    if isinstance(X, Iterator | set | frozenset | dict):
+        raise ValueError(f"X is {_kind(X)}, and no list or array: pass list(...) of the documents")
+    if isinstance(X, list | tuple) and not X:
+        raise ValueError("X holds no documents")
+    first = X[0] if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.shape[:1] > (0,)) else None
+    if isinstance(X, bytes) or isinstance(first, bytes):
+        raise ValueError("X holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]")
+
+
+def refuse_no_labels(estimator: Estimator, y: object) -> None:
+    """Raise ValueError for a generator, and for several labels a document where the estimator learns one."""
+    if isinstance(y, Iterator):
+        raise ValueError(f"y is {_kind(y)}, and no list or array: pass list(...) of the labels")
+    if are_label_sets(y) and not estimator.spec.label_sets:
+        raise ValueError(
+            f"y has several labels a document, or lists of labels, and {type(estimator).__name__} learns one label, such as "
+            "y = ['sport', 'money']: MultiLabelNB learns several"
+        )
+
+
+def _is_path(text: str) -> bool:
+    """Say whether one word is the name of a file, or looks like one."""
+    return not any(c.isspace() for c in text) and ("/" in text or bool(Path(text).suffix) or os.path.exists(text))
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__.replace('_', ' ')}"
 
 
 def gathered(X: object, sparse: bool) -> object:
@@ -65,6 +100,11 @@ def validated(
     try:
         found = validate_data(estimator, X, y, reset=reset, **how, **accepted)
     except (TypeError, ValueError):
+        if estimator._layout == "sparse" and (row := _nan_row(X)) is not None:
+            raise ValueError(
+                f"Input X contains NaN, in row {row} (from 0): {type(estimator).__name__} takes counts, so put 0 there, or "
+                "leave the document out"
+            ) from None
         if (text := _first_text(X)) is None:
             raise
         raise ValueError(f"X holds raw text ({brief(text)}): {_advice(estimator)}") from None
@@ -117,7 +157,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     values = np.asarray(y, object)
     if values.ndim != 1:
         return y
-    missing = next((i for i, v in enumerate(values) if _is_missing(v)), None)
+    missing = next((i for i, v in enumerate(values) if is_missing(v)), None)
     if missing is not None:
         advice = _advice_on_missing(estimator, any(isinstance(v, str) for v in values))
         raise ValueError(f"y has no label at position {missing} (from 0) but {values[missing]}: {advice}")
@@ -147,7 +187,8 @@ def some(values: np.ndarray) -> str:
     return shown + (", ..." if len(values) > 5 else "")
 
 
-def _is_missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
+    """Say whether a value is None, NaN or pandas' NA."""
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
 
 
@@ -158,6 +199,18 @@ def _advice_on_missing(estimator: Estimator, texts: bool) -> str:
         return f"documents without a label have the one that unlabelled names, {estimator.unlabelled!r}"
     own = "" if texts else -1
     return f"give such documents a label of their own and name it, such as unlabelled={own!r}"
+
+
+def _nan_row(X: object) -> int | None:
+    """Return the first row of numbers that holds NaN."""
+    if sp.issparse(X):
+        rows = sp.coo_matrix(X)
+        found = rows.row[rows.data != rows.data]
+        return int(found.min()) if len(found) else None
+    values = np.asarray(X) if hasattr(X, "dtype") else np.empty(0)
+    if values.dtype.kind != "f" or values.ndim != 2:
+        return None
+    return next(iter(np.flatnonzero(np.isnan(values).any(axis=1)).tolist()), None)
 
 
 def _first_text(X: object) -> str | None:
@@ -193,3 +246,26 @@ def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
     if len(known) < 2:
         raise ValueError(f"classes has one class only ({some(known)}): a classifier needs at least two classes")
     return known
+
+
+def seed_of(random_state: object) -> int:
+    """Return an integer seed from what scikit-learn accepts as ``random_state``.
+
+    Raises
+    ------
+    ValueError
+        An integer that is negative or has more than 63 bits, or something that is not a random state.
+    """
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, int | np.integer):
+        if 0 <= random_state < 2**63:
+            return int(random_state)
+        raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state!r}")
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def refuse_address(client: object) -> None:
+    """Raise ValueError where a client is only the address of one."""
+    if isinstance(client, str):
+        raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")

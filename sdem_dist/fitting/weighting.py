@@ -1,0 +1,52 @@
+"""Documents with the weighting that they are trained with, and the unit of steps over a sample of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from sdem_dist.corpus import DenseMemoryCorpus
+from sdem_dist.models.unit import Moves, Unit, moves_of, unit_of
+from sdem_dist.models.weighting import Weighting
+
+if TYPE_CHECKING:
+    from sdem_dist.documents import Documents
+    from sdem_dist.inputs.spec import Source
+
+NORM = 10.0
+"""Euclidean length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far."""
+SAMPLE = 4096
+"""Documents that lengths are measured on."""
+
+
+def with_frequencies(source: Source, weighting: Weighting) -> Source:
+    """Return training documents with the weighting that their document frequencies make."""
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
+    # Frequencies count the documents of damaged shards that training leaves out, too.
+    counted = max(source.n_documents, int(source.corpus.document_frequency.max(initial=0)))
+    return replace(source, weighting=replace(weighting, n_documents=counted), trained_on=source.corpus)
+
+
+def sample(source: Source) -> Documents:
+    """Return the first documents of a source, as they are weighed: those of a corpus are in random order."""
+    return cast("Documents", source.documents.read(0, min(SAMPLE, source.n_documents)))
+
+
+def shared_unit(source: Source, prior: np.ndarray, moves: dict[object, Moves]) -> Unit:
+    """Return the unit of steps over a sample, see `unit_of`; `moves` keeps what other weights of it share, by weighting."""
+    if source.weighting not in moves:
+        documents = sample(source)
+        moves[source.weighting] = moves_of(documents, prior)
+        return moves[source.weighting].mean(documents.weights)
+    documents = cast("Documents", source.corpus.read(0, min(SAMPLE, source.n_documents)))
+    return moves[source.weighting].mean(documents.weights)
+
+
+def scaled(source: Source) -> Source:
+    """Return documents with the factor that gives them a mean squared length of `NORM` squared."""
+    documents = sample(source)
+    mean = unit_of(documents, np.ones(documents.n_features)).mean_square
+    assert source.weighting is not None
+    return replace(source, weighting=replace(source.weighting, scale=NORM / mean**0.5))

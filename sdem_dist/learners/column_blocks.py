@@ -1,0 +1,111 @@
+"""Columns of a table as blocks of variables, from what a pass over them found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdem_dist.families import Categorical, Exponential, Gaussian
+from sdem_dist.families.gaussian import LARGEST
+from sdem_dist.learners.columns import ColumnSummary
+from sdem_dist.models.features import Block
+
+
+def moments(block: Block, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and variances of Gaussian variables, each of shape (n_classes, n_columns)."""
+    theta, scale = block.shaped(parameters), np.asarray(block.scale)
+    variance = -0.5 / theta[..., 1]
+    return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
+
+
+def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: int | None = None) -> None:
+    """Raise ValueError if a column, one of which may be the target, holds values whose squares cannot be summed."""
+    largest = np.maximum(np.abs(summary.low), np.abs(summary.high))
+    unfit = columns[(largest[columns] > LARGEST) & (summary.n[columns] > 0)]
+    if len(unfit):
+        column = int(unfit[0])
+        raise ValueError(
+            f"{'the target' if column == target else f'column {column} (from 0)'} holds values as large as "
+            f"{largest[column]:.3g}, and squares of more than {LARGEST:.0e} cannot be summed: divide it by a constant, or mark "
+            "such values as missing (NaN)"
+        )
+
+
+def gaussian_block(summary: ColumnSummary, columns: np.ndarray, prior: float, added: float) -> Block:
+    """Return columns as Gaussian variables, standardised; `added` is added to variances of the generative fit."""
+    refuse_beyond_squares(summary, columns)
+    scale = summary.scale[columns]
+    smoothing = tuple((added / scale**2).tolist())
+    return Block(
+        Gaussian(smoothing, prior),
+        tuple(columns.tolist()),
+        tuple(summary.mean[columns].tolist()),
+        tuple(scale.tolist()),
+    )
+
+
+MOST_CATEGORIES = 100_000
+"""Categories of a column: each takes a number for every row and class."""
+
+
+def categorical_blocks(
+    summary: ColumnSummary, columns: np.ndarray, alpha: float, least: object = None
+) -> tuple[Block, ...]:
+    """Return columns as categorical variables, those with as many categories together.
+
+    Raises
+    ------
+    ValueError
+        A column has too many categories, or `least` is not a number for each.
+    """
+    high = np.maximum(summary.high[columns], 1.0)
+    if (high >= MOST_CATEGORIES).any():
+        column = int(columns[high.argmax()])
+        raise ValueError(
+            f"column {column} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of a column are the most "
+            "there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
+        )
+    shown = high.astype(int) + 1
+    if least is not None:
+        least = np.asarray(least)
+        if least.dtype.kind not in "iu" or least.shape not in ((), shown.shape):
+            raise ValueError(f"min_categories must be an integer, or one for each of {len(shown)} columns, got {least}")
+        shown = np.maximum(shown, least)
+    return tuple(
+        Block(Categorical(int(n), alpha), tuple(columns[shown == n].tolist())) for n in np.unique(shown).tolist()
+    )
+
+
+def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
+    """Raise ValueError if a value is not a number of a category."""
+    for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
+        refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
+
+
+def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
+    """Raise ValueError that names the first unfit value of a table, if there is one."""
+    if unfit.any():
+        row, column = np.argwhere(unfit)[0]
+        raise ValueError(
+            f"{what} in data passed to {who} (input X): row {row}, column {column} (from 0) holds {X[row, column]}; {rule}"
+        )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the components over columns of a table are: "gaussian" or "exponential", their prior, and an offset."""
+
+    name: str
+    alpha: float = 1.0
+    offset: float = 0.0
+
+    def block(self, summary: ColumnSummary) -> Block:
+        """Return all columns as variables of the kind."""
+        columns = np.arange(len(summary.n))
+        if self.name == "gaussian":
+            return gaussian_block(summary, columns, self.alpha, 0.0)
+        shift = self.offset * float(summary.mean.mean())
+        scale = np.where(summary.mean + shift > 0, summary.mean + shift, 1.0)
+        location = (-shift,) * len(columns)
+        return Block(Exponential(self.alpha), tuple(columns.tolist()), location, tuple(scale.tolist()))

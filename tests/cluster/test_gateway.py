@@ -1,0 +1,113 @@
+"""A real server of dask-gateway on loopback, whose clusters are processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli.commands import ok, refused
+from faults.clusters import wait_until
+from reference.trained_bits import bits
+
+from sdem_dist import MultinomialNB, compat, load_model, open_corpus, write_corpus
+from sdem_dist.cluster import connected
+
+if find_spec("dask_gateway_server") is None:  # its wheel has a program for Linux on x86-64 alone
+    pytest.skip("dask-gateway-server is not installed", allow_module_level=True)
+
+SETTINGS = """
+c.DaskGateway.backend_class = "dask_gateway_server.backends.local.UnsafeLocalBackend"
+c.DaskGateway.address, c.Proxy.address = "127.0.0.1:{}", "127.0.0.1:{}"
+c.ClusterConfig.scheduler_cmd = ["{python}", "-m", "distributed.cli.dask_scheduler"]
+c.ClusterConfig.worker_cmd = ["{python}", "-m", "distributed.cli.dask_worker", "--no-nanny"]
+c.UnsafeLocalBackend.inherited_environment = ["PATH", "PYTHONPATH", "NUMBA_CACHE_DIR"]
+"""
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory):
+    """The address of the server, and what asks it."""
+    import dask_gateway
+
+    folder = tmp_path_factory.mktemp("gateway")
+    ports = _free_ports(2)
+    (folder / "settings.py").write_text(SETTINGS.format(*ports, python=sys.executable))
+    command = [sys.executable, "-m", "dask_gateway_server", "-f", "settings.py"]
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    with open(folder / "log", "w") as log:
+        server = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path}, start_new_session=True
+        )
+    try:
+        wait_until(lambda: "server started" in (folder / "log").read_text(), "the gateway runs", 60)
+        yield dask_gateway.Gateway(f"http://127.0.0.1:{ports[1]}")
+    finally:
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(30)
+        finally:
+            os.killpg(server.pid, signal.SIGKILL) if server.poll() is None else None
+
+
+def _free_ports(n):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    rng = np.random.default_rng(0)
+    write_corpus(tmp_path / "c", rng.poisson(0.3, (600, 40)), rng.integers(0, 3, 600).astype(str), shard_documents=100)
+    return open_corpus(tmp_path / "c")
+
+
+def test_a_command_on_a_new_cluster(gateway, corpus, tmp_path):
+    there = ["--scheduler", gateway.address, "--workers", "2"]
+    ok("train", str(tmp_path / "c"), str(tmp_path / "there"), "--epochs", "2", "--lanes", "4", *there)
+    ok("train", str(tmp_path / "c"), str(tmp_path / "here"), "--epochs", "2", "--lanes", "4")
+    assert bits(load_model(tmp_path / "there")) == bits(load_model(tmp_path / "here"))
+    assert gateway.list_clusters() == []
+
+
+def test_a_cluster_that_is_there(gateway, corpus):
+    here = MultinomialNB(n_epochs=1, n_lanes=4).fit(corpus)
+    with gateway.new_cluster() as cluster:
+        cluster.scale(1)
+        with connected(f"{gateway.address}/clusters/{cluster.name}") as client:
+            assert bits(MultinomialNB(n_epochs=1, n_lanes=4).fit(corpus, client=client)) == bits(here)
+        assert [each.name for each in gateway.list_clusters()] == [cluster.name]
+    compat.forget_gateway(cluster)
+
+
+def test_a_run_that_is_ended_ends_its_cluster(gateway, corpus, tmp_path):
+    command = [sys.executable, "-m", "sdem_dist", "train", tmp_path / "c", tmp_path / "m", "--epochs", "100000"]
+    command += ["--scheduler", gateway.address, "--workers", "1"]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: gateway.list_clusters() != [], "there is a cluster", 60)
+        run.send_signal(signal.SIGTERM)
+        said = run.communicate(timeout=60)[1]
+        assert run.returncode == 128 + signal.SIGTERM
+        assert "Traceback" not in said
+    finally:
+        run.kill()
+    assert gateway.list_clusters() == []
+
+
+def test_what_cannot_be(gateway, corpus, tmp_path):
+    train = ["train", str(tmp_path / "c"), str(tmp_path / "m")]
+    assert "how many workers" in refused(*train, "--scheduler", gateway.address)
+    assert "leave out their number" in refused(*train, "--scheduler", f"{gateway.address}/clusters/x", "--workers", "2")
+    assert "gave no cluster" in refused(*train, "--scheduler", f"{gateway.address}/clusters/x")
+    nobody = f"http://127.0.0.1:{_free_ports(1)[0]}"
+    assert "gave no cluster (ClientConnectorError" in refused(*train, "--scheduler", nobody, "--workers", "2")
