@@ -69,16 +69,19 @@ class Runs:
     def merged(self, least: float, most: float) -> MergedTerms:
         """Return the terms of all runs whose document frequency is within bounds."""
         bounds = int(np.ceil(least)), int(np.floor(most))
-        if len(self._open) == 1 and not self._written:
-            ((run, counter),) = self._open.items()
+        if self._open and not self._written:
+            run, *others = self._open
+            counter = self._open.pop(run)
+            numbers = {other: counter.absorb(self._open.pop(other)) for other in others}
             nodes = counter.sorted_terms()
             frequency = counter.tree.tally[nodes, 1]
             kept = nodes[(frequency >= bounds[0]) & (frequency <= bounds[1])]
             columns = np.full(counter.tree.n_nodes, -1, np.int32)
             columns[kept] = np.arange(len(kept), dtype=np.int32)
             save_arrays(self._path(run, "columns"), columns)
+            for other, nodes_of_other in numbers.items():
+                save_arrays(self._path(other, "columns"), columns[nodes_of_other])
             data, offsets = counter.spelled(kept)
-            self._open.clear()
             totals = None if self._settings.max_features is None else counter.tree.tally[kept, 2]
             return MergedTerms(self._folder, Strings(data[: offsets[-1]], offsets), totals)
         self.write_all()
