@@ -91,6 +91,7 @@ def test_a_command_with_a_model_imports_what_it_needs(command, text_model):
         "pyarrow",
         "matplotlib",
         "scipy.stats",
+        "numpy.f2py",
         "sdem_dist.text.by_tasks",
     }
     assert not loaded & unneeded
