@@ -91,9 +91,10 @@ def test_a_command_with_a_model_imports_what_it_needs(command, text_model):
         "pyarrow",
         "matplotlib",
         "scipy.stats",
-        "numpy.f2py",
         "sdem_dist.text.by_tasks",
     }
+    if command[0] == "predict":
+        unneeded.add("numpy.f2py")
     assert not loaded & unneeded
 
 
