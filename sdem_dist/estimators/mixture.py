@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators.classifier import JointClassifier, weights_of_classes
-from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY, OfText, Seeded
+from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY, OfText, Seeded, Unlabelled
 from sdem_dist.estimators.densities import WithDensity
 from sdem_dist.estimators.parameters import checked_later, estimator, one_of, param, real
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
@@ -47,7 +48,7 @@ class Components(Seeded):
 
 
 @estimator
-class JointMixture(OfText, Components, WithDensity, JointClassifier):
+class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier):
     """Base of the mixtures that are joint distributions: what components are, and p(x)."""
 
     components: str = param(
@@ -62,7 +63,7 @@ class JointMixture(OfText, Components, WithDensity, JointClassifier):
         0.0, real(), "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
     )
 
-    spec = Spec("dense", "labels", "class")
+    spec = Spec("dense", "labels", "class", unlabelled=True)
 
     @property
     def _layout(self) -> Layout:
@@ -75,13 +76,16 @@ class JointMixture(OfText, Components, WithDensity, JointClassifier):
     def _start_of_counts(self, source: Source) -> Stages[Start[WordEm, SdemState]]:
         """Yield the stages that find where EM of multinomials starts."""
         numbers, weights = self._numbers(source)
-        return (yield from start_of_counts(source, numbers, float(self.alpha), weights, seed_of(self.random_state)))
+        seed = seed_of(self.random_state)
+        start = yield from start_of_counts(source, numbers, float(self.alpha), weights, seed)
+        return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
 
     def _start_of_features(self, source: Source) -> Stages[Start[FeatureEm[Features], FeatureState]]:
         """Yield the stages that find where EM over columns of a table starts."""
         numbers, weights = self._numbers(source)
         kind = Kind(self.components, float(self.alpha), float(self.offset))
-        return (yield from start_of_features(source, numbers, kind, weights, seed_of(self.random_state)))
+        start = yield from start_of_features(source, numbers, kind, weights, seed_of(self.random_state))
+        return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
 
     def _numbers(self, source: Source) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
         return components_of(self.n_components, source.classes), weights_of_classes(self.class_weight, source)
