@@ -167,13 +167,7 @@ def ingest(
     if plan.reference is not None and reading.label_separator is None and plan.label_sets:
         reading = replace(reading, label_separator=separator_of(plan.reference))
     targets = targets or plan.targets
-    if (targets or (plan.reference is not None and not plan.label_sets)) and reading.label_separator is not None:
-        raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
-    if targets and reading.unlabelled is not None:
-        raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
-    gate = LineGate(
-        on_error, plan.known_classes, targets, separator=reading.label_separator, unlabelled=reading.unlabelled
-    )
+    gate = _gate(on_error, plan, targets, reading)
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     if client is not None:
         local = {"keep_text": keep_text, "n_jobs": n_jobs is not None}
@@ -246,6 +240,17 @@ def ingest(
         _write_all(destinations, second, report, made_by, common, plan.shuffle, tally, progress)
     report.take(tally, corpus_plan, targets)
     return _finished(report, form, plan, corpus_plan, gate, started)
+
+
+def _gate(on_error: Literal["raise", "skip"], plan: IngestPlan, targets: bool, reading: Reading) -> LineGate:
+    """Return what decides about lines; ValueError where labels are read in a way that does not fit them."""
+    single = targets or (plan.reference is not None and not plan.label_sets)
+    if single and reading.label_separator is not None:
+        raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
+    if targets and reading.unlabelled is not None:
+        raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
+    separator = reading.label_separator
+    return LineGate(on_error, plan.known_classes, targets, separator=separator, unlabelled=reading.unlabelled)
 
 
 def _made_by(

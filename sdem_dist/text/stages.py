@@ -104,14 +104,8 @@ def count_stretch(counting: Counting, scratch: Path, stretch: Stretch) -> JsonOb
 
 def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
     reading, settings = counting.reading, counting.settings
-    separator = reading.label_separator
-    gate = LineGate(
-        counting.on_error,
-        counting.known_classes,
-        counting.targets,
-        separator=separator,
-        unlabelled=reading.unlabelled,
-    )
+    on_error, known, separator = counting.on_error, counting.known_classes, reading.label_separator
+    gate = LineGate(on_error, known, counting.targets, separator=separator, unlabelled=reading.unlabelled)
     runs = None
     if counting.numeric:
         blocks = matrix_blocks([stretch.source], reading, gate, min(counting.block_documents, MATRIX_DOCUMENTS))
