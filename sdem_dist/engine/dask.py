@@ -214,8 +214,11 @@ def _same_attempt(error: BaseException, known: BaseException | None) -> bool:
 
 
 def scratch_folder() -> str | None:
-    """Return Dask's folder for temporary files, ``temporary-directory`` of its configuration, or None."""
-    found = dask.config.get("temporary-directory", None)
+    """Return where temporary files of a cluster go: of Dask's configuration ``sdem-dist.scratch``, a folder or a URL.
+
+    Without it Dask's own folder, ``temporary-directory``, or None.
+    """
+    found = dask.config.get("sdem-dist.scratch", None) or dask.config.get("temporary-directory", None)
     return None if found is None else str(found)
 
 

@@ -75,7 +75,8 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
             Weights of the documents in memory.
         client : distributed.Client, default=None
             Train on this Dask cluster; `X` is then a corpus on storage that its workers see, or a dask array of counts,
-            which they write as one into Dask's ``temporary-directory`` meanwhile.
+            which they write as one meanwhile: into ``sdem-dist.scratch`` of Dask's configuration, a folder or a URL, or
+            its ``temporary-directory``.
         validation : Corpus or tuple (X, y), default=None
             Documents evaluated after epochs, for the history and for `patience`.
         checkpoint : path, default=None

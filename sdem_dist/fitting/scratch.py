@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sdem_dist.corpus import Corpus, write_corpus
 from sdem_dist.errors import ClusterError
 from sdem_dist.inputs.validation import refuse_address, seed_of
+from sdem_dist.storage import buckets
+from sdem_dist.storage.places import is_url
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
-    """Write a Dask collection into Dask's folder for temporary files, which all workers have to see; remove it in the end.
+    """Write a Dask collection where the cluster's temporary files go, which all workers have to see; remove it in the end.
 
     Raises
     ------
@@ -38,14 +41,14 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
             "a cluster takes from Dask collections no targets of a table: write a corpus with sdem_dist.write_corpus and "
             "pass that"
         )
-    with tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch_folder()) as folder:
-        if not all(DaskExecutor(client).everywhere(_sees, folder)):
+    with _temporary(scratch_folder()) as folder:
+        if not is_url(folder) and not all(DaskExecutor(client).everywhere(_sees, folder)):
             raise ClusterError(
-                f"not all workers see the folder {folder} of this machine: set Dask's temporary-directory "
-                "(DASK_TEMPORARY_DIRECTORY) to one that they share, or write a corpus with write_corpus"
+                f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
+                "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
             )
         yield write_corpus(
-            Path(folder, "corpus"),
+            f"{folder}/corpus",
             X,
             y if target == "labels" else None,
             targets=y if target == "numbers" else None,
@@ -55,6 +58,20 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
             client=client,
             random_state=seed_of(estimator.random_state),
         )
+
+
+@contextmanager
+def _temporary(scratch: str | None) -> Iterator[str]:
+    """Yield a new folder in a folder or at a URL, and remove it."""
+    if scratch is None or not is_url(scratch):
+        with tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch) as folder:
+            yield folder
+        return
+    url = f"{scratch.rstrip('/')}/sdem-{secrets.token_hex(8)}"
+    try:
+        yield url
+    finally:
+        buckets.remove(url)
 
 
 def _sees(folder: str) -> bool:

@@ -20,6 +20,7 @@ import choose
 import choose_defaults
 import choose_peers
 import choose_topic_defaults
+import cluster_text
 import corpora
 import defaults
 import indifferent
@@ -261,6 +262,17 @@ def test_text_speed_counts_ingests_and_predicts(tmp_path):
     assert text_speed.two_against_one(lambda n_jobs: text_speed.counted_in_threads(buffer, n_jobs, {}), 1) > 0
     lines = [f"{i % 2}\t{text}" for i, text in enumerate(texts)]
     assert min(text_speed.file_speeds(lines, tmp_path, {}, 2, 1)) > 0
+
+
+def test_text_on_workers_is_timed_and_weighed(tmp_path, monkeypatch, capsys):
+    def write(path, n, times=1):
+        path.write_text("".join(f"{i % 2}\tgood film number {i}\n" for i in range(60)))
+        return 60
+
+    monkeypatch.setattr(cluster_text, "write_reviews", write)
+    cluster_text.compare(tmp_path, None, 1)
+    assert "ingest, 60 documents: this process" in capsys.readouterr().out
+    assert "driver" in cluster_text.measured(tmp_path / "s.tsv", tmp_path / "c", cluster_text.CHARACTERS)
 
 
 def test_the_defaults_stand_beside_their_neighbours(split):

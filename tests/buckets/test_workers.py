@@ -106,6 +106,20 @@ def test_dask_arrays_become_corpora_in_a_bucket(bucket, client, tmp_path):
     assert not [found for found in buckets.below(f"{bucket}/c") if "scratch" in found.url]
 
 
+def test_training_on_dask_arrays_through_a_bucket(bucket, client, tmp_path):
+    import dask
+
+    parts, settings = dask_array.from_array(X.toarray(), chunks=(70, 40)), {"n_epochs": 2, "random_state": 0}
+    found = []
+    for scratch in (str(tmp_path), f"{bucket}/scratch"):
+        with dask.config.set({"sdem-dist.scratch": scratch}):
+            found.append(MultinomialNB(**settings).fit(parts, Y, client=client).state_)
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert not left(bucket)
+    assert not list(tmp_path.iterdir())
+
+
 @everywhere
 def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
     from sdem_dist.storage.places import place
