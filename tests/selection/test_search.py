@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from estimators.test_loss_by_overlap import documents as overlapping
+from fitting.test_loss_by_overlap import documents as overlapping
 from scipy.stats import loguniform
 from selection.conftest import made
 from sklearn.base import clone
