@@ -144,16 +144,21 @@ class _Later(ModuleType):
 def import_scikit_learn() -> None:
     """Import scikit-learn without pandas and ``scipy.stats``: they take twice as long as the rest, and few need them.
 
-    Only its ``utils.fixes`` imports the two, whole. Each is imported when something of it is asked for.
+    Only its ``utils.fixes`` imports the two, whole. Each is imported when something of it is asked for. So is
+    ``numpy.f2py``, which nobody wants: ``from numpy import *`` in scipy's ``array_api_compat`` asks for it.
     """
     if "sklearn" in sys.modules:
         return
+    numpy = import_module("numpy")
     stand_ins = {name: _Later(name) for name in ("pandas", "scipy.stats") if name not in sys.modules}
     stand_ins = {name: module for name, module in stand_ins.items() if find_spec(name) is not None}
     sys.modules.update(stand_ins)
+    f2py = None if "numpy.f2py" in sys.modules else vars(numpy).setdefault("f2py", _Later("numpy.f2py"))
     try:
         import_module("sklearn.utils.fixes")
     finally:
+        if f2py is not None and vars(numpy).get("f2py") is f2py:
+            del numpy.f2py
         for name, module in stand_ins.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]

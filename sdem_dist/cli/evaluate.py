@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.cli.ingest_report import without_label
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
@@ -80,6 +81,7 @@ def evaluate(
     """
     from sdem_dist import load_model
     from sdem_dist.cli.table_files import check_table, write_table
+    from sdem_dist.corpus import Corpus
     from sdem_dist.inspection.examined import mistakes
     from sdem_dist.reports.classification import ClassificationReport
 
@@ -113,7 +115,9 @@ def evaluate(
         found = (report.to_dict() if full and report is not None else {}) | metrics
         click.echo(json.dumps(null_for_nan(found), allow_nan=False))
     else:
-        say(f"{counted(n, 'document')} of {corpus}")
+        hidden = without_label(documents) if isinstance(documents, Corpus) else 0
+        rest = f", {hidden:,} without a label, which labels' figures leave out" if hidden else ""
+        say(f"{counted(n, 'document')} of {corpus}{rest}")
         _show(metrics if _explains_words(estimator) else _of_labels(metrics), weighted)
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)

@@ -12,6 +12,7 @@ from sdem_dist.cli.shown import say, visible
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
+    from sdem_dist.corpus import Corpus
     from sdem_dist.text import IngestReport
 
 
@@ -47,12 +48,22 @@ def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int |
         yield bar
 
 
+def without_label(corpus: Corpus) -> int:
+    """Return how many documents of a corpus have no label; 0 where none or several are as good as one."""
+    header = corpus.header
+    return header.n_documents - sum(header.class_counts) if header.classes and header.label_sets is None else 0
+
+
 def show_report(report: IngestReport) -> None:
     """Say in a few lines what an ingest did."""
+    from sdem_dist.corpus import open_corpus
+
     labelled = counted(len(report.classes), "class", "classes") if report.classes else "targets"
     if any(isinstance(found, tuple) for found in report.classes):
         labels = {label for found in report.classes if isinstance(found, tuple) for label in found}
         labelled = f"{counted(len(labels), 'label')} in {counted(len(report.classes), 'set')}"
+    if hidden := without_label(open_corpus(report.path)):
+        labelled += f", {counted(hidden, 'document')} without a label"
     words = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
     say(f"{report.path}: {counted(report.n_documents, 'document')}, {labelled}, {words} ({report.seconds:.1f} s)")
     if report.held_out_path is not None:

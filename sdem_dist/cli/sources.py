@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from sdem_dist.cli.ingest_report import shown_progress
+from sdem_dist.cli.ingest_report import shown_progress, without_label
 from sdem_dist.cli.text_options import (
     CHOOSING,
     READING,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.inspection.examined import Examined
     from sdem_dist.text import Reading
+    from sdem_dist.text.texts import Records
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -149,6 +150,16 @@ def corpus_of(
             yield open_corpus(counted_there)
 
 
+def take_unlabelled(estimator: EngineEstimator, corpus: Corpus) -> None:
+    """Let an estimator train on documents without a label where the corpus has some: it knows which they are."""
+    from sdem_dist.text.bad_lines import NONE
+
+    hidden = without_label(corpus)
+    if hidden and estimator.spec.unlabelled and estimator.unlabelled is None:
+        estimator.set_params(unlabelled=NONE)
+        click.echo(f"{counted(hidden, 'document')} without a label", err=True)
+
+
 @contextmanager
 def _by_source(hidden: Path, paths: Sequence[str]) -> Iterator[None]:
     """Name sources instead of the hidden corpus of them in the errors of what is done with it."""
@@ -243,19 +254,28 @@ def examined_documents(
     separator = (source.reading.label_separator or ",") if several else None
     known_classes = frozenset(classes) if classes else None
     gate = LineGate(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")
+    gate.unlabelled = None if several else source.reading.unlabelled
     counts, labels, texts = [], [], []
     ids: list[object] = []
+    n_unlabelled = 0
     if numeric_format([place(path)], source.reading) is not None:
         raise click.UsageError(
             f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the "
             "training), and give that"
         )
     for block in placed_blocks(place(path), source.reading, gate):
+        if gate.unlabelled is not None:
+            block, n_hidden = _labelled(block)
+            n_unlabelled += n_hidden
+        if not block.labels:
+            continue
         counts.append(count(block.texts))
         labels += block.labels
         ids += block.ids or []
         if keep_texts:
             texts.append(block.texts)
+    if n_unlabelled:
+        click.echo(f"{counted(n_unlabelled, 'document')} without a label left out", err=True)
     if gate.skipped:
         click.echo(f"{counted(gate.skipped, 'line')} left out, such as {gate.examples[0]}", err=True)
     if not counts:
@@ -268,3 +288,14 @@ def examined_documents(
     if target == "numbers":
         known = [float(name) for name in labels]
     return Examined(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share, ids)
+
+
+def _labelled(block: Records) -> tuple[Records, int]:
+    """Return the documents of a block that have a label, and how many have none."""
+    from sdem_dist.text.bad_lines import NONE
+    from sdem_dist.text.texts import Texts
+
+    rows = [i for i, label in enumerate(block.labels) if label != NONE]
+    texts = Texts(block.texts.data, block.texts.starts[rows], block.texts.stops[rows])
+    ids = None if block.ids is None else [block.ids[i] for i in rows]
+    return replace(block, texts=texts, labels=[block.labels[i] for i in rows], ids=ids), len(block.labels) - len(rows)

@@ -20,6 +20,7 @@ READING = (
     "format",
     "label",
     "label_separator",
+    "unlabelled",
     "text",
     "id",
     "group",
@@ -59,6 +60,12 @@ _READING = (
         "--label-separator",
         metavar="TEXT",
         help="Documents may have several labels, or none: what stands between them. JSON lists need none of it, but say so.",
+    ),
+    click.option(
+        "--unlabelled",
+        metavar="LABEL",
+        help="The label that stands for none, '' for an empty one: such documents, and those whose label is empty or null, "
+        "have no label.",
     ),
     click.option(
         "--text", metavar="COLUMN", help="Column of the text, likewise.  [default: label and text, or 0 and 1]"

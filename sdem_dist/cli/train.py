@@ -12,7 +12,7 @@ import click
 
 from sdem_dist.cli.parameters import Alpha, LocalPath, Place
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model
+from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model, take_unlabelled
 from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 from sdem_dist.counted import counted, nearest
@@ -189,6 +189,7 @@ def train(
             reported(client, options["performance_report"]),
         ):
             _check_fits(estimator, documents)
+            take_unlabelled(estimator, documents)
             estimator.fit(
                 documents,
                 client=client,

@@ -12,7 +12,7 @@ import click
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.searching import watched
 from sdem_dist.cli.shown import say, visible
-from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model
+from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model, take_unlabelled
 from sdem_dist.cli.text_options import reading_options, text_options
 from sdem_dist.cli.train import TrainCommand, _value, estimator_of
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
@@ -136,6 +136,7 @@ def tune(
             corpus_of(corpora, model, options) as documents,
             client_of(scheduler, workers, cluster) as client,
         ):
+            take_unlabelled(estimator, documents)
             if options["nested"] and not options["quiet"]:
                 click.echo(
                     "--nested: after this search it is repeated without each fold, which shows nothing", err=True

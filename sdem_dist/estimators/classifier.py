@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class EngineClassifier(ClassifierMixin, EngineEstimator):
     """Base of the classifiers; subclasses define how documents are scored."""
 
-    learned: ClassVar[Mapping[str, str]] = {"classes_": "ndarray of shape (n_classes,)"}
+    _learned: ClassVar[Mapping[str, str]] = {"classes_": "ndarray of shape (n_classes,)"}
 
     def _take(self, learner: Any, state: Any) -> None:
         super()._take(learner, state)

@@ -22,7 +22,7 @@ class Clustering(ClusterMixin, EngineEstimator):
     """Base of the estimators of clusters. Labels play no part: `fit` ignores `y`."""
 
     labels_: np.ndarray
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "labels_": "ndarray of shape (n_samples,)\n"
         "Clusters of the training documents in memory; a corpus is passed to `predict`. Not kept in files."
     }

@@ -16,16 +16,16 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Scoring, Stages, metrics_of, state_of
 from sdem_dist.estimators.clustering import Clustering
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
+from sdem_dist.estimators.densities import WithDensity
 from sdem_dist.estimators.em_settings import EmSettings
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.scoring import over_blocks, over_corpus
+from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.spec import Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
-from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.features import Features
 from sdem_dist.models.word_counts import SdemState
 
@@ -40,7 +40,7 @@ State = TypeVar("State", SdemState, FeatureState)
 
 
 @estimator
-class ClusterMixture(EmSettings, Seeded, Clustering, Generic[Learner, State]):
+class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, Generic[Learner, State]):
     """Base of mixtures without labels."""
 
     n_components: int = param(8, integer(), "Clusters.", positional=True)
@@ -56,7 +56,7 @@ class ClusterMixture(EmSettings, Seeded, Clustering, Generic[Learner, State]):
     evaluate_every: int = param(10, *EVALUATE_EVERY)
 
     _monitor = "nll"
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "lower_bound_": "float\n"
         "The objective a document: mean ln p(d) and the prior's share. Restarts are chosen by it."
     }
@@ -80,10 +80,6 @@ class ClusterMixture(EmSettings, Seeded, Clustering, Generic[Learner, State]):
     @abstractmethod
     def _prior_share(self, learner: Learner, state: State) -> float:
         """Return what the priors add to the objective."""
-
-    @abstractmethod
-    def _scores(self, X: object) -> np.ndarray:
-        """Return ln p(cluster, document), shape (n_samples, n_components)."""
 
     @property
     @abstractmethod
@@ -125,7 +121,7 @@ class ClusterMixture(EmSettings, Seeded, Clustering, Generic[Learner, State]):
         return np.asarray(self._parameters.log_prior)
 
     def _clusters(self, X: object) -> np.ndarray:
-        return self._scores(X).argmax(axis=1)
+        return self._joint_log_proba(X).argmax(axis=1)
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
         """Return p(cluster | d), shape (n_samples, n_components).
@@ -143,22 +139,7 @@ class ClusterMixture(EmSettings, Seeded, Clustering, Generic[Learner, State]):
         """
         check_is_fitted(self)
         n_components = len(self.learner_.model.owners)
-        return over_blocks(self, X, lambda b: softmax(self._scores(b), axis=1), n_components, client)
-
-    def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(d) of each document, without the multinomial coefficient of counts, shape (n_samples,).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), float64
-            In nats.
-        """
-        check_is_fitted(self)
-        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._scores(b)))
+        return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), n_components, client)
 
     def score(self, X: object, y: object = None) -> float:
         """Return the mean of ln p(d) of documents in memory or of a corpus.

@@ -67,7 +67,7 @@ class Classes:
 class OfText:
     """Documents that may be raw text."""
 
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "vocabulary_": "list of str or None\nThe words, where the training corpus names them.",
         "vectorizer_": "dict or None\n"
         "How the training corpus turned text into counts, so that the model predicts on raw text.",

@@ -18,10 +18,10 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
+from sdem_dist.estimators.densities import WithDensity
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.drawing import drawn_from
-from sdem_dist.fitting.scoring import over_corpus
 from sdem_dist.inputs.source import table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -35,7 +35,6 @@ from sdem_dist.models.features import Block, FeatureModel, Features
 if TYPE_CHECKING:
     from typing import Self
 
-    from sdem_dist.fitting.scoring import over_corpus
     from sdem_dist.inputs.spec import Extra
     from sdem_dist.reports.explained import DocumentParts
 from sdem_dist.inputs.source import Source
@@ -53,7 +52,7 @@ _HELD_BACK = (
 
 
 @estimator
-class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
+class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier):
     """Naive Bayes over dense features, trained by sdEM.
 
     Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).
@@ -86,7 +85,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
     prior_scale: float = param(1.0, real(), "Multiplies the conjugate prior of the discriminative losses.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "class_count_": "ndarray of shape (n_classes,)\nLabelled training documents, by weight.",
         "history_": "list of dict\nOne entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
     }
@@ -189,23 +188,6 @@ class FeatureNB(Classes, Unlabelled, Seeded, JointClassifier):
         model: FeatureModel = self.learner_.model.variables
         densities = partial(model.log_densities, self._parameters)
         return of_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs)
-
-    def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(x) of each row, shape (n_samples,): of its values that are not missing.
-
-        Parameters
-        ----------
-        X : {array-like, dask array} of shape (n_samples, n_features), or Corpus
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), float64
-            In nats.
-        """
-        from sdem_dist.losses import marginal_log_likelihood
-
-        check_is_fitted(self)
-        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their classes from p(x, y).

@@ -90,7 +90,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     )
     n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of rows.")
 
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "history_": "list of dict\n"
         "One entry an epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means a row, of standardised\n"
         "columns)."

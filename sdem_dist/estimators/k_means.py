@@ -79,7 +79,7 @@ class KMeans(OfText, Seeded, EitherLayout, Clustering, Transforming):
 
     spec = Spec("sparse", "nothing", "cluster", shown=("distance",), words="center_log_prob_", shuffled=False)
     _monitor = "distance"
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "inertia_": "float\nSum of squared distances of the training documents to their nearest centre, by weight.",
         "history_": "list of dict\n``distance`` is the mean squared distance to the nearest centre.",
     }

@@ -51,7 +51,7 @@ class MixedNB(FeatureNB):
     ['new']
     """
 
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "categories_": "dict of int to ndarray\n"
         "The categories of those columns that hold other things than numbers, in the order of the numbers that stand for\n"
         "them in `sample`. Others met in prediction are missing values."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators.classifier import JointClassifier, weights_of_classes
-from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY, OfText, Seeded
+from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY, OfText, Seeded, Unlabelled
+from sdem_dist.estimators.densities import WithDensity
 from sdem_dist.estimators.parameters import checked_later, estimator, one_of, param, real
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
-from sdem_dist.fitting.scoring import over_corpus
 from sdem_dist.inputs.source import documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec
 from sdem_dist.inputs.validation import seed_of
@@ -23,7 +24,6 @@ from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
-from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.components import by_class
 from sdem_dist.models.features import FeatureModel, Features
 from sdem_dist.models.naive_bayes import joint_scores
@@ -48,7 +48,7 @@ class Components(Seeded):
 
 
 @estimator
-class JointMixture(OfText, Components, JointClassifier):
+class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier):
     """Base of the mixtures that are joint distributions: what components are, and p(x)."""
 
     components: str = param(
@@ -63,7 +63,7 @@ class JointMixture(OfText, Components, JointClassifier):
         0.0, real(), "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
     )
 
-    spec = Spec("dense", "labels", "class")
+    spec = Spec("dense", "labels", "class", unlabelled=True)
 
     @property
     def _layout(self) -> Layout:
@@ -76,13 +76,16 @@ class JointMixture(OfText, Components, JointClassifier):
     def _start_of_counts(self, source: Source) -> Stages[Start[WordEm, SdemState]]:
         """Yield the stages that find where EM of multinomials starts."""
         numbers, weights = self._numbers(source)
-        return (yield from start_of_counts(source, numbers, float(self.alpha), weights, seed_of(self.random_state)))
+        seed = seed_of(self.random_state)
+        start = yield from start_of_counts(source, numbers, float(self.alpha), weights, seed)
+        return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
 
     def _start_of_features(self, source: Source) -> Stages[Start[FeatureEm[Features], FeatureState]]:
         """Yield the stages that find where EM over columns of a table starts."""
         numbers, weights = self._numbers(source)
         kind = Kind(self.components, float(self.alpha), float(self.offset))
-        return (yield from start_of_features(source, numbers, kind, weights, seed_of(self.random_state)))
+        start = yield from start_of_features(source, numbers, kind, weights, seed_of(self.random_state))
+        return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
 
     def _numbers(self, source: Source) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
         return components_of(self.n_components, source.classes), weights_of_classes(self.class_weight, source)
@@ -126,23 +129,6 @@ class JointMixture(OfText, Components, JointClassifier):
         model: FeatureModel = self.learner_.model.variables
         densities = partial(model.log_densities, self._parameters)
         return of_component_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs, owners)
-
-    def score_samples(self, X: object) -> np.ndarray:
-        """Return ln p(x) of each row, shape (n_samples,).
-
-        Of the values that are not missing; of counts without the multinomial coefficient.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), float64
-            In nats.
-        """
-        check_is_fitted(self)
-        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
 
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes from p(x, y).

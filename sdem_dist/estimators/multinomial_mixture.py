@@ -96,7 +96,7 @@ class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
         check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
-    def _scores(self, X: object) -> np.ndarray:
+    def _joint_log_proba(self, X: object) -> np.ndarray:
         return joint_scores(self._parameters, documents_of(self, X))
 
     @property

@@ -110,7 +110,7 @@ def estimator(cls: _Class) -> _Class:
     """Make the constructor of a class whose parameters `param` declares, and its docstring's entries.
 
     ``{parameters}`` stands for those of the parameters. ``{attributes}`` stands for those of what fitting adds: properties,
-    by their docstrings, and what the class and its bases say in `learned`.
+    by their docstrings, and what the class and its bases say in `_learned`.
     """
     made: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
     for name, entries in (("{parameters}", _parameters), ("{attributes}", _attributes)):
@@ -146,7 +146,7 @@ def _attributes(cls: type) -> list[str]:
     """Return the lines of what fitting adds, a class's own before what it inherits."""
     found: dict[str, list[str]] = {}
     for owner in cls.__mro__:
-        said: dict[str, str] = dict(vars(owner).get("learned", {}))
+        said: dict[str, str] = dict(vars(owner).get("_learned", {}))
         for name, value in vars(owner).items():
             if isinstance(value, property) and name.endswith("_") and owner.__module__.startswith("sdem_dist."):
                 kind = str(get_annotations(cast(FunctionType, value.fget))["return"]).removeprefix("np.")

@@ -30,7 +30,8 @@ EPOCHS, EPOCHS_OF_COUNTS = 60, 15
 class SdemMixtureClassifier(JointMixture):
     """A classifier of which every class is a mixture of components, trained by sdEM with the component as hidden variable.
 
-    EM fits the joint distribution first.
+    EM fits the joint distribution first, of all documents. Rows of a table without a label then take part through
+    ``-ln p(x)``; documents of counts without one do not.
 
     Parameters
     ----------
@@ -67,7 +68,9 @@ class SdemMixtureClassifier(JointMixture):
         start = yield from self._start_of_features(source)
         em, once = start.learner, start.once
         fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
-        learner = FeatureSdem(em.model, source.weight, em.class_weight, loss=named(self.loss))
+        learner = FeatureSdem(
+            em.model, source.weight, em.class_weight, float(self.unlabelled_weight), loss=named(self.loss)
+        )
         # A component without documents would stop every step of the class counts.
         initial = started(fitted.best_counts + learner.class_alpha, fitted.best_mu)
         return (yield from final_stage(learner, replace(once, n_epochs=self.n_epochs or EPOCHS), initial))
@@ -83,6 +86,7 @@ class SdemMixtureClassifier(JointMixture):
             STEP_OF_COUNTS, unit_of(sample(source), words.mean(axis=1)), em.model.alpha, em.model.class_alpha
         )
         kernel_form(self.loss, em.model.n_classes)  # says what is wrong with it
-        learner = Sdem(em.model, source.weight, em.class_weight, once.seed, loss=self.loss, steps=sizes)
+        n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
+        learner = Sdem(em.model, n_labelled, em.class_weight, once.seed, loss=self.loss, steps=sizes)
         initial = em.start_at(words, em.model.class_alpha + START_SHARE * fitted.class_counts)
         return (yield from final_stage(learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial))

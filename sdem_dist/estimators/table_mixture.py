@@ -71,7 +71,7 @@ class TableMixture(ClusterMixture[FeatureEm[Features], FeatureState]):
         divergence = variables.divergence(np.broadcast_to(variables.centre, mu.shape), mu)
         return -float((variables.weight_of_variables * divergence).sum())
 
-    def _scores(self, X: object) -> np.ndarray:
+    def _joint_log_proba(self, X: object) -> np.ndarray:
         model: FeatureModel = self.learner_.model.variables
         return model.scores(self._parameters, model.features(table_of(self, X)))
 

@@ -99,7 +99,7 @@ class TopicModel(OfText, Seeded, WithTopics):
     rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges an epoch, for "mean". None: 1.')
 
     _topic_rate = 0.05
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "topic_shares_": "ndarray of shape (n_components,)\n"
         "Of the training documents' words, as many as each topic is expected to explain.",
         "history_": "list of dict\nOne entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.",

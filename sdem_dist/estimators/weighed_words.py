@@ -38,7 +38,7 @@ def _are_orders(value: object) -> bool:
 class WeighedWords(OfText, Seeded):
     """Parameters of what becomes of counts, and of how long to train."""
 
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "history_": "list of dict\n"
         "One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
         "temperature) of the documents held out; the pass that takes them in repeats these. Where evaluated ``accuracy``,\n"

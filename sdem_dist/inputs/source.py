@@ -144,8 +144,13 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         )
     if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
         raise CorpusError(
-            f"{corpus.path} has {hidden:,} documents without a label, which {name} with these parameters does not take: "
-            "SupervisedLDAClassifier does, and MultinomialNB(unlabelled=-1)"
+            f"{corpus.path} has {hidden:,} documents without a label, which {name} takes "
+            + (
+                "only if unlabelled is set (unlabelled=-1)"
+                if estimator.spec.unlabelled
+                else "not: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier with "
+                "components='multinomial' (unlabelled=-1)"
+            )
         )
     if use != "train":
         estimator._check_compatible(source)

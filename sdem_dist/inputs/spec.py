@@ -160,7 +160,7 @@ class Estimator(BaseEstimator):
     """What checks, files and runs see of an estimator."""
 
     spec: ClassVar[Spec]
-    learned: ClassVar[Mapping[str, str]] = {
+    _learned: ClassVar[Mapping[str, str]] = {
         "n_features_in_": "int",
         "history_": "list of dict\n"
         "One entry an epoch: ``epoch``, ``seconds``, and where evaluated metrics, see the glossary: losses are means a\n"

@@ -39,7 +39,7 @@ def refuse_no_documents(X: object) -> None:
         raise ValueError(f"X is one text ({brief(X)}): put it in a list")
     if X is None:
         raise ValueError("X is None: pass the documents")
-    if isinstance(X, Iterator | set | frozenset | dict):
+    if isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
         raise ValueError(f"X is {_kind(X)}, and no list or array: pass list(...) of the documents")
     if isinstance(X, list | tuple) and not X:
         raise ValueError("X holds no documents")

@@ -254,3 +254,44 @@ def insert(ids, offsets, tree, done, nodes):
         nodes[g] = node
     done[0], done[2] = n_nodes, offsets.size - 1
     return 0
+
+
+@jit
+def absorb(other, words, tree, done, nodes):
+    """Add the nodes of another tree, and their tallies.
+
+    Parameters
+    ----------
+    other : tuple of ndarray
+        Parents, last words and tally of the other tree's nodes.
+    words : ndarray of int32
+        The number here of every word there.
+    nodes : ndarray of int32, overwritten
+        The node here of every node there.
+
+    The others, and what is returned, are as for `count`.
+    """
+    parents, lasts, tally = other
+    level, pair = np.empty(2, np.int32), np.empty(2, np.int32)
+    slots, n_nodes = tree.slots, done[0]
+    for i in range(done[2], nodes.size):
+        if not _has_room(n_nodes + 1, tree):
+            done[0], done[2] = n_nodes, i
+            return n_nodes + 1
+        ahead = i + AHEAD
+        if ahead < nodes.size and 0 <= parents[ahead] < i:
+            key = ((np.int64(nodes[parents[ahead]]) << 32) | np.int64(words[lasts[ahead]])) + 1
+            prefetch(slots, _first_slot(key, slots.shape[0]))
+        pair[1] = words[lasts[i]]
+        if parents[i] < 0:
+            n_nodes = _first_level(pair[1:], level[1:], True, tree, n_nodes)
+        else:
+            level[0] = nodes[parents[i]]
+            n_nodes = _next_level(pair, level, 1, True, tree, n_nodes)
+        node = level[1]
+        nodes[i] = node
+        tree.tally[node, 0] = max(tree.tally[node, 0], tally[i, 0])
+        for column in range(1, tally.shape[1]):
+            tree.tally[node, column] += tally[i, column]
+    done[0], done[2] = n_nodes, nodes.size
+    return 0

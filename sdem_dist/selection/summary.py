@@ -11,13 +11,15 @@ import numpy as np
 from sdem_dist.counted import counted
 from sdem_dist.selection.metrics import greater_is_better, name_of, tempered
 from sdem_dist.selection.schedule import ranked
-from sdem_dist.selection.trials import NORMAL, Trial, hits
+from sdem_dist.selection.trials import Trial, hits
 
 if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
 
 WIDTH = 80
 """Columns of a terminal that a report fits into."""
+NORMAL = 1.96
+"""Standard errors on either side of a mean within which 95 % lie."""
 OPTIMISTIC = (
     "The best score of many settings is optimistic, since it was chosen by the same folds. An honest one comes from "
     "documents that took no part (sdem evaluate), or from a nested search (nested=True, --nested)."
@@ -139,7 +141,7 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
         word = ("lower" if gain >= 0 else "higher") if of.metric == "log-loss" else ("higher" if gain >= 0 else "lower")
         low, high = sorted((of.low, of.high)) if gain >= 0 else sorted((-of.low, -of.high))
         said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {abs(gain):.4f} {word}")
-        said.append(f"    (95 % interval {low:.4f} to {high:.4f}{clear})")
+        said.append(f"    (95 % interval {low:z.4f} to {high:z.4f}{clear})")
     if best.number == 0:
         said.append("  No setting was better than the default.")
     if search.nested:

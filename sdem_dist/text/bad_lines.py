@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from sdem_dist.corpus.layout import ClassLabel, LabelSet
 
 EXAMPLES_KEPT = 5
+NONE = ""
+"""The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
 
 
 @dataclass
@@ -33,6 +35,8 @@ class LineGate:
         The byte of the file that line 1 begins with, where a part of it is read.
     separator : str, or None
         Documents may have several labels, and this stands between them; or a label is a list. No label is none of them.
+    unlabelled : str, or None
+        The label that stands for none. Such documents, and those whose label is empty or missing, have the label `NONE`.
     owner : str
         What has the known classes, for messages: a corpus, or a model.
 
@@ -50,6 +54,7 @@ class LineGate:
     start: int = 0
     separator: str | None = None
     owner: str = "corpus"
+    unlabelled: str | None = None
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
     _texts: dict[str, bool] = field(default_factory=dict)
@@ -83,8 +88,13 @@ class LineGate:
     def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
         """Return the label as a class name without surrounding blanks, or None if the line is refused.
 
-        Of several labels it is the name of their set, see `sdem_dist.corpus.label_sets.name_of`.
+        It is `NONE` where the label stands for none. Of several labels it is the name of their set, see
+        `sdem_dist.corpus.label_sets.name_of`.
         """
+        if self.unlabelled is not None:
+            missing = raw is None or (isinstance(raw, float) and math.isnan(raw))
+            if missing or label_name(raw) in (NONE, self.unlabelled.strip()):
+                return NONE
         raws = [raw] if self.separator is None else _split(raw, self.separator)
         names = [label_name(one) for one in raws]
         for one, name in zip(raws, names, strict=True):
@@ -97,7 +107,7 @@ class LineGate:
         if name is None:
             return f"the label is {raw!r}, neither a text nor a finite number"
         if not name:
-            return "the label is empty"
+            return "the label is empty; --unlabelled '' takes such documents as ones without a label"
         if (problem := not_unicode(name)) is not None:
             return f"the label has {problem}"
         if self.numeric:

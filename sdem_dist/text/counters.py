@@ -66,6 +66,11 @@ class LearningCounter:
             parts.append((part.indptr, part.nodes.copy(), part.counts.copy()))
         return parts
 
+    def absorb(self, other: LearningCounter) -> np.ndarray:
+        """Take over what another counter of the same settings learned; return the nodes here of its nodes, int32."""
+        words = self.tokenizer.numbers(other.tokenizer.spelling)
+        return self.tree.absorb(other.tree, words, self.tokenizer.spelling.n_words)
+
     def sorted_terms(self) -> np.ndarray:
         """Return the nodes of terms that some text has, sorted by term."""
         return self.tokenizer.spelling.sorted_nodes(self.tree)

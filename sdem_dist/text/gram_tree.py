@@ -103,6 +103,15 @@ class GramTree:
         self.n_nodes = int(done[0])
         return nodes
 
+    def absorb(self, other: GramTree, words: np.ndarray, n_words: int) -> np.ndarray:
+        """Add the nodes and tallies of another tree, whose words have these numbers here; return its nodes' numbers here."""
+        nodes, done = np.empty(other.n_nodes, np.int32), np.array([self.n_nodes, 0, 0, 0])
+        self._know_words(n_words)
+        while needed := kernels.absorb((other.parents, other.lasts, other.tally), words, self._tree(), done, nodes):
+            self._make_room(needed)
+        self.n_nodes = int(done[0])
+        return nodes
+
     def _tree(self) -> kernels.Tree:
         return kernels.Tree(self._node_of_word, self._slots, self.parents, self.lasts, self.tally)
 

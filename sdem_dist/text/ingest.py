@@ -16,7 +16,7 @@ from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.threads import n_cores
-from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.bad_lines import NONE, LineGate
 from sdem_dist.text.batches import Batch, SecondPass
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
@@ -169,7 +169,11 @@ def ingest(
     targets = targets or plan.targets
     if (targets or (plan.reference is not None and not plan.label_sets)) and reading.label_separator is not None:
         raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
-    gate = LineGate(on_error, plan.known_classes, targets, separator=reading.label_separator)
+    if targets and reading.unlabelled is not None:
+        raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
+    gate = LineGate(
+        on_error, plan.known_classes, targets, separator=reading.label_separator, unlabelled=reading.unlabelled
+    )
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     if client is not None:
         local = {"keep_text": keep_text, "n_jobs": n_jobs is not None}
@@ -228,6 +232,7 @@ def ingest(
         made_by = _made_by(files, vocabulary_from, held_out, gate, corpus_plan, random_state)
         common: JsonObject = {
             "classes": None if targets else corpus_plan.classes,
+            "unlabelled": NONE,
             "vocabulary": corpus_plan.vocabulary,
             "vectorizer": plan.settings.to_json(),
             "weighted": not tally.whole or None,
@@ -259,6 +264,7 @@ def _made_by(
         "skipped_lines": gate.skipped,
         "zero_based": corpus_plan.zero_based,
         **({} if gate.separator is None else {"label_separator": gate.separator}),
+        **({} if gate.unlabelled is None else {"unlabelled": gate.unlabelled}),
         "random_state": random_state,
     }
 

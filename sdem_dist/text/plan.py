@@ -13,7 +13,7 @@ import numpy as np
 from sdem_dist.corpus.label_sets import all_labels, label_set, set_named
 from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import class_name
+from sdem_dist.text.bad_lines import NONE, class_name
 from sdem_dist.text.batches import ColumnMap
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -47,7 +47,7 @@ class CorpusPlan:
 
     def classes_of_codes(self, codes: dict[str, int]) -> np.ndarray:
         """Return the class, as in `classes`, of every code of a class name: objects, since NumPy's texts end at a NUL."""
-        named = {class_name(name): name for name in self.classes}
+        named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **{class_name(name): name for name in self.classes}}
         result = np.empty(len(codes), object)
         for name, code in codes.items():
             result[code] = named[name]
@@ -103,7 +103,7 @@ class IngestPlan:
         """Return the classes: those of the reference, or those that were found; of sets these in any case."""
         if not self.label_sets:
             known = () if self.reference is None else self.reference.header.classes
-            return known or sorted(tally.classes)
+            return known or sorted(set(tally.classes) - {NONE})
         labels = {} if self.reference is None else {class_name(label): label for label in self._known_labels}
         return sorted(label_set(labels.get(str(name), name) for name in set_named(found)) for found in tally.classes)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sdem_dist.storage.strings import Strings
+from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import LearningCounter
 from sdem_dist.text.merged_runs import RunSlice, merge
 from sdem_dist.text.spill import load_arrays, save_arrays, save_bytes
@@ -30,7 +31,7 @@ class Runs:
 
     def __init__(self, folder: Path, settings: VectorizerSettings, n_jobs: int) -> None:
         self._folder, self._settings = folder, settings
-        self._most = MOST_TERMS // n_jobs
+        self._n_jobs, self._most = n_jobs, MOST_TERMS // n_jobs
         self._numbers = count()
         self._open: dict[int, LearningCounter] = {}
         self._any_tallied = False
@@ -55,7 +56,8 @@ class Runs:
         table = np.column_stack([np.diff(offsets), counter.tree.tally[nodes, 1:]])
         save_bytes(self._path(run, "table"), table)
         save_arrays(self._path(run, "nodes"), np.array([counter.tree.n_nodes]), nodes)
-        self._any_tallied |= bool(table[:, 1].any())
+        if table[:, 1].any():
+            self._any_tallied = True
         self._written[run] = int(table[:, 0].max(initial=0))
 
     @property
@@ -67,16 +69,19 @@ class Runs:
     def merged(self, least: float, most: float) -> MergedTerms:
         """Return the terms of all runs whose document frequency is within bounds."""
         bounds = int(np.ceil(least)), int(np.floor(most))
-        if len(self._open) == 1 and not self._written:
-            ((run, counter),) = self._open.items()
+        if self._open and not self._written:
+            run, *others = self._open
+            counter = self._open.pop(run)
+            numbers = {other: counter.absorb(self._open.pop(other)) for other in others}
             nodes = counter.sorted_terms()
             frequency = counter.tree.tally[nodes, 1]
             kept = nodes[(frequency >= bounds[0]) & (frequency <= bounds[1])]
             columns = np.full(counter.tree.n_nodes, -1, np.int32)
             columns[kept] = np.arange(len(kept), dtype=np.int32)
             save_arrays(self._path(run, "columns"), columns)
+            for other, nodes_of_other in numbers.items():
+                save_arrays(self._path(other, "columns"), columns[nodes_of_other])
             data, offsets = counter.spelled(kept)
-            self._open.clear()
             totals = None if self._settings.max_features is None else counter.tree.tally[kept, 2]
             return MergedTerms(self._folder, Strings(data[: offsets[-1]], offsets), totals)
         self.write_all()
@@ -94,9 +99,10 @@ class Runs:
         return MergedTerms(self._folder, vocabulary_file(self._folder / "vocabulary", found.sizes), found.totals)
 
     def write_all(self) -> dict[int, int]:
-        """Write what is not yet written; return the bytes of the longest term of each run."""
-        for run in list(self._open):
-            self.write(run)
+        """Write what is not yet written, in threads; return the bytes of the longest term of each run."""
+        for _ in in_threads(list(self._open), lambda: self.write, self._n_jobs):
+            pass
+        self._written = dict(sorted(self._written.items()))
         return self._written
 
     def _path(self, run: int, part: str) -> Path:

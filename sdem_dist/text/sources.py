@@ -64,6 +64,9 @@ class Reading:
     label_separator : str, or None
         Documents may have several labels: what stands between them in the column of the label, which may be empty. A label
         of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
+    unlabelled : str, or None
+        The label that stands for none: the corpus knows such documents, and those whose label is empty, null or not a
+        number, as documents without a label. None: a document without a label is a bad line.
     id : str, int or None
         The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
     group : str, int or None
@@ -84,6 +87,7 @@ class Reading:
     label_separator: str | None = None
     group: str | int | None = None
     weight: str | int | None = None
+    unlabelled: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
@@ -92,6 +96,8 @@ class Reading:
             raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
         if self.label_separator == "":
             raise ValueError("label_separator is what stands between labels, such as ',', and cannot be empty")
+        if self.label_separator is not None and self.unlabelled is not None:
+            raise ValueError("unlabelled is for documents of one label each: with label_separator they may have none")
 
 
 @dataclass

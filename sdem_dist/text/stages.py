@@ -25,7 +25,7 @@ from sdem_dist.storage.kept import SUMMARY, once
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
 from sdem_dist.storage.shared_files import REQUESTS, at_hand, load_array, put_files, read_values, save_array
-from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.bad_lines import NONE, LineGate
 from sdem_dist.text.batches import Batch, ColumnMap, SecondPass
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
@@ -105,7 +105,13 @@ def count_stretch(counting: Counting, scratch: Path, stretch: Stretch) -> JsonOb
 def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
     reading, settings = counting.reading, counting.settings
     separator = reading.label_separator
-    gate = LineGate(counting.on_error, counting.known_classes, counting.targets, separator=separator)
+    gate = LineGate(
+        counting.on_error,
+        counting.known_classes,
+        counting.targets,
+        separator=separator,
+        unlabelled=reading.unlabelled,
+    )
     runs = None
     if counting.numeric:
         blocks = matrix_blocks([stretch.source], reading, gate, min(counting.block_documents, MATRIX_DOCUMENTS))
@@ -361,7 +367,7 @@ def _arranged(
     if how.classes is None:
         classes = np.array(labels, np.float64)
     else:
-        named = dict(how.classes)
+        named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(how.classes)}
         classes = column_of([named[label] for label in labels])
     ids = KeptTexts.reopened(counts / "ids") if how.ids else None
     columns = ColumnMap(how.n_features, terms, how.offset)
@@ -385,7 +391,9 @@ def _arranged(
         write_groups(folder, keys, hashes)
     batches = second.batches(how.held_out, wrote)
     weighted = not how.whole or None
-    collected = collect(batches, spill, MEMORY_LIMIT, of_corpus, weighted, seed=how.seed, first=first[1])
+    collected = collect(
+        batches, spill, MEMORY_LIMIT, of_corpus, weighted, seed=how.seed, unlabelled=NONE, first=first[1]
+    )
     return {**write_rows(folder, collected), "n_empty": n_empty}
 
 

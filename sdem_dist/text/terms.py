@@ -9,6 +9,7 @@ import numpy as np
 
 from sdem_dist.kernels import spelling
 from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.text.texts import Texts
 
 if TYPE_CHECKING:
     from sdem_dist.text.gram_tree import GramTree
@@ -37,6 +38,11 @@ class Spelling:
     n_words: int
     separator: bool
     in_order: bool = False
+
+    @property
+    def words(self) -> Texts:
+        """All words, in the order of their numbers."""
+        return Texts(self.spelled, self.offsets[: self.n_words], self.offsets[1 : self.n_words + 1])
 
     def sizes(self, tree: GramTree) -> np.ndarray:
         """Return the number of bytes of every node of a tree, int64."""

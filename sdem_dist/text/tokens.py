@@ -44,6 +44,10 @@ class Tokenizer(Protocol):
         """Return the tokens that given n-grams consist of, int32, and where each n-gram begins and the last ends, int64."""
         ...
 
+    def numbers(self, spelling: Spelling) -> np.ndarray:
+        """Return the number here of every word of another tokenizer, int32; new ones are learned."""
+        ...
+
     def fixed(self) -> Tokenizer:
         """Return a tokenizer that learns no more words, for one thread."""
         ...
@@ -155,6 +159,10 @@ class Words:
             len(terms) + 1
         )
 
+    def numbers(self, spelling: Spelling) -> np.ndarray:
+        """See `Tokenizer`."""
+        return self._stems.numbers(spelling.words, grow=True)
+
     def fixed(self) -> Words:
         """See `Tokenizer`."""
         other = Words(self._settings, self._kind, self._shortest)
@@ -215,6 +223,10 @@ class Characters:
         np.cumsum(np.fromiter(map(len, terms), np.int64, len(terms)), out=offsets[1:])
         return np.frombuffer("".join(terms).encode("utf-32-le", "surrogatepass"), np.int32), offsets
 
+    def numbers(self, spelling: Spelling) -> np.ndarray:
+        """See `Tokenizer`."""
+        return np.arange(N_CODE_POINTS, dtype=np.int32)
+
     def fixed(self) -> Characters:
         """See `Tokenizer`."""
         return Characters(self._settings)
@@ -248,6 +260,10 @@ class Analyzed:
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """See `Tokenizer`."""
         return self._table.numbers(texts_of_strings(terms), grow=True), np.arange(len(terms) + 1)
+
+    def numbers(self, spelling: Spelling) -> np.ndarray:
+        """See `Tokenizer`."""
+        return self._table.numbers(spelling.words, grow=True)
 
     def fixed(self) -> Analyzed:
         """See `Tokenizer`."""

@@ -76,7 +76,7 @@ def test_cut_of_the_input_and_memory_do_not_matter(tmp_path, monkeypatch, border
     whole = write_corpus(tmp_path / "whole", X, Y, **options)
     with monkeypatch.context() as patch:
         patch.setattr(writer_module, "MEMORY_LIMIT", memory)
-        parts = write_corpus(tmp_path / "parts", cut_into_batches(borders), **options)
+        parts = write_corpus(tmp_path / "parts", cut_into_batches(borders), n_jobs=1 + len(borders) % 3, **options)
     assert parts.header.uid == whole.header.uid
     assert list(check_corpus(parts)) == []
     np.testing.assert_array_equal(all_ids(parts), all_ids(whole))

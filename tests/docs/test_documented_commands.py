@@ -23,7 +23,7 @@ def words(line: str) -> list[str]:
     split.whitespace_split = True
     found = []
     for word in split:
-        if word[0] in "|>&;":
+        if word[:1] in ("|", ">", "&", ";"):
             break
         found.append(word)
     return found[1:]

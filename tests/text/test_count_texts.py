@@ -20,8 +20,8 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
 from sdem_dist.text.code_points import CHANGING, every_code_point
-from sdem_dist.text.counters import FixedCounter, Vocabulary
-from sdem_dist.text.texts import texts_of_strings
+from sdem_dist.text.counters import FixedCounter, LearningCounter, Vocabulary
+from sdem_dist.text.texts import parts_of_strings, texts_of_strings
 from sdem_dist.text.transform import TextTransformer
 
 # Letters that change their number when they turn small, final sigmas, accents alone and composed, ligatures, digits of
@@ -124,8 +124,32 @@ def test_pieces_do_not_matter(texts, chosen, size):
     whole = count_texts(texts, VectorizerSettings(**chosen))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sdem_dist.text.counters.PIECE", size)
+        patch.setattr("sdem_dist.text.texts.JOINED_CHARACTERS", 2 * size)
+        patch.setattr("sdem_dist.text.texts.LONG", size % 9)
+        patch.setattr("sdem_dist.text.transform.SPELLED_AT_A_TIME", size)
+        assert [text for part in parts_of_strings(texts) for text in part] == texts == list(texts_of_strings(texts))
         cut = count_texts(texts, VectorizerSettings(**chosen))
     assert cut[1] == whole[1] and same(cut[0], whole[0])
+
+
+@hypothesis_settings(deadline=None, max_examples=60)
+@given(TEXTS, TEXTS, options())
+@pytest.mark.filterwarnings("ignore")
+def test_a_counter_that_absorbs_another_has_counted_both(first, second, chosen):
+    one, other, both = (LearningCounter(VectorizerSettings(**chosen)) for _ in range(3))
+    for counter, texts in ((one, first), (other, second), (both, [*first, *second])):
+        counter.count(texts_of_strings(texts), np.ones(len(texts), bool))
+    its_terms = other.sorted_terms()
+    nodes = one.absorb(other)
+    assert spelled(one, nodes[its_terms]) == spelled(other, its_terms)
+    terms, expected = one.sorted_terms(), both.sorted_terms()
+    assert spelled(one, terms) == spelled(both, expected)
+    np.testing.assert_array_equal(one.tree.tally[terms, 1:], both.tree.tally[expected, 1:])
+
+
+def spelled(counter, nodes):
+    data, bounds = counter.spelled(nodes)
+    return [data[a:b].tobytes() for a, b in pairwise(bounds)]
 
 
 @pytest.mark.parametrize("strip_accents", [None, "ascii", "unicode"])

@@ -27,7 +27,11 @@ def read_folder(
     if columns.id is not None:
         raise IngestError(f"{path} is a folder, which has no column of ids")
     first, stop = part or (0, None)
-    listing = gate if part is None else LineGate("skip", gate.known_classes, gate.numeric, separator=gate.separator)
+    listing = (
+        gate
+        if part is None
+        else LineGate("skip", gate.known_classes, gate.numeric, separator=gate.separator, unlabelled=gate.unlabelled)
+    )
     files = labelled_files(path, listing) if columns.labelled else ((None, file) for file in files_below(path))
     for label, file in islice(files, first, stop):
         text = decoded_file(file, encoding, gate)

@@ -22,14 +22,15 @@ def read_json_lines(path: Path, encoding: str, gate: LineGate, columns: Columns)
     """
     label, text, id_ = columns.names
     for number, found in json_objects(path, encoding, gate):
-        problem = _problem(found, [name for name in (label, text) if name is not None], text, id_)
+        needed = [name for name in (None if gate.unlabelled is not None else label, text) if name is not None]
+        problem = _problem(found, needed, text, id_)
         if problem is None and columns.keep:
             names = next(filter(None, map(not_unicode, found)), None)
             problem = None if names is None else f"the name of a field has {names}"
         if problem is not None:
             gate.refuse(path, number, problem)
             continue
-        name = None if label is None else gate.label(path, number, found[label])
+        name = None if label is None else gate.label(path, number, found.get(label))
         if label is None or name is not None:
             yield str(found[text]), name, None if id_ is None else found[id_], found if columns.keep else None
 

@@ -64,8 +64,9 @@ def read_tab_lines(
         known = list(islice(blocks, 1))
         whole = not (known and _has_label(known[0]))
         if not whole:
+            where = "standard input" if str(path) == "-" else path
             warnings.warn(
-                f"{path}: its first line is label TAB text, so what follows the TAB is taken as the text of each line; "
+                f"{where}: its first line is label TAB text, so what follows the TAB is taken as the text of each line; "
                 "--format lines takes whole lines",
                 stacklevel=2,
             )

@@ -298,6 +298,12 @@ def test_what_is_no_list_of_documents_or_labels_is_named(documents, labels, said
         MultinomialNB().fit(documents, labels)
 
 
+@pytest.mark.parametrize("kind", [sp.dok_matrix, sp.dok_array, sp.coo_array, sp.lil_matrix])
+def test_sparse_matrices_of_any_kind_are_documents(kind):
+    known = MultinomialNB(n_epochs=1).fit(sp.csr_matrix(X), Y)
+    assert MultinomialNB(n_epochs=1).fit(kind(X), Y).predict_proba(X).tolist() == known.predict_proba(X).tolist()
+
+
 def test_the_first_batch_of_texts_decides_the_words_with_a_warning():
     model = MultinomialNB()
     with pytest.warns(UserWarning, match="kind='hashing'"):

@@ -1,0 +1,103 @@
+"""Sources in which labels are missing become half-labelled corpora: the same one, whatever the format and whoever counts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import sdem_dist as sd
+from sdem_dist.cli import main
+from sdem_dist.errors import IngestError
+from sdem_dist.text import Reading, ingest
+
+WORDS = {"sport": "goal match club", "money": "bank rate share"}
+RNG = np.random.default_rng(0)
+LABELS = [str(label) for label in RNG.choice(list(WORDS), 60)]
+TEXTS = [" ".join([*RNG.choice(WORDS[label].split(), 4), f"w{i % 7}"]) for i, label in enumerate(LABELS)]
+GIVEN = [label if i % 3 == 0 else None for i, label in enumerate(LABELS)]
+
+
+def write(folder, form, missing=""):
+    path, rows = folder / f"posts.{form}", list(zip(GIVEN, TEXTS, strict=True))
+    if form == "tsv":
+        path.write_text("".join(f"{label or missing}\t{text}\n" for label, text in rows))
+    elif form == "jsonl":
+        path.write_text("".join(json.dumps({"label": label, "text": text}) + "\n" for label, text in rows))
+    elif form == "csv":
+        path.write_text("label,text\n" + "".join(f"{label or missing},{text}\n" for label, text in rows))
+    else:
+        pd.DataFrame(rows, columns=["label", "text"]).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_every_format_gives_the_same_corpus(tmp_path, form):
+    reading = Reading(unlabelled="")
+    ingest(write(tmp_path, "tsv"), tmp_path / "a.zarr", reading=reading)
+    ingest(write(tmp_path, form), tmp_path / "b.zarr", reading=reading)
+    one, two = sd.open_corpus(tmp_path / "a.zarr"), sd.open_corpus(tmp_path / "b.zarr")
+    assert one.header.uid == two.header.uid
+    assert one.header.classes == ("money", "sport")
+    assert sum(one.header.class_counts) == sum(label is not None for label in GIVEN)
+    assert (one.labels() < 0).sum() == sum(label is None for label in GIVEN)
+
+
+def test_a_label_of_its_own_stands_for_none_and_empty_ones_too(tmp_path):
+    ingest(write(tmp_path, "tsv"), tmp_path / "a.zarr", reading=Reading(unlabelled=""))
+    ingest(write(tmp_path, "tsv", "?"), tmp_path / "b.zarr", reading=Reading(unlabelled="?"))
+    assert sd.open_corpus(tmp_path / "a.zarr").header.uid == sd.open_corpus(tmp_path / "b.zarr").header.uid
+    with pytest.raises(IngestError, match="--unlabelled ''"):
+        ingest(write(tmp_path, "tsv"), tmp_path / "c.zarr")
+
+
+def test_a_missing_field_of_json_is_no_label(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"label": "a", "text": "one"}\n{"text": "two"}\n{"label": "b", "text": "two"}\n')
+    ingest(path, tmp_path / "x.zarr", reading=Reading(unlabelled=""), overwrite=True)
+    assert sd.open_corpus(tmp_path / "x.zarr").header.class_counts == (1, 1)
+    with pytest.raises(IngestError, match="no field 'label'"):
+        ingest(path, tmp_path / "y.zarr")
+
+
+def test_several_labels_and_targets_have_no_use_for_it(tmp_path):
+    with pytest.raises(ValueError, match="unlabelled is for documents of one label"):
+        Reading(unlabelled="", label_separator=",")
+    with pytest.raises(ValueError, match="unlabelled is for classes"):
+        ingest(write(tmp_path, "tsv"), tmp_path / "c.zarr", reading=Reading(unlabelled=""), targets=True)
+
+
+@pytest.mark.slow
+def test_workers_write_the_same_corpus(tmp_path):
+    from distributed import Client
+
+    source, reading = write(tmp_path, "tsv"), Reading(unlabelled="")
+    ingest(source, tmp_path / "a.zarr", reading=reading)
+    with Client(n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        ingest(source, tmp_path / "b.zarr", reading=reading, client=client)
+    assert sd.open_corpus(tmp_path / "a.zarr").header.uid == sd.open_corpus(tmp_path / "b.zarr").header.uid
+
+
+def typed(*arguments):
+    result = CliRunner().invoke(main, [str(a) for a in arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_commands_take_them(tmp_path):
+    source, corpus, model = write(tmp_path, "csv"), tmp_path / "a.zarr", tmp_path / "a.model"
+    n_hidden = sum(label is None for label in GIVEN)
+    assert f"{n_hidden} documents without a label" in typed("ingest", source, corpus, "--unlabelled", "")
+    assert f"60, {n_hidden} without a label" in typed("inspect", corpus)
+    assert f"{n_hidden} documents without a label" in typed("train", corpus, model)
+    assert f"60 documents of {corpus}, {n_hidden} without a label" in typed("evaluate", model, corpus)
+    of_source = typed("evaluate", model, source, "--unlabelled", "")
+    assert f"{n_hidden} documents without a label left out" in of_source
+    assert f"{60 - n_hidden} documents of {source}" in of_source
+    assert len(typed("predict", model, corpus).splitlines()) == 60
+    other = tmp_path / "b.model"
+    typed("train", source, other, "--unlabelled", "", "--quiet")
+    np.testing.assert_array_equal(sd.load_model(other).state_.words, sd.load_model(model).state_.words)
