@@ -13,7 +13,7 @@ ONE_LANE_DOCUMENTS = 65_536
 """Documents up to which one lane, a run through all documents one after the other, is fast enough."""
 LANES_OF_STEPS = 16
 """Lanes of sequential steps where there are more documents."""
-FIRST_ROUND_DOCUMENTS = 64
+FIRST_ROUND_DOCUMENTS = 4_096
 """Documents of the first round, about: rounds double from there on."""
 MAX_LANE_DOCUMENTS = 10_000
 """Documents of a sequential lane in a round."""

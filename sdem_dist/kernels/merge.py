@@ -37,18 +37,18 @@ def damped_changes(changes, met, before, damping):
 
 
 @jit
-def shifts(before, changes, factor, entries, mean_length, totals, floor):
+def shifts(before, changes, of_mean, factor, entries, totals, floor):
     """Return how far changes move the score of the mean document, and how far they would move it with one word's more.
 
     Parameters
     ----------
     before, changes : ndarray of shape (n_words, n_columns), float64
+    of_mean : ndarray of shape (n_columns,), float64
+        How often the mean document is added to the changes.
     factor : float
-        Multiplies the changes.
+        Multiplies both.
     entries : ndarray of shape (n_words,), float64
         Of the mean document.
-    mean_length : float
-        Their sum.
     totals : ndarray of shape (n_columns,), float64
         Sums of all words' counts before.
     floor : float
@@ -63,10 +63,11 @@ def shifts(before, changes, factor, entries, mean_length, totals, floor):
     """
     n_words, n_columns = before.shape
     moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)
+    mean_length = entries.sum()
     for i in range(n_words):
         for k in range(n_columns):
             old = before[i, k]
-            new = max(old + factor * changes[i, k], floor)
+            new = max(old + factor * (changes[i, k] + entries[i] * of_mean[k]), floor)
             gains[k] += new - old
             moved[k] += entries[i] * log(new / old)
             slopes[k] += entries[i] * entries[i] / new

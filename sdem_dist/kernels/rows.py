@@ -148,7 +148,11 @@ def renumber(indices, number, out):
 
 
 @jit
-def scatter_add_rows(words, rows, number, out):
-    """Add each word's row to ``out[number[word]]``."""
+def add_part(words, rows, met, entries, number, out, out_met, out_entries):
+    """Add a part's rows and columns to those at ``number[word]`` of each of its words."""
     for i in range(words.size):
-        add_row(1.0, rows[i], out[number[words[i]]])
+        to = number[words[i]]
+        for k in range(rows.shape[1]):
+            out[to, k] += rows[i, k]
+        out_met[to] += met[i]
+        out_entries[to] += entries[i]

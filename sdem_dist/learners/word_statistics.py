@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.merge import add_changes, damped_changes, shifts
-from sdem_dist.kernels.rows import column_sums, mark_words, number_words, scatter_add_rows
+from sdem_dist.kernels.rows import add_part, column_sums, mark_words, number_words
 from sdem_dist.models.word_counts import SdemState
 
 DAMPING = 30.0
@@ -54,15 +54,15 @@ def combined(parts: Sequence[SdemStatistics], n_features: int) -> SdemStatistics
     for part in parts:
         mark_words(part.words, number)
     words = number_words(number)
-    rows, columns = np.zeros((len(words), parts[0].rows.shape[1])), np.zeros((len(words), 2))
+    rows = np.zeros((len(words), parts[0].rows.shape[1]))
+    met, entries = np.zeros((2, len(words)))
     for part in parts:
-        scatter_add_rows(part.words, part.rows, number, rows)
-        scatter_add_rows(part.words, np.stack([part.met, part.entries], axis=1), number, columns)
+        add_part(part.words, part.rows, part.met, part.entries, number, rows, met, entries)
     return SdemStatistics(
         words,
         rows,
-        columns[:, 0],
-        columns[:, 1],
+        met,
+        entries,
         np.sum([p.class_counts for p in parts], axis=0),
         sum(p.gamma for p in parts),
         sum(p.class_gamma for p in parts),
@@ -92,18 +92,15 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
     of_mean, changes, entries = np.zeros(lanes.rows.shape[1]), lanes.rows, np.zeros(len(lanes.words))
     classes = lanes.class_counts
     if n > 1:
-        before, entries = state.words[lanes.words], lanes.entries / (lanes.weight or 1.0)
-        length, least = float(entries.sum()), max(floor, LEAST)
-        before = np.maximum(before, least)
-        in_mean, _ = shifts(before, lanes.rows, 1.0 / n, entries, length, state.totals, least)
-        in_sum, _ = shifts(before, lanes.rows, 1.0, entries, length, state.totals, least)
+        entries, least = lanes.entries / (lanes.weight or 1.0), max(floor, LEAST)
+        before = np.maximum(state.words[lanes.words], least)
+        in_mean, _ = shifts(before, lanes.rows, of_mean, 1.0 / n, entries, state.totals, least)
+        in_sum, _ = shifts(before, lanes.rows, of_mean, 1.0, entries, state.totals, least)
         wanted = in_mean + (in_sum - in_mean) / (1.0 + MEAN_DAMPING * np.abs(in_sum))
         changes = lanes.rows.copy()
         damped_changes(changes, lanes.met, before, DAMPING)
         for _ in range(2):
-            moved, slopes = shifts(
-                before, changes + entries[:, None] * of_mean, 1.0, entries, length, state.totals, least
-            )
+            moved, slopes = shifts(before, changes, of_mean, 1.0, entries, state.totals, least)
             of_mean += np.where(slopes > 0, (wanted - moved) / np.where(slopes > 0, slopes, 1.0), 0.0)
         share = np.abs(lanes.class_counts) / np.maximum(state.class_counts, 1e-300)
         classes = lanes.class_counts * (1.0 / n + (1.0 - 1.0 / n) / (1.0 + DAMPING * share))

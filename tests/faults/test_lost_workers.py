@@ -25,8 +25,11 @@ def test_undisturbed_work_is_done_once(corpus, undisturbed, folder):
     counts = work(folder)
     compiled = {"map 0 0 0", "update 0 0"}  # run once a process on one document before the first round
     assert {counts[point] for point in compiled} <= {1, 2}
-    assert {n for point, n in counts.items() if not point.startswith("send") and point not in compiled} == {1}
-    n_rounds = SETTINGS["n_epochs"] * SETTINGS["rounds_per_epoch"] + 1  # the first is halved once
+    combined = {"4": 5, "8": 2, "16": 1, "20": 1}  # how often so many lanes are added up in a round of 20
+    assert all(counts[point] == combined[point.split()[-1]] for point in counts if point.startswith("combine"))
+    once = [point for point in counts if not point.startswith(("send", "combine")) and point not in compiled]
+    assert {counts[point] for point in once} == {1}
+    n_rounds = SETTINGS["n_epochs"] * SETTINGS["rounds_per_epoch"]
     assert sum(point.startswith("map") for point in counts) == n_rounds * SETTINGS["n_lanes"]
 
 

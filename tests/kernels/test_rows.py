@@ -29,9 +29,11 @@ def summed(lanes):
     for words, _ in lanes:
         kernel.mark_words(words, number)
     union = kernel.number_words(number)
-    out = np.zeros((len(union), WIDTH))
+    out, (met, sums) = np.zeros((len(union), WIDTH)), np.zeros((2, len(union)))
     for words, rows in lanes:
-        kernel.scatter_add_rows(words, rows, number, out)
+        kernel.add_part(words, rows, np.ones(len(words)), rows[:, 0], number, out, met, sums)
+    np.testing.assert_array_equal(sums, out[:, 0])
+    np.testing.assert_array_equal(met, [sum(word in words for words, _ in lanes) for word in union])
     return union, out
 
 
@@ -76,8 +78,10 @@ def test_plain_python_gives_the_same():
     union = kernel.number_words(number)
     np.testing.assert_array_equal(kernel.number_words.py_func(plain_number), union)
     np.testing.assert_array_equal(plain_number, number)
-    out, plain = np.zeros((3, WIDTH)), np.zeros((3, WIDTH))
+    out, plain = ([np.zeros((3, WIDTH)), np.zeros(3), np.zeros(3)] for _ in range(2))
     for words, rows in lanes:
-        kernel.scatter_add_rows(words, rows, number, out)
-        kernel.scatter_add_rows.py_func(words, rows, number, plain)
-    np.testing.assert_array_equal(out, plain)
+        columns = np.ones(len(words)), np.arange(1.0, len(words) + 1)
+        kernel.add_part(words, rows, *columns, number, *out)
+        kernel.add_part.py_func(words, rows, *columns, number, *plain)
+    for one, other in zip(out, plain, strict=True):
+        np.testing.assert_array_equal(one, other)
