@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 ALLOCATOR = {
-    "MALLOC_TRIM_THRESHOLD_": str(4 << 20),
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_ARENA_MAX": "2",
 }
 """Environment of worker processes.  Dask's default hands every freed table back to the system, and the next lane takes
-its pages anew: a tenth of a round's time.  Two arenas, since every thread's own would keep what it freed."""
+its pages anew: a tenth to a quarter of a round's time.  Two arenas, since every thread's own would keep what it freed."""
 QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile.interval": "500ms"}
 """How often Dask looks at its own event loops and threads.  Its defaults, 50 and 100 times a second in every process,
 take 3 % of the processors on which scheduler and workers compute."""
