@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from sdem_dist.engine.executor import Executor, Handle
+from sdem_dist.errors import ClusterError
 
 Made = TypeVar("Made")
 AHEAD = 3
@@ -16,7 +18,7 @@ AHEAD = 3
 def in_order(executor: Executor, function: Callable[..., Made], jobs: Iterable[tuple[object, ...]]) -> Iterator[Made]:
     """Yield ``function(*job)`` of every job, in their order.
 
-    Jobs are taken, and results held, only as fast as they are asked for.
+    Jobs are taken, and results held, only as fast as they are asked for. If one fails, those under way end first.
 
     Parameters
     ----------
@@ -27,9 +29,17 @@ def in_order(executor: Executor, function: Callable[..., Made], jobs: Iterable[t
         Arguments; one that is a handle of the executor stands for its result.
     """
     waiting: deque[Handle[Made]] = deque()
-    for job in jobs:
-        waiting.append(executor.submit(function, *job))
-        if len(waiting) >= AHEAD * executor.n_workers:
+    try:
+        for job in jobs:
+            waiting.append(executor.submit(function, *job))
+            if len(waiting) >= AHEAD * executor.n_workers:
+                yield executor.result(waiting.popleft())
+        while waiting:
             yield executor.result(waiting.popleft())
-    while waiting:
-        yield executor.result(waiting.popleft())
+    except ClusterError:
+        raise
+    except Exception:
+        for handle in waiting:  # or they might still write where the caller clears up
+            with suppress(Exception):
+                executor.wait(handle)
+        raise

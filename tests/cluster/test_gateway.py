@@ -47,13 +47,22 @@ def gateway(tmp_path_factory):
         )
     try:
         wait_until(lambda: "server started" in (folder / "log").read_text(), "the gateway runs", 60)
-        yield dask_gateway.Gateway(f"http://127.0.0.1:{ports[1]}")
+        gateway = dask_gateway.Gateway(f"http://127.0.0.1:{ports[1]}")
+        wait_until(lambda: _answers(gateway), "the gateway's proxy knows where it is", 60)
+        yield gateway
     finally:
         server.send_signal(signal.SIGINT)
         try:
             server.wait(30)
         finally:
             os.killpg(server.pid, signal.SIGKILL) if server.poll() is None else None
+
+
+def _answers(gateway):
+    try:
+        return gateway.list_clusters() == []
+    except (OSError, ValueError):
+        return False
 
 
 def _free_ports(n):

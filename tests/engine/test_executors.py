@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 import time
 import warnings
 from concurrent.futures import Future
@@ -12,6 +13,7 @@ import pytest
 from reference.random_documents import random_counts
 
 from sdem_dist.engine.executor import InProcess
+from sdem_dist.engine.ordered import in_order
 
 
 def fail(message: str) -> None:
@@ -115,3 +117,21 @@ def test_large_values_are_put_without_advice_to_users(client):
         warnings.simplefilter("error")
         handle = executor.put(np.arange(2_000_000.0))
     assert executor.result(executor.submit(operator.getitem, handle, -1)) == 1_999_999
+
+
+def test_what_runs_beside_a_failure_has_ended_when_it_is_told():
+    """Whoever clears up after a failure does not meet tasks that still write."""
+    ended, begun = [], threading.Event()
+
+    def job(number):
+        if number == 0:
+            begun.wait(10)
+            raise ValueError("the first")
+        begun.set()
+        time.sleep(0.2)
+        ended.append(number)
+
+    with InProcess(2) as executor:
+        with pytest.raises(ValueError, match="the first"):
+            list(in_order(executor, job, [(0,), (1,)]))
+        assert ended == [1]
