@@ -99,11 +99,21 @@ def test_a_cluster_that_is_there(gateway, corpus):
 
 
 def test_a_run_that_is_ended_ends_its_cluster(gateway, corpus, tmp_path):
-    command = [sys.executable, "-m", "sdem_dist", "train", tmp_path / "c", tmp_path / "m", "--epochs", "100000"]
-    command += ["--scheduler", gateway.address, "--workers", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "sdem_dist",
+        "train",
+        tmp_path / "c",
+        tmp_path / "m",
+        "--epochs",
+        "100000",
+        "--quiet",
+    ]
+    command += ["--scheduler", gateway.address, "--workers", "1", "--checkpoint", tmp_path / "run"]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
-        wait_until(lambda: gateway.list_clusters() != [], "there is a cluster", 60)
+        wait_until(lambda: any(tmp_path.glob("run/*")), "a checkpoint of a cluster that is there", 120)
         run.send_signal(signal.SIGTERM)
         said = run.communicate(timeout=60)[1]
         assert run.returncode == 128 + signal.SIGTERM

@@ -63,8 +63,9 @@ def test_a_resumed_run_knows_another_weight(tmp_path):
         return MultinomialNB(unlabelled=-1, unlabelled_weight=weight, calibrate=False, n_epochs=2)
 
     model(0.1).fit(X, HIDDEN, checkpoint=tmp_path / "k")
-    with pytest.raises(OtherRunError, match=r"unlabelled_weight 0.1"):
-        model(0.0).fit(X, HIDDEN, checkpoint=tmp_path / "k", resume=True)
+    for weight, named in ((0.2, r"unlabelled_weight 0.1"), (0.0, "other settings")):  # 0: labelled documents alone
+        with pytest.raises(OtherRunError, match=named):
+            model(weight).fit(X, HIDDEN, checkpoint=tmp_path / "k", resume=True)
 
 
 def test_calibrate_is_heard():

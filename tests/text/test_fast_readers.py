@@ -121,8 +121,12 @@ def test_plain_lines(content, size):
         path.write_bytes(content)
         bad = next((n for n, line in enumerate(lines, 1) if not_unicode(line) is not None), None)
         if bad is None:
-            found = [text for block in read_records(path, Reading(), LineGate(), 3, keep=False) for text in block.texts]
+            found = [
+                text
+                for block in read_records(path, Reading(format="lines"), LineGate(), 3, keep=False)
+                for text in block.texts
+            ]
             assert found == [line.rstrip("\r") for line in lines]
         else:
             with pytest.raises(IngestError, match=f"line {bad}: the line has the byte"):
-                list(read_records(path, Reading(), LineGate(), 3, keep=False))
+                list(read_records(path, Reading(format="lines"), LineGate(), 3, keep=False))
