@@ -98,6 +98,9 @@ def test_commands_take_them(tmp_path):
     assert f"{n_hidden} documents without a label left out" in of_source
     assert f"{60 - n_hidden} documents of {source}" in of_source
     assert len(typed("predict", model, corpus).splitlines()) == 60
+    for said in (typed("suspects", source, "--unlabelled", ""), typed("suspects", corpus, "--set", "n_epochs=1")):
+        assert f"{n_hidden} documents without a label\n" in said
+        assert f"of {60 - n_hidden} documents" in said
     other = tmp_path / "b.model"
     typed("train", source, other, "--unlabelled", "", "--quiet")
     np.testing.assert_array_equal(sd.load_model(other).state_.words, sd.load_model(model).state_.words)
