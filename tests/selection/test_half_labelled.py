@@ -48,6 +48,13 @@ def test_searches_leave_them_out(corpus):
     assert held_out.scores["accuracy"].min() > 0.95
 
 
+def test_why_a_search_on_them_keeps_no_checkpoints_is_said(corpus, tmp_path):
+    with pytest.raises(ValueError, match="MultinomialNB on labelled documents only: here some may have no label"):
+        CorpusSearchCV(model()).fit(corpus, checkpoint=tmp_path / "run")
+    with pytest.raises(ValueError, match="those of MultinomialNB$"):
+        CorpusSearchCV(GaussianNB()).fit(X.toarray(), Y, checkpoint=tmp_path / "run")
+
+
 def test_no_document_without_a_label_is_suspected(corpus):
     of_corpus = label_suspects(corpus, estimator=model(), n=None)
     in_memory = label_suspects(X, HALF, estimator=model(), n=None)
