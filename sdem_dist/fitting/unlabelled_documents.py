@@ -113,7 +113,7 @@ def trained_with_unlabelled(
         # By its name a run that is resumed knows whether the weight is still the same.
         found = yield from final_stage(learner, plan, start, f", unlabelled_weight {weight:g}")
     said["unlabelled_weight"] = weight
-    return found._replace(history=[*found.history[:-1], {**found.history[-1], **said}])
+    return found._replace(history=[{**entry, **said} for entry in found.history])
 
 
 def _of(source: Source, stages: Stages[Trained]) -> Stages[Trained]:
