@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.shown import say, table
-from sdem_dist.cli.sources import corpus_of, is_source
+from sdem_dist.cli.sources import corpus_of, is_source, take_unlabelled
 from sdem_dist.cli.text_options import reading_options, text_options
 from sdem_dist.cli.train import TrainCommand, estimator_of
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
@@ -16,6 +16,7 @@ from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
+    from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.selection.suspects import Suspects
 
 TEXT = 60
@@ -43,9 +44,9 @@ def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: s
     CORPUS may be a source, too, as in sdem train.
     """
     check_where(scheduler, workers, cluster)
-    from sdem_dist import SdemError, label_suspects
+    from sdem_dist import MultinomialNB, SdemError, label_suspects
 
-    estimator = None
+    estimator: EngineEstimator = MultinomialNB(loss="ncll")  # as label_suspects chooses
     if options["settings"] or options["estimator"] != "MultinomialNB":
         estimator = estimator_of({**options, "quiet": True})
         if estimator.spec.target != "labels":
@@ -59,6 +60,7 @@ def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: s
             ) as documents,
             client_of(scheduler, workers, cluster) as client,
         ):
+            take_unlabelled(estimator, documents)
             found = label_suspects(
                 documents,
                 estimator=estimator,

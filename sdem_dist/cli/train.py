@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from sdem_dist.cli.ingest_report import without_label
 from sdem_dist.cli.parameters import Alpha, LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model, take_unlabelled
@@ -201,6 +202,8 @@ def train(
                 skip_damaged=options["skip_damaged"],
                 callbacks=callbacks,
             )
+            hidden = without_label(documents) if estimator.unlabelled is not None else 0
+            n_labelled = documents.n_documents - hidden
             estimator.save(model)  # before the cluster ends and Dask's report is written, which may fail
     except KeyboardInterrupt:
         folder = options["checkpoint"]
@@ -221,17 +224,37 @@ def train(
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
-    names = [name for name in kept if name not in ("epoch", *UNSHOWN) and not name.endswith("seconds")]
+    unshown = ("epoch", "unlabelled_weight", *UNSHOWN)
+    names = [name for name in kept if name not in unshown and not name.endswith("seconds")]
     own = [name for name in names if not name.startswith("validation_")]
     figures = [f"{called(name)} {kept[name]:.4f}" for name in own]
-    if any(name.startswith("held_out_") for name in own):
-        figures[-1] += " (by a model that had not learned from the held-out documents)"
+    if chosen := [i for i, name in enumerate(own) if name.startswith("held_out_")]:
+        figures[chosen[-1]] += " (by a model that had not learned from the held-out documents)"
     if held_out in kept:
         figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {options['validation']}")
     if any(name in METRICS and not name.startswith("held_out_") for name in own):
         figures[0] = f"training {figures[0]}"
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)
     say(f"{model}: {options['estimator']}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
+    if hidden:
+        say(f"{counted(hidden, 'document')} had no label: {_use_of_unlabelled(estimator, n_labelled)}")
+
+
+def _use_of_unlabelled(estimator: EngineEstimator, n_labelled: int) -> str:
+    """Return what came of documents without a label."""
+    from sdem_dist.fitting.unlabelled_documents import too_few
+
+    weight, asked = estimator.kept_.get("unlabelled_weight"), estimator.get_params().get("unlabelled_weight")
+    if weight is None:
+        return "the model learned from them, too"
+    tried = asked == "auto" and "held_out_log_loss" in estimator.kept_
+    if weight:
+        return f"{'they helped' if tried else 'the model learned from them, too'}, with unlabelled_weight {weight:g}"
+    alone = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
+    if asked != "auto":
+        return alone
+    few = "too few have one to tell whether they help (set unlabelled_weight)"
+    return f"{few if too_few(n_labelled) else 'they did not help'}; {alone}"
 
 
 def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:

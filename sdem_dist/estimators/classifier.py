@@ -15,7 +15,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.scoring import over_blocks, ranges_of
 from sdem_dist.inputs.source import source_of
-from sdem_dist.inputs.validation import checked_labels
+from sdem_dist.inputs.validation import checked_labels, has_label
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -227,7 +227,8 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels.
 
-        Where documents have several labels it is the share of those all of whose labels are right.
+        Documents whose label is what `unlabelled` names do not count. Where documents have several labels it is the share of
+        those all of whose labels are right.
 
         Parameters
         ----------
@@ -249,9 +250,16 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
             return self.evaluate(X, y)["accuracy"]
         if self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
-        if y is not None:
-            checked_labels(self, y)
-        return float(super().score(X, y, sample_weight))
+        if y is None:
+            return float(super().score(X, y, sample_weight))
+        labels: Any = checked_labels(self, y)
+        if self.unlabelled is None or (labelled := has_label(self, labels := np.asarray(labels).ravel())).all():
+            return float(super().score(X, y, sample_weight))
+        if not labelled.any():
+            raise ValueError("none of the documents to be scored has a label: accuracy needs some that have")
+        right = np.asarray(self.predict(X)) == labels
+        weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
+        return float(np.average(right[labelled], weights=weights))
 
 
 class JointClassifier(EngineClassifier):

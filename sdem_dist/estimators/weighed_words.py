@@ -41,9 +41,10 @@ class WeighedWords(OfText, Seeded):
     _learned: ClassVar[Mapping[str, str]] = {
         "history_": "list of dict\n"
         "One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
-        "temperature) of the documents held out; the pass that takes them in repeats these. Where evaluated ``accuracy``,\n"
-        "``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word), with the prefix ``validation_``\n"
-        "for validation documents.",
+        "temperature) of the documents held out; the pass that takes them in repeats these. Where folds or documents\n"
+        "without labels were tried before, all entries have the same, and the ``unlabelled_weight``. Where evaluated\n"
+        "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word), with the prefix\n"
+        "``validation_`` for validation documents.",
         "weighting_": "Weighting or None\nWhat becomes of counts; None: nothing.",
         "document_frequency_": "ndarray of shape (n_features,), int64, or None\n"
         "Of the training documents, for the weighting.",

@@ -72,7 +72,7 @@ def calibrated_by_folds(
     said = summary_of(parts)
     found = yield from final_stage(replace(learner, temperature=said.temperature), plan, initial)
     held_out = {"held_out_accuracy": said.accuracy, "held_out_log_loss": said.log_loss}
-    return found._replace(history=[*found.history[:-1], {**found.history[-1], **held_out}])
+    return found._replace(history=[{**entry, **held_out} for entry in found.history])
 
 
 def _scores_without(

@@ -54,7 +54,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
             targets=y if target == "numbers" else None,
             sample_weight=sample_weight,
             dense=dense,
-            unlabelled=estimator.unlabelled if dense else None,
+            unlabelled=estimator.unlabelled if target == "labels" else None,
             client=client,
             random_state=seed_of(estimator.random_state),
         )

@@ -60,6 +60,11 @@ def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemSt
     return initial._replace(words=words, totals=words.sum(axis=0))
 
 
+def too_few(n_labelled: float) -> bool:
+    """Whether labelled documents are too few for some of them to choose a weight: "auto" is 0 then."""
+    return DRAWS * SHARE * n_labelled < FEWEST
+
+
 def labelled_alone(source: Source) -> Source:
     """Return the labelled documents of a source, weighed as if there were no others."""
     assert source.weighting is None or source.trained_on is not None
@@ -113,7 +118,7 @@ def trained_with_unlabelled(
         # By its name a run that is resumed knows whether the weight is still the same.
         found = yield from final_stage(learner, plan, start, f", unlabelled_weight {weight:g}")
     said["unlabelled_weight"] = weight
-    return found._replace(history=[*found.history[:-1], {**found.history[-1], **said}])
+    return found._replace(history=[{**entry, **said} for entry in found.history])
 
 
 def _of(source: Source, stages: Stages[Trained]) -> Stages[Trained]:
@@ -145,7 +150,7 @@ def _chosen(
     e: Any, source: Source, learner: Sdem[NaiveBayes], plan: Plan, initial: SdemState, weight: float | None
 ) -> Stages[tuple[float, Choice | None]]:
     """Yield trainings without held-out documents; return the weight that they choose, 0: labelled documents alone."""
-    if DRAWS * SHARE * source.n_labelled < FEWEST:
+    if too_few(source.n_labelled):
         return 0.0 if weight is None else weight, None
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     alone, found = labelled_alone(source), dict[float, list[tuple[float, ...]]]()

@@ -213,10 +213,7 @@ def _of_labelled(
         X = estimator._encoded(X, reset=reset)
     X, labels = checks.validated(estimator, X, checks.checked_labels(estimator, y), reset=reset)
     assert labels is not None
-    labelled = np.ones(len(labels), bool)
-    if estimator.unlabelled is not None:  # "-1" of a file is the -1 of a parameter
-        texts = all(isinstance(label, str) for label in labels.tolist())
-        labelled = labels != (str(estimator.unlabelled) if texts else estimator.unlabelled)
+    labelled = checks.has_label(estimator, labels)
     check_classification_targets(labels[labelled])
     found = np.unique(labels[labelled])
     known = found if reset else estimator.classes_

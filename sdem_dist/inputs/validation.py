@@ -174,6 +174,24 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     return values
 
 
+def has_label(estimator: Estimator, labels: np.ndarray) -> np.ndarray:
+    """Return which documents have a label, bool: the others have what the estimator's `unlabelled` names."""
+    if estimator.unlabelled is None:
+        return np.ones(len(labels), bool)
+    texts = all(isinstance(label, str) for label in labels.tolist())  # "-1" of a file is the -1 of a parameter
+    return np.asarray(labels != (str(estimator.unlabelled) if texts else estimator.unlabelled))
+
+
+def positions_of(estimator: Estimator, y: object, classes: np.ndarray) -> np.ndarray:
+    """Return the positions of labels in memory among sorted classes; -1 where there is no label, or another."""
+    labels = np.asarray(checked_labels(estimator, y)).ravel()
+    labelled = np.flatnonzero(has_label(estimator, labels))
+    found = np.minimum(np.searchsorted(classes, labels[labelled]), len(classes) - 1)
+    positions = np.full(len(labels), -1)
+    positions[labelled] = np.where(classes[found] == labels[labelled], found, -1)
+    return positions
+
+
 def refuse_targets_of_text(y: object) -> None:
     """Raise ValueError where a target is a text that is not a number; the message names it and its place."""
     values = np.asarray(y)

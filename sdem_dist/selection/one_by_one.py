@@ -15,7 +15,7 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
-from sdem_dist.inputs.validation import some
+from sdem_dist.inputs.validation import positions_of, some
 from sdem_dist.selection.metrics import CLASSES, Metric, Predicted, measured, name_of, temperature_of
 from sdem_dist.selection.trials import Trial
 
@@ -105,12 +105,11 @@ def parts(
 def predicted(
     model: EngineEstimator, scored: Sequence[Any], numbers: np.ndarray, fold: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return ln p(y | d) of the documents of a fold, and their labels."""
+    """Return ln p(y | d) of the documents of a fold, and their labels; -1: none."""
     predict = cast(Any, model).predict_log_proba
     if not isinstance(scored[0], Corpus):
         X, y = scored
-        labels = np.searchsorted(model.classes_, np.asarray(y))
-        return np.asarray(predict(X), np.float64), labels
+        return np.asarray(predict(X), np.float64), positions_of(model, y, model.classes_)
     corpus, found, of_rows = scored[0], [], []
     for start, stop in cut(0, corpus.n_documents, READ):
         documents: Documents | DenseDocuments = corpus.read(start, stop)

@@ -19,7 +19,7 @@ from sdem_dist.engine.identity import Json, identity
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.fitting.running import executor_for, validation_source
 from sdem_dist.inputs.spec import Source
-from sdem_dist.inputs.validation import seed_of
+from sdem_dist.inputs.validation import positions_of, seed_of
 from sdem_dist.selection import checkpoints, one_by_one
 from sdem_dist.selection.metrics import Metric, name_of
 from sdem_dist.selection.samplers import Sampler
@@ -175,7 +175,7 @@ class Run:
                 folds = Folds(X, cast(int, search.cv), seed, groups=groups)
                 numbers = folds.numbers
             else:
-                labels = None if not len(self.source.classes) else np.searchsorted(self.source.classes, np.asarray(y))
+                labels = None if not len(self.source.classes) else positions_of(self.estimator, y, self.source.classes)
                 numbers = dealt(labels, self.source.n_documents, folds.k, seed, groups)
                 folds = None
         for (trial,) in self.turns(1):

@@ -192,7 +192,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
         beside = type(estimator) is MultinomialNB and estimator.unlabelled is None
         if checkpoint is not None and not beside:
-            raise ValueError("only settings of MultinomialNB, which learn side by side, are kept in checkpoints")
+            hidden = " on labelled documents only: here some may have no label" * (estimator.unlabelled is not None)
+            raise ValueError(f"checkpoints are of searches that learn side by side, those of MultinomialNB{hidden}")
         path = None if checkpoint is None else checkpoints.path_of(checkpoint, resume=resume)
         checked_spaces(estimator, space)  # before anything is trained
         self.tuned_ = settled(self.estimator, X, y, source, self.n_jobs, client)

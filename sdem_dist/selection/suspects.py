@@ -8,6 +8,7 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import labels_of
+from sdem_dist.inputs.validation import positions_of
 from sdem_dist.selection.search import CorpusSearchCV
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def label_suspects(
         random_state=random_state,
         n_jobs=n_jobs,
     ).fit(X, y, client=client)
-    labels = labels_of(X) if isinstance(X, Corpus) else np.searchsorted(search.classes_, np.asarray(y))
+    labels = labels_of(X) if isinstance(X, Corpus) else positions_of(search.estimator, y, search.classes_)
     assert labels is not None
     return suspects_of(search.oof_proba_, labels, search.classes_, n)
 

@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from sdem_dist import (
     CorpusError,
+    EMMixtureClassifier,
     GaussianNB,
     MixedNB,
     MultinomialNB,
@@ -88,6 +90,22 @@ def test_training_is_that_of_the_corpus(tmp_path, client):
     corpus = write_corpus(tmp_path / "c", COUNTS, LABELS, random_state=3)
     from_corpus = MultinomialNB(n_epochs=2, random_state=3).fit(corpus)
     np.testing.assert_array_equal(from_array.predict_proba(COUNTS), from_corpus.predict_proba(COUNTS))
+
+
+@pytest.mark.parametrize("missing", [-1, "?"])
+def test_an_array_some_of_whose_documents_have_no_label(missing, tmp_path, client):
+    labels = RNG.integers(0, 3, 300) if missing == -1 else LABELS.copy()
+    labels[::2] = missing
+    X, y = da.from_array(COUNTS, chunks=(70, 12)), da.from_array(labels, chunks=70)
+    corpus = write_corpus(tmp_path / "c", COUNTS, labels, unlabelled=missing)
+    for model in (
+        MultinomialNB(unlabelled=missing, unlabelled_weight=0.01, validation_fraction=0.0, n_epochs=1),
+        EMMixtureClassifier(components="multinomial", n_components=1, unlabelled=missing, n_epochs=1),
+    ):
+        from_array = clone(model).fit(X, y, client=client)
+        assert missing not in from_array.classes_ and len(from_array.classes_) == 3
+        here = clone(model).fit(corpus)
+        np.testing.assert_array_equal(from_array.predict_proba(COUNTS), here.predict_proba(COUNTS))
 
 
 def test_an_array_is_trained_on_with_weights(tmp_path, client):

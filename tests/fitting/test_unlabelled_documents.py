@@ -144,6 +144,15 @@ def test_weight_0_is_a_corpus_of_the_labelled_documents(tmp_path, n):
     np.testing.assert_array_equal(sd.load_model(tmp_path / "model").predict_proba(X[N:]), ours.predict_proba(X[N:]))
 
 
+@pytest.mark.parametrize("weight", [0.0, 0.003])
+def test_the_epoch_that_patience_keeps_has_the_weight(weight):
+    few = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=weight, patience=1, n_epochs=12)
+    few.fit(X[:N], np.where(np.arange(N) % 5 == 0, Y[:N], -1), validation=(X[N:], Y[N:]))
+    assert few.kept_["epoch"] < few.n_iter_
+    assert few.kept_["unlabelled_weight"] == weight
+    assert {"held_out_accuracy", "held_out_log_loss"} <= set(few.kept_)
+
+
 def test_few_labels_choose_nothing():
     hidden = np.full(N, -1)
     for k in range(4):

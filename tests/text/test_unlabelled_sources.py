@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -92,12 +93,40 @@ def test_commands_take_them(tmp_path):
     n_hidden = sum(label is None for label in GIVEN)
     assert f"{n_hidden} documents without a label" in typed("ingest", source, corpus, "--unlabelled", "")
     assert f"60, {n_hidden} without a label" in typed("inspect", corpus)
-    assert f"{n_hidden} documents without a label" in typed("train", corpus, model)
+    trained = typed("train", corpus, model)
+    assert f"{n_hidden} documents without a label" in trained
+    last = trained.splitlines()[-1]
+    assert last.startswith(f"{n_hidden} documents had no label: ") and "unlabelled_weight" not in trained.split(last)[0]
     assert f"60 documents of {corpus}, {n_hidden} without a label" in typed("evaluate", model, corpus)
     of_source = typed("evaluate", model, source, "--unlabelled", "")
     assert f"{n_hidden} documents without a label left out" in of_source
     assert f"{60 - n_hidden} documents of {source}" in of_source
     assert len(typed("predict", model, corpus).splitlines()) == 60
+    for said in (typed("suspects", source, "--unlabelled", ""), typed("suspects", corpus, "--set", "n_epochs=1")):
+        assert f"{n_hidden} documents without a label\n" in said
+        assert f"of {60 - n_hidden} documents" in said
     other = tmp_path / "b.model"
     typed("train", source, other, "--unlabelled", "", "--quiet")
     np.testing.assert_array_equal(sd.load_model(other).state_.words, sd.load_model(model).state_.words)
+
+
+@pytest.mark.parametrize(
+    ("settings", "came_of_it"),
+    [
+        (["--set", "unlabelled_weight=0.01"], "the model learned from them, too, with unlabelled_weight 0.01"),
+        (["--set", "unlabelled_weight=0"], "the model is of the 20 labelled documents alone"),
+        (["--loss", "nll"], "the model learned from them, too"),
+        (["--set", "loss=hinge"], "(they helped, with unlabelled_weight|they did not help; the model is of the 20 ).*"),
+    ],
+)
+def test_what_came_of_them_is_said(tmp_path, settings, came_of_it):
+    said = typed("train", write(tmp_path, "tsv"), tmp_path / "model", "--unlabelled", "", "--quiet", *settings)
+    assert re.fullmatch(f"40 documents had no label: {came_of_it}", said.splitlines()[-1])
+
+
+def test_few_labels_tell_nothing(tmp_path):
+    rows = [f"{label if i < 8 else ''}\t{text}\n" for i, (label, text) in enumerate(zip(LABELS, TEXTS, strict=True))]
+    (tmp_path / "few.tsv").write_text("".join(rows))
+    said = typed("train", tmp_path / "few.tsv", tmp_path / "model", "--unlabelled", "", "--quiet")
+    assert "52 documents had no label: too few have one to tell" in said
+    assert "the model is of the 8 labelled documents alone" in said
