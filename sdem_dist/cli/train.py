@@ -224,8 +224,8 @@ def train(
     names = [name for name in kept if name not in ("epoch", *UNSHOWN) and not name.endswith("seconds")]
     own = [name for name in names if not name.startswith("validation_")]
     figures = [f"{called(name)} {kept[name]:.4f}" for name in own]
-    if any(name.startswith("held_out_") for name in own):
-        figures[-1] += " (by a model that had not learned from the held-out documents)"
+    if of_held_out := [i for i, name in enumerate(own) if name.startswith("held_out_")]:
+        figures[of_held_out[-1]] += " (by a model that had not learned from the held-out documents)"
     if held_out in kept:
         figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {options['validation']}")
     if any(name in METRICS and not name.startswith("held_out_") for name in own):
