@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from sdem_dist.cli.ingest_report import warn_of_many_classes
 from sdem_dist.cli.parameters import Alpha, LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model, take_unlabelled
@@ -189,6 +190,8 @@ def train(
             reported(client, options["performance_report"]),
         ):
             _check_fits(estimator, documents)
+            if estimator.spec.target == "labels":
+                warn_of_many_classes(documents)
             take_unlabelled(estimator, documents)
             estimator.fit(
                 documents,
