@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from cli.commands import ok
+from cli.commands import ok, refused
 
 
 @pytest.fixture(scope="module")
@@ -28,3 +28,12 @@ def test_the_remark_on_held_out_documents_is_with_their_figures(half, tmp_path):
     said = ok("train", str(half), str(tmp_path / "m"), "--unlabelled", "", "--quiet")
     remark = " (by a model that had not learned from the held-out documents)"
     assert re.search(rf"held-out log-loss at the best temperature [\d.]+{re.escape(remark)}", said), said
+
+
+@pytest.mark.parametrize("workers", [[], ["--workers", "1"]])
+def test_a_source_without_any_label_is_named(tmp_path, workers):
+    path = tmp_path / "all.tsv"
+    path.write_text("".join(f"\tgoal match {i}\n" for i in range(20)))
+    said = refused("ingest", str(path), str(tmp_path / "c.zarr"), "--unlabelled", "", *workers)
+    assert f"{path}: no document has a label" in said
+    assert not (tmp_path / "c.zarr").exists()
