@@ -96,8 +96,8 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
         gain = before - after if metric == "log-loss" else after - before
         mean, error = mean_and_error(gain, weights, ddof=1)
         low, high = mean - NORMAL * error, mean + NORMAL * error
-        means = (float(np.average(values, weights=weights)) for values in (before, after))
-        found.append(Difference(metric, *means, low, high))
+        default_mean, winner_mean = (float(np.average(values, weights=weights)) for values in (before, after))
+        found.append(Difference(metric, default_mean, winner_mean, low, high))
     return found
 
 
