@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import click
 
-from sdem_dist.cli.ingest_report import show_report, shown_progress
+from sdem_dist.cli.ingest_report import show_report, shown_progress, warn_of_many_classes
 from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.text_options import (
     CHOOSING,
@@ -91,7 +91,7 @@ def ingest(
     A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet,
     .svm (svmlight) or .npz (a SciPy CSR matrix); text also as .gz, .xz or .zst. Nothing is written until all is read.
     """
-    from sdem_dist import text
+    from sdem_dist import open_corpus, text
 
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
@@ -124,6 +124,8 @@ def ingest(
         click.echo(f"Interrupted; nothing was written{there}.", err=True)
         raise SystemExit(130) from None
     show_report(report)
+    if not followed:  # a test set may have one document of each class
+        warn_of_many_classes(open_corpus(report.path))
 
 
 def _refuse_settings() -> None:

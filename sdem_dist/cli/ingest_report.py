@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.text import IngestReport
 
+FEW_CLASSES = 10
+"""So many classes are no reason to doubt labels, however few the documents."""
+
 
 @contextmanager
 def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None]]:
@@ -52,6 +55,20 @@ def without_label(corpus: Corpus) -> int:
     """Return how many documents of a corpus have no label; 0 where none or several are as good as one."""
     header = corpus.header
     return header.n_documents - sum(header.class_counts) if header.classes and header.label_sets is None else 0
+
+
+def warn_of_many_classes(corpus: Corpus) -> None:
+    """Warn where a corpus has so many classes that its labels may be something else, such as texts or ids."""
+    header = corpus.header
+    if not header.classes or header.label_sets is not None:
+        return
+    n_classes, n_documents = sum(n > 0 for n in header.class_counts), sum(header.class_counts)
+    if n_classes > max(n_documents / 2, FEW_CLASSES):
+        click.echo(
+            f"Warning: {counted(n_classes, 'class', 'classes')} of {counted(n_documents, 'document')}, more than half as "
+            "many: is the column of the label the right one (--label)?",
+            err=True,
+        )
 
 
 def show_report(report: IngestReport) -> None:

@@ -37,8 +37,8 @@ def line(event: EpochOfSettings, metric: Metric) -> str:
     best, alive = _ranked(event.trials, metric)[0], sum(trial.alive for trial in event.trials)
     name = name_of(metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
-    if event.what == "epoch":
-        going = f"epoch {event.epoch}: {alive} of {len(event.trials)} settings go on"
+    if event.what != "setting":
+        going = f"{event.what} {event.epoch}: {alive} of {len(event.trials)} settings go on"
     else:
         going = f"setting {event.epoch} of {len(event.trials)}"
     return visible(f"{going}; best {score} ({described(best.params)}); {event.seconds:.1f} s")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from sdem_dist.cli.ingest_report import without_label
+from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.parameters import Alpha, LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model, take_unlabelled
@@ -190,6 +190,8 @@ def train(
             reported(client, options["performance_report"]),
         ):
             _check_fits(estimator, documents)
+            if estimator.spec.target == "labels":
+                warn_of_many_classes(documents)
             take_unlabelled(estimator, documents)
             estimator.fit(
                 documents,
@@ -228,8 +230,8 @@ def train(
     names = [name for name in kept if name not in unshown and not name.endswith("seconds")]
     own = [name for name in names if not name.startswith("validation_")]
     figures = [f"{called(name)} {kept[name]:.4f}" for name in own]
-    if chosen := [i for i, name in enumerate(own) if name.startswith("held_out_")]:
-        figures[chosen[-1]] += " (by a model that had not learned from the held-out documents)"
+    if of_held_out := [i for i, name in enumerate(own) if name.startswith("held_out_")]:
+        figures[of_held_out[-1]] += " (by a model that had not learned from the held-out documents)"
     if held_out in kept:
         figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {options['validation']}")
     if any(name in METRICS and not name.startswith("held_out_") for name in own):

@@ -40,9 +40,14 @@ def gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
     Raises
     ------
     ClusterError
-        The gateway does not answer or refuses, dask-gateway is missing, or `n_workers` is given with a cluster that is
-        there already, or missing with a new one.
+        The gateway does not answer or refuses, dask-gateway is missing, the address holds credentials, or `n_workers` is
+        given with a cluster that is there already, or missing with a new one.
     """
+    if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
+        raise ClusterError(
+            f"a URL of {address.partition('://')[0]}:// has more than the names of a gateway and a cluster, perhaps "
+            "credentials: these belong into Dask's configuration (gateway.auth)"
+        )
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if bool(name) == (n_workers is not None):
         raise ClusterError(

@@ -77,7 +77,15 @@ class KMeans(OfText, Seeded, EitherLayout, Clustering, Transforming):
     n_epochs: int = param(30, integer(), "Passes over all documents.")
     evaluate_every: int = param(10, *EVALUATE_EVERY)
 
-    spec = Spec("sparse", "nothing", "cluster", shown=("distance",), words="center_log_prob_", shuffled=False)
+    spec = Spec(
+        "sparse",
+        "nothing",
+        "cluster",
+        shown=("distance",),
+        words="center_log_prob_",
+        word_weights="_word_weights",
+        shuffled=False,
+    )
     _monitor = "distance"
     _learned: ClassVar[Mapping[str, str]] = {
         "inertia_": "float\nSum of squared distances of the training documents to their nearest centre, by weight.",
@@ -173,6 +181,12 @@ class KMeans(OfText, Seeded, EitherLayout, Clustering, Transforming):
         """Logarithms of the words' shares in each centre, shape (n_clusters, n_features); of documents."""
         centres = np.maximum(self.cluster_centers_, 1e-300)
         return np.asarray(np.log(centres) - np.log(centres.sum(axis=1, keepdims=True)))
+
+    @property
+    def _word_weights(self) -> np.ndarray:
+        """How much more of each word is in a centre than in the mean of the centres, by documents."""
+        centres, counts = self.cluster_centers_, self._parameters.counts
+        return np.asarray(centres - np.average(centres, axis=0, weights=counts if counts.any() else None))
 
     @property
     def _n_features_out(self) -> int:

@@ -53,6 +53,8 @@ class Spec:
         Metrics that people see where there is room for few.
     words : str or None
         The attribute with ln p(word | class or cluster), shape (n_rows, n_features).
+    word_weights : str or None
+        The attribute with how much each word speaks for a cluster, of the same shape, where that does not follow from `words`.
     topics : {"classes", "documents"} or None
         Whose topics `topics` returns.
     unlabelled : bool
@@ -68,6 +70,7 @@ class Spec:
     predicts: str | None
     shown: tuple[str, ...] = ("accuracy", "ncll")
     words: str | None = None
+    word_weights: str | None = None
     topics: Topics | None = None
     unlabelled: bool = False
     label_sets: bool = False

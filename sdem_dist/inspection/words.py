@@ -14,7 +14,8 @@ def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[st
     """Return the words that speak most for each class of a fitted naive Bayes, or each cluster of a mixture.
 
     A word's say is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
-    words of a document of the class, to the evidence against the others.
+    words of a document of the class, to the evidence against the others. Of `KMeans` it is what the word has more in the
+    centre than in the mean of all documents.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[st
 
 
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
-    """Return the words of `speaking_words` with their weights, in nats a word of the document."""
+    """Return the words of `speaking_words` with their weights: nats a word of the document; of `KMeans` in its own unit."""
     from scipy.special import rel_entr
 
     if estimator.spec.words is None or estimator._layout == "dense":
@@ -40,8 +41,12 @@ def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str,
     classes = estimator.classes_.tolist() if estimator.spec.predicts == "class" else list(range(len(p)))
     if len(p) < 2:
         return {}
-    others = (p.sum(axis=0) - p) / (len(p) - 1)
-    say = rel_entr(p, others)  # p ln(p / others), 0 where p is
+    if (weights := estimator.spec.word_weights) is not None:
+        say = getattr(estimator, weights)
+        order = np.lexsort((-p, -say), axis=1)  # of equals the word of the greater share, then the first
+    else:
+        say = rel_entr(p, (p.sum(axis=0) - p) / (len(p) - 1))  # p ln(p / others), 0 where p is
+        order = np.argsort(-say, axis=1, kind="stable")
     names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[1])]
-    order = np.argsort(-say, axis=1, kind="stable")[:, :n_words].tolist()
-    return {c: {names[w]: float(s[w]) for w in top} for c, s, top in zip(classes, say, order, strict=True)}
+    tops = order[:, :n_words].tolist()
+    return {c: {names[w]: float(s[w]) for w in top} for c, s, top in zip(classes, say, tops, strict=True)}

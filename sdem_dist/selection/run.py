@@ -37,8 +37,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+RESUMED = "resumed after epoch"
+"""What an event says of a search that goes on from a checkpoint."""
+
+
 class EpochOfSettings(NamedTuple):
-    """All settings under way have run one more epoch, or one setting has been fitted."""
+    """All settings under way have run one more epoch, or one setting has been fitted, or a search goes on from a checkpoint."""
 
     epoch: int
     """From 1; of settings that are fitted one by one, how many have been."""
@@ -46,7 +50,7 @@ class EpochOfSettings(NamedTuple):
     seconds: float
     """Since the search began."""
     what: str = "epoch"
-    """What has ended: an epoch, or the training of a "setting"."""
+    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch."""
 
 
 def made(estimator: EngineEstimator, trial: Trial) -> EngineEstimator:
@@ -139,6 +143,7 @@ class Run:
         done, run = 0, self._identity(trials, documents)
         if path is not None and path.exists():
             done = checkpoints.read(path, run, trials, documents, side)
+            self._tell(done, RESUMED)
         for epoch in range(done, max(trial.most_epochs for trial in trials)):
             if not any(trial.alive for trial in trials) or self.schedule.over(epoch, "epoch"):
                 break

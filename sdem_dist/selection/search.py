@@ -82,7 +82,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Threads where there is no client; None: all cores. No bit depends on it.
     callbacks : sequence of callables
-        Called with an `EpochOfSettings` after each epoch.
+        Called with an `EpochOfSettings` after each epoch, and where a search is resumed.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ import numpy as np
 from sdem_dist.counted import counted
 from sdem_dist.selection.metrics import greater_is_better, name_of, tempered
 from sdem_dist.selection.schedule import ranked
-from sdem_dist.selection.trials import Trial, hits
+from sdem_dist.selection.trials import Trial, hits, mean_and_error, used
 
 if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
@@ -88,19 +88,22 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
     winner, default = search.trials_[search.best_index_], search.trials_[0]
     if winner is default or winner.found is None or default.found is None:
         return []
-    found = []
+    weights, found = winner.found.weights[used(winner.found)], []
+    if not len(weights):
+        return []
     for metric, of in {"log-loss": _losses, "accuracy": hits}.items():
         before, after = of(default), of(winner)
         gain = before - after if metric == "log-loss" else after - before
-        error = NORMAL * float(gain.std(ddof=1)) / len(gain) ** 0.5 if len(gain) > 1 else float("nan")
-        mean = float(gain.mean())
-        found.append(Difference(metric, float(before.mean()), float(after.mean()), mean - error, mean + error))
+        mean, error = mean_and_error(gain, weights, ddof=1)
+        low, high = mean - NORMAL * error, mean + NORMAL * error
+        default_mean, winner_mean = (float(np.average(values, weights=weights)) for values in (before, after))
+        found.append(Difference(metric, default_mean, winner_mean, low, high))
     return found
 
 
 def _losses(trial: Trial) -> np.ndarray:
     assert trial.found is not None
-    rows = np.flatnonzero((trial.found.labels >= 0) & (trial.found.weights > 0))
+    rows = used(trial.found)
     temperature = trial.temperature if trial.found.lengths is not None else 1.0
     log_proba = tempered(trial.found.log_proba[rows], temperature)
     return np.minimum(-log_proba[np.arange(len(rows)), trial.found.labels[rows]], 1e3)

@@ -85,12 +85,30 @@ class Trial:
         self.n_epochs, self.scores, self.temperature, self.found = len(self.epochs), scores, temperature, found
 
 
+def used(found: Predicted) -> np.ndarray:
+    """Return the positions of the documents that count: those with a label and a weight above zero."""
+    return np.flatnonzero((found.labels >= 0) & (found.weights > 0))
+
+
 def hits(trial: Trial) -> np.ndarray:
-    """Return 1 for each labelled document of which the folds say the right class, else 0."""
+    """Return 1 for each document that counts of which the folds say the right class, else 0."""
     found = trial.found
     assert found is not None
-    rows = np.flatnonzero((found.labels >= 0) & (found.weights > 0))
+    rows = used(found)
     return np.asarray(found.log_proba[rows].argmax(axis=1) == found.labels[rows], np.float64)
+
+
+def mean_and_error(values: np.ndarray, weights: np.ndarray, ddof: int = 0) -> tuple[float, float]:
+    """Return the mean by weight and its standard error; NaN where the documents count for no more than `ddof` in all.
+
+    Of unequal weights so many documents count as equal ones with a mean as sure (Kish): ``sum(w)^2 / sum(w^2)``.
+    """
+    shares = weights / weights.sum()
+    mean = float(shares @ values)
+    n = 1.0 / float(shares @ shares)
+    if n - ddof < 1e-9:
+        return mean, float("nan")
+    return mean, float(np.sqrt(shares @ (values - mean) ** 2 / (n - ddof)))
 
 
 def less_accurate(trial: Trial, default: Trial, n_trials: int) -> bool:
@@ -100,9 +118,11 @@ def less_accurate(trial: Trial, default: Trial, n_trials: int) -> bool:
     """
     if trial.found is None or default.found is None:
         return False
-    loss = hits(default) - hits(trial)
-    limit = NormalDist().inv_cdf(1.0 - 0.05 / n_trials)
-    return bool(loss.mean() > limit * loss.std() / max(len(loss), 1) ** 0.5)
+    weights = trial.found.weights[used(trial.found)]
+    if not len(weights):
+        return False
+    loss, error = mean_and_error(hits(default) - hits(trial), weights)
+    return loss > NormalDist().inv_cdf(1.0 - 0.05 / n_trials) * error
 
 
 def best_of(trials: list[Trial], metric: Metric) -> Trial:

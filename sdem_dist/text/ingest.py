@@ -180,7 +180,7 @@ def ingest(
             client, plan, gate, reading, form is not None, targets, held_out, random_state, block_documents, progress
         )
         with by_tasks.counted(files, place(path)) as counted:
-            check_tally(counted.tally, held_out, gate)
+            check_tally(counted.tally, held_out, gate, files)
             corpus_plan = by_tasks.settled(counted)
             report.take(counted.tally, corpus_plan, targets)
             by_tasks.write(
@@ -211,7 +211,7 @@ def ingest(
             tally = count_text(
                 texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress, kept, kept_ids, groups
             )
-        check_tally(tally, held_out, gate)
+        check_tally(tally, held_out, gate, files)
         chosen = None if runs is None else choose(runs, plan.settings, tally.n_training)
         corpus_plan = plan.settled(tally, chosen)
         second = SecondPass(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.places import is_url, place
+from sdem_dist.text.bad_lines import NONE
 
 if TYPE_CHECKING:
     from sdem_dist.text.bad_lines import LineGate
@@ -68,12 +69,15 @@ def check_destinations(destinations: list[str], overwrite: bool) -> None:
             )
 
 
-def check_tally(tally: Tally, held_out: float, gate: LineGate) -> None:
-    """Raise IngestError where the sources, or one of both parts, have no document."""
+def check_tally(tally: Tally, held_out: float, gate: LineGate, sources: Sequence[Path]) -> None:
+    """Raise IngestError where the sources, or one of both parts, have no document, or none a label that is to be known."""
     if tally.n_documents == 0:
         examples = "".join(f"\n  {example}" for example in gate.examples)
         left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
         raise IngestError(f"the sources hold no document{left_out}")
+    if gate.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
+        names = ", ".join(map(str, sources[:3])) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
+        raise IngestError(f"{names}: no document has a label; check the column of the label")
     if held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
         raise IngestError(
             f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "

@@ -157,3 +157,16 @@ def test_a_class_to_compare_with_is_one_of_those_that_are_named(source, tmp_path
     assert run("train", source, tmp_path / "m", "--quiet").exit_code == 0
     found = run("explain", tmp_path / "m", "goal", "--against", "nope")
     assert "'nope' is not among the model's classes (money, sport)" in found.output
+
+
+def test_a_column_of_texts_as_labels_is_warned_of(source, tmp_path):
+    source.write_text("".join(f"{line} {i}\n" for i, line in enumerate(LINES)))
+    swapped = ["--label", "1", "--text", "0"]
+    warning = "Warning: 180 classes of 180 documents, more than half as many: is the column of the label the right one"
+    assert warning in run("ingest", source, tmp_path / "wrong.zarr", *swapped).stderr
+    of_corpus = run("train", tmp_path / "wrong.zarr", tmp_path / "a", "--epochs", 1, "--quiet")
+    assert of_corpus.exit_code == 0 and of_corpus.stderr.count(warning) == 1
+    assert run("train", source, tmp_path / "b", *swapped, "--epochs", 1, "--quiet").stderr.count(warning) == 1
+    clusters = ["--estimator", "KMeans", "--set", "n_clusters=2"]  # which do not look at labels
+    assert warning not in run("train", tmp_path / "wrong.zarr", tmp_path / "c", *clusters).stderr
+    assert "Warning" not in run("ingest", source, tmp_path / "right.zarr").stderr

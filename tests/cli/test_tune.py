@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import click
 import pytest
@@ -70,7 +71,10 @@ def test_a_search_is_kept(folder):
     assert run(arguments).exit_code == 0
     refused = run([*arguments, "--overwrite"])
     assert refused.exit_code == 1 and "--resume" in refused.output
-    assert run([*arguments, "--resume"]).exit_code == 0
+    again = run([*arguments, "--resume"])
+    assert again.exit_code == 0
+    assert re.search(r"^resumed after epoch \d+: 0 of 3 settings go on; best log-loss", again.stderr, re.MULTILINE)
+    assert "\nepoch " not in f"\n{again.stderr}"  # it had ended
 
 
 @pytest.mark.parametrize(

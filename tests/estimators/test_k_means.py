@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from sdem_dist import KMeans, load_model, write_corpus
+from sdem_dist.inspection.words import speaking_words
 
 DIGITS = load_digits().data
 RNG = np.random.default_rng(0)
@@ -53,6 +54,18 @@ def test_counts_are_weighed_as_scikit_learn_does():
     peer = Peer(4, n_init=10, random_state=0).fit(rows)
     assert ours.inertia_ == pytest.approx(peer.inertia_, rel=1e-5)
     assert same_partition(ours.labels_, peer.labels_)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_words_of_clusters_are_those_that_set_centres_apart(metric, tmp_path):
+    rare = [f"{text} aa{i}" for i, text in enumerate(TEXTS)]  # words of one document, first by the alphabet
+    model = KMeans(2, metric=metric).fit(rare)
+    goals, banks = (int(c) for c in model.predict([TEXTS[0], TEXTS[2]]))
+    model.save(tmp_path / "model")
+    for of in (model, load_model(tmp_path / "model")):
+        said = speaking_words(of, 2)
+        assert said[goals][0] == "goal" and set(said[banks]) == {"bank", "rates"}
+        assert said[banks][0] in model.report(rare).words[banks].split()[:2]
 
 
 def test_spherical_clusters_do_not_depend_on_lengths():

@@ -1,0 +1,39 @@
+"""Commands on sources where only some documents have a label, or none."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from cli.commands import ok, refused
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    words = {"sport": ["goal", "match", "team", "score"], "money": ["bank", "share", "profit", "price"]}
+    both = [*words["sport"], *words["money"]]
+    lines = []
+    for i in range(400):
+        topic = ("sport", "money")[i % 2]
+        text = " ".join([*rng.choice(words[topic], 2), *rng.choice(both, 4)])
+        lines.append(f"{topic if i < 200 else ''}\t{text}\n")
+    path = tmp_path_factory.mktemp("half") / "half.tsv"
+    path.write_text("".join(lines))
+    return path
+
+
+def test_the_remark_on_held_out_documents_is_with_their_figures(half, tmp_path):
+    said = ok("train", str(half), str(tmp_path / "m"), "--unlabelled", "", "--quiet")
+    remark = " (by a model that had not learned from the held-out documents)"
+    assert re.search(rf"held-out log-loss at the best temperature [\d.]+{re.escape(remark)}", said), said
+
+
+@pytest.mark.parametrize("workers", [[], ["--workers", "1"]])
+def test_a_source_without_any_label_is_named(tmp_path, workers):
+    path = tmp_path / "all.tsv"
+    path.write_text("".join(f"\tgoal match {i}\n" for i in range(20)))
+    said = refused("ingest", str(path), str(tmp_path / "c.zarr"), "--unlabelled", "", *workers)
+    assert f"{path}: no document has a label" in said
+    assert not (tmp_path / "c.zarr").exists()

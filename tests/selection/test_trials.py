@@ -1,0 +1,56 @@
+"""Which setting wins, and by how much, where documents have weights."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sdem_dist.selection.metrics import Predicted, measured
+from sdem_dist.selection.summary import differences
+from sdem_dist.selection.trials import Trial, best_of, less_accurate, mean_and_error
+
+N = 400
+
+
+def trial(number, right, weights):
+    """A setting that gives the right class these probabilities."""
+    found = Predicted(np.log(np.c_[right, 1 - right]), np.zeros(N, int), weights, np.zeros(N))
+    return Trial(number, {}, 1, found=found, scores=measured(found, 1.0, ("log-loss", "accuracy")))
+
+
+@pytest.fixture
+def half():
+    return np.arange(N) < N // 2
+
+
+def settings(weights, half):
+    """The default, which is right of the second half and of .7 of the first; and one that is right of the first."""
+    first = np.random.default_rng(0).choice([0.4, 0.6], N, p=[0.3, 0.7])
+    return trial(0, np.where(half, first, 0.9), weights), trial(1, np.where(half, 0.8, 0.3), weights)
+
+
+def test_documents_of_little_weight_do_not_pass_a_setting_over(half):
+    default, other = settings(np.where(half, 100.0, 0.01), half)
+    assert not less_accurate(other, default, 2)
+    assert best_of([default, other], "log-loss") is other
+    search = SimpleNamespace(trials_=[default, other], best_index_=1)
+    for of in differences(search):
+        scores = [float(each.scores[of.metric][0]) for each in (default, other)]
+        assert [of.default, of.winner] == pytest.approx(scores)
+        gain = abs(scores[1] - scores[0])
+        assert of.low < gain < of.high and (of.low + of.high) / 2 == pytest.approx(gain)
+
+
+def test_of_equal_weights_a_less_accurate_setting_is_passed_over(half):
+    default, other = settings(np.full(N, 3.0), half)
+    assert less_accurate(other, default, 2)
+    assert best_of([default, other], "accuracy") is default
+
+
+def test_equal_weights_are_no_weights():
+    values = np.random.default_rng(0).normal(size=50)
+    mean, error = mean_and_error(values, np.full(50, 7.0), ddof=1)
+    assert (mean, error) == pytest.approx((values.mean(), values.std(ddof=1) / 50**0.5))
+    assert np.isnan(mean_and_error(np.ones(1), np.ones(1), ddof=1)[1])
