@@ -225,6 +225,15 @@ def train(
         raise
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+    figures = _figures(estimator, options["validation"])
+    epochs = counted(estimator.n_iter_, "epoch") + _unless_last(estimator.kept_, estimator.n_iter_)
+    say(f"{model}: {options['estimator']}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
+    if hidden:
+        say(f"{counted(hidden, 'document')} had no label: {_use_of_unlabelled(estimator, n_labelled)}")
+
+
+def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
+    """Return what is known of the model that was kept."""
     kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
     unshown = ("epoch", "unlabelled_weight", *UNSHOWN)
     names = [name for name in kept if name not in unshown and not name.endswith("seconds")]
@@ -233,13 +242,10 @@ def train(
     if of_held_out := [i for i, name in enumerate(own) if name.startswith("held_out_")]:
         figures[of_held_out[-1]] += " (by a model that had not learned from the held-out documents)"
     if held_out in kept:
-        figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {options['validation']}")
+        figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {validation}")
     if any(name in METRICS and not name.startswith("held_out_") for name in own):
         figures[0] = f"training {figures[0]}"
-    epochs = counted(estimator.n_iter_, "epoch") + _unless_last(kept, estimator.n_iter_)
-    say(f"{model}: {options['estimator']}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
-    if hidden:
-        say(f"{counted(hidden, 'document')} had no label: {_use_of_unlabelled(estimator, n_labelled)}")
+    return figures
 
 
 def _use_of_unlabelled(estimator: EngineEstimator, n_labelled: int) -> str:
