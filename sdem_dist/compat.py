@@ -124,12 +124,14 @@ async def close_process(job: Any) -> None:
     await ProcessInterface.close(job)
 
 
-def forget_gateway(cluster: Any) -> None:
-    """Keep a closed cluster's gateway from closing a second time when Python forgets it, which prints an error.
+def close_gateways_by_hand(gateway_class: type) -> None:
+    """Keep the garbage collector from closing gateways: dask-gateway, ``Gateway.__del__``.
 
-    Dask-gateway, the attribute ``gateway._asynchronous`` of clusters: ``Gateway.__del__`` leaves such alone.
+    It closes an event loop wherever garbage happens to be collected. In a thread that is about to start a loop it waits for
+    a lock of its own, forever; of a gateway that was closed it prints an error.
     """
-    cluster.gateway._asynchronous = True
+    if "__del__" in vars(gateway_class):
+        del gateway_class.__del__  # type: ignore[attr-defined]
 
 
 class _Later(ModuleType):

@@ -61,7 +61,6 @@ def gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
         try:
             known = gateways.GatewayCluster
             cluster = known.from_name(name, address=url) if name else known(address=url)
-            ends.callback(compat.forget_gateway, cluster)
             ends.enter_context(cluster)
             if n_workers is not None:
                 cluster.scale(n_workers)
@@ -79,6 +78,7 @@ def _dask_gateway() -> ModuleType:
         import dask_gateway
     except ImportError as error:
         raise ClusterError('a Dask Gateway needs dask-gateway: pip install "sdem_dist[gateway]"') from error
+    compat.close_gateways_by_hand(dask_gateway.Gateway)
     return dask_gateway
 
 

@@ -36,6 +36,7 @@ def gateway(tmp_path_factory):
     """The address of the server, and what asks it."""
     import dask_gateway
 
+    compat.close_gateways_by_hand(dask_gateway.Gateway)
     folder = tmp_path_factory.mktemp("gateway")
     ports = _free_ports(2)
     (folder / "settings.py").write_text(SETTINGS.format(*ports, python=sys.executable))
@@ -50,6 +51,7 @@ def gateway(tmp_path_factory):
         gateway = dask_gateway.Gateway(f"http://127.0.0.1:{ports[1]}")
         wait_until(lambda: _answers(gateway), "the gateway's proxy knows where it is", 60)
         yield gateway
+        gateway.close()
     finally:
         server.send_signal(signal.SIGINT)
         try:
@@ -95,7 +97,6 @@ def test_a_cluster_that_is_there(gateway, corpus):
         with connected(f"{gateway.address}/clusters/{cluster.name}") as client:
             assert bits(MultinomialNB(n_epochs=1, n_lanes=4).fit(corpus, client=client)) == bits(here)
         assert [each.name for each in gateway.list_clusters()] == [cluster.name]
-    compat.forget_gateway(cluster)
 
 
 def test_a_run_that_is_ended_ends_its_cluster(gateway, corpus, tmp_path):
