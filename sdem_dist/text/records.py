@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 def listed(column: list[object] | pyarrow.Array) -> list[object]:
     """Return a column of records as a list."""
-    found: list[object] = column if isinstance(column, list) else column.to_pylist()
+    if isinstance(column, list):
+        return column
+    numbers = str(column.type) in ("int64", "double") and not column.null_count
+    found: list[object] = column.to_numpy().tolist() if numbers else column.to_pylist()  # the first is much faster
     return found
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels.cells import join_cells
 from sdem_dist.kernels.code_points import PADDING, Pieces
 
 if TYPE_CHECKING:
@@ -263,3 +264,16 @@ def texts_of_arrow(texts: object) -> Texts | None:
     bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     return Texts(content, bounds[:-1], bounds[1:])
+
+
+def arrow_of_texts(texts: Texts) -> pyarrow.Array:
+    """Return texts in UTF-8 as an Arrow column."""
+    import pyarrow as pa
+
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(texts.stops - texts.starts, out=offsets[1:])
+    joined = np.empty(offsets[-1], np.uint8)
+    join_cells(texts.data, texts.starts, texts.stops, joined)
+    small = offsets[-1] < 1 << 31
+    kind, bounds = (pa.string(), offsets.astype(np.int32)) if small else (pa.large_string(), offsets)
+    return pa.Array.from_buffers(kind, len(texts), [None, pa.py_buffer(bounds), pa.py_buffer(joined)])
