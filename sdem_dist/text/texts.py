@@ -81,6 +81,8 @@ class Columns:
         Documents have labels, otherwise `label` plays no part.
     keep : bool
         Keep all columns.
+    known : tuple of str, or None
+        Where a part of a source is read, what is kept of it: the columns of its first documents.
     """
 
     text: str | int | None = None
@@ -88,6 +90,7 @@ class Columns:
     id: str | int | None = None
     labelled: bool = True
     keep: bool = False
+    known: tuple[str, ...] | None = None
 
     @property
     def names(self) -> tuple[str | None, str, str | None]:
@@ -132,15 +135,15 @@ Row = tuple[str, str | None, object, Mapping[str, object] | None]
 """A text, its label, its id, and what stands beside it; None for what is not read."""
 
 
-def in_blocks(rows: Iterable[Row], block_documents: int) -> Iterator[Records]:
+def in_blocks(rows: Iterable[Row], block_documents: int, names: tuple[str, ...] | None = None) -> Iterator[Records]:
     """Yield rows in blocks of at most `block_documents`, and of about `BLOCK_CHARACTERS`; all blocks have the same columns.
 
     Raises
     ------
     IngestError
-        A row has a column that no row of the first block has.
+        A row has a column that is not among `names`, by default those of the first block.
     """
-    rows, names = iter(rows), None
+    rows = iter(rows)
     while True:
         held: list[Row] = []
         characters = 0

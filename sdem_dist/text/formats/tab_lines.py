@@ -66,14 +66,7 @@ def read_tab_lines(
     blocks = line_blocks(path, encoding, part)
     if whole is None:
         known = list(islice(blocks, 1))
-        whole = not (known and _has_label(known[0]))
-        if not whole:
-            where = "standard input" if str(path) == "-" else path
-            warnings.warn(
-                f"{where}: its first line is label TAB text, so what follows the TAB is taken as the text of each line; "
-                "--format lines takes whole lines",
-                stacklevel=2,
-            )
+        whole = _are_texts(path, known)
         blocks = chain(known, blocks)
     reader = _Lines(path, gate, columns, whole)
     for block in blocks:
@@ -81,6 +74,23 @@ def read_tab_lines(
         while start < len(data):
             n_lines, start = lines(data, start, reader.label or 0, reader.text or 0, bounds)
             yield reader.documents(block, bounds[:n_lines].copy())
+
+
+def whole_lines(path: Path, encoding: str) -> bool:
+    """Say whether whole lines of a file are texts where no number is given; a warning says if not."""
+    return _are_texts(path, list(islice(line_blocks(path, encoding), 1)))
+
+
+def _are_texts(path: Path, first: list[LineBlock]) -> bool:
+    if not first or not _has_label(first[0]):
+        return True
+    where = "standard input" if str(path) == "-" else path
+    warnings.warn(
+        f"{where}: its first line is label TAB text, so what follows the TAB is taken as the text of each line; "
+        "--format lines takes whole lines",
+        stacklevel=3,
+    )
+    return False
 
 
 def _has_label(block: LineBlock) -> bool:
@@ -104,6 +114,8 @@ class _Lines:
         self.text = text if whole or text is not None else 1
         self._keep &= self.text is not None
         self._n_columns = None if chosen else 2
+        if self._keep and columns.known is not None:
+            self._n_columns = len(columns.known)
         self._n_lines = 0
         self._names: dict[bytes, str] = {}  # that passed the gate
 
