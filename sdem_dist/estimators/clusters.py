@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Scoring, Stages, metrics_of, state_of
-from sdem_dist.estimators.clustering import Clustering
+from sdem_dist.estimators.answers import Clustering, WithDensity
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
-from sdem_dist.estimators.densities import WithDensity
-from sdem_dist.estimators.em_settings import EmSettings
+from sdem_dist.estimators.em_settings import EmSettings, check_em, em_form, em_plan
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.scoring import over_blocks
@@ -40,7 +40,7 @@ State = TypeVar("State", SdemState, FeatureState)
 
 
 @estimator
-class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, Generic[Learner, State]):
+class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimator, Generic[Learner, State]):
     """Base of mixtures without labels."""
 
     n_components: int = param(8, integer(), "Clusters.", positional=True)
@@ -62,7 +62,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, Generic[Learne
     }
 
     def _check(self) -> None:
-        self._check_em()
+        check_em(self)
         if self.init == "k-means" and self.init_documents < self.n_components:
             raise ValueError(
                 f"init_documents={self.init_documents} is too few for k-means to find n_components={self.n_components} "
@@ -91,7 +91,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, Generic[Learne
         if source.n_documents < self.n_components:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
         plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
-        learner, form = (yield from self._em(source, plan)), self._em_form()
+        learner, form = (yield from self._em(source, plan)), em_form(self)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         short = learner if form.rises else replace(learner, form=replace(form, kind="soft", annealing=1.0))
         best, highest = None, -np.inf
@@ -105,7 +105,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, Generic[Learne
                 objective = yield from self._objective(f"objective{which}", learner, state, source)
             if best is None or objective > highest:
                 best, highest = state, objective
-        end = yield from final_stage(learner, self._em_plan(plan), best)
+        end = yield from final_stage(learner, em_plan(self, plan), best)
         self.lower_bound_ = yield from self._objective("objective", learner, end.state, source)
         return end
 

@@ -13,6 +13,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
 from sdem_dist.estimators.clusters import ClusterMixture
 from sdem_dist.estimators.common_parameters import OfText
+from sdem_dist.estimators.em_settings import em_form
 from sdem_dist.estimators.parameters import estimator, param, real
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import positions_of, sampled_positions, surveyed
@@ -61,7 +62,7 @@ class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
     def _em(self, source: Source, plan: Plan) -> Stages[WordEm]:
         model = NaiveBayes(source.n_features, 1, float(self.alpha), owners=(0,) * int(self.n_components))
         yield from ()
-        return WordEm(model, source.weight, seed=plan.seed, rule="maximise", form=self._em_form())
+        return WordEm(model, source.weight, seed=plan.seed, rule="maximise", form=em_form(self))
 
     def _started(self, learner: WordEm, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
         n_examples = self.n_components if self.init == "examples" else self.init_documents

@@ -35,7 +35,7 @@ _WORDS = (
 
 
 @estimator
-class SupervisedLDAClassifier(TopicModel, EngineClassifier):
+class SupervisedLDAClassifier(EngineClassifier, TopicModel):
     """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
 from sdem_dist.estimators.clusters import ClusterMixture
+from sdem_dist.estimators.em_settings import em_form
 from sdem_dist.estimators.parameters import estimator, param, real
 from sdem_dist.fitting.drawing import drawn_from
 from sdem_dist.fitting.mixture_starts import positions_of, sampled_positions, surveyed
@@ -47,7 +48,7 @@ class TableMixture(ClusterMixture[FeatureEm[Features], FeatureState]):
         once = Plan(source.n_documents, 1, 1, plan.n_lanes, plan.seed)
         summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))
         model = FeatureClasses(FeatureModel((self._kind.block(summary),)), 1, (0,) * int(self.n_components))
-        return FeatureEm(model, source.weight, monitored=True, form=self._em_form(), seed=plan.seed)
+        return FeatureEm(model, source.weight, monitored=True, form=em_form(self), seed=plan.seed)
 
     def _started(self, learner: FeatureEm[Features], once: Plan, source: Source, which: str) -> Stages[AnyStage]:
         variables, number = learner.model.variables, int(self.n_components)
