@@ -37,14 +37,6 @@ if TYPE_CHECKING:
 class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
     """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.

@@ -62,14 +62,6 @@ class LDAClassifier(
     "nll" and "perplexity" of the history and of `evaluate` are upper bounds unless `n_particles` estimates them:
     ``-ln p(y, d)`` and the perplexity are at most that.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.

@@ -45,14 +45,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
 
     Labels of one a document are classes: the strongest one is predicted ("one-vs-all").
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
     """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2, NLL.

@@ -44,14 +44,6 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and sparse
     matrices that are not negative, without missing values. The model has no p(x).
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS.

@@ -42,14 +42,6 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned together by back-propagation
     through all steps.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.
@@ -124,14 +116,6 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     """Topics that are learned to predict real numbers, one or several: BP-sLDA with Gaussian outputs.
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------

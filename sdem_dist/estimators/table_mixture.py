@@ -70,14 +70,6 @@ class GaussianMixture(OfRows, ClusterMixture[FeatureEm[Features], FeatureState])
 
     Missing values (NaN) are summed out.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Dempster, A., Laird, N. and Rubin, D. (1977). Maximum Likelihood from Incomplete Data via the EM Algorithm. JRSS B.
@@ -111,14 +103,6 @@ class ExponentialMixture(OfRows, ClusterMixture[FeatureEm[Features], FeatureStat
     """Clusters of rows of numbers from 0 on: a mixture of exponential distributions, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------

@@ -18,12 +18,7 @@ from .learner import ClassMeans, scores
 
 @estimator
 class NearestMean(OfText, Running, EngineClassifier, EngineEstimator):
-    """The class with the nearest mean.
-
-    Parameters
-    ----------
-    {parameters}
-    """
+    """The class with the nearest mean."""
 
     n_lanes: int = param(4, integer(), "Lanes that share out the documents.")
 
