@@ -50,9 +50,7 @@ def _counts(trials: list[Trial]) -> str:
     """Return how many settings go on, and why the others do not."""
     ended = {state: sum(_state(trial) == state for trial in trials) for state in ("done", "let go", "error")}
     alive = sum(trial.alive for trial in trials)
-    return ", ".join(
-        [f"{alive} of {len(trials)} settings go on", *(f"{n} {state}" for state, n in ended.items() if n)]
-    )
+    return ", ".join([f"{alive} of {len(trials)} settings go on", *(f"{n} {state}" for state, n in ended.items() if n)])
 
 
 def _state(trial: Trial) -> str:

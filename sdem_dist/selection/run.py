@@ -228,7 +228,7 @@ class Run:
         search = self.search
         return identity(
             estimator=self.estimator.get_params(),
-            n_settings=len(trials),
+            n_settings=self.sampler.most,
             settings={str(trial.number): trial.params for trial in trials},
             corpus=self.source.identity,
             cv="documents" if documents.folds is None else documents.folds.name,

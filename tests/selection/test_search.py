@@ -219,7 +219,7 @@ def test_numbers(documents):
         ({"metric": "R2"}, "has no R2"),
         ({"space": {"stepp": [1]}}, "has no stepp; did you mean step"),
         ({"space": {"loss": ["hinge", "foo"]}}, "what is tried of loss: loss must be .* got 'foo'"),
-        ({"space": {"loss": ["auto", "nll"]}}, 'list these two'),
+        ({"space": {"loss": ["auto", "nll"]}}, "list these two"),
         ({"estimator": MultinomialNB(norm="x")}, "norm must be"),
         ({"estimator": MultinomialNB(alpha=0.0), "space": {"loss": ["nll"]}}, "alpha must be positive"),
         ({"space": {"loss": "hinge"}}, "list of values"),
