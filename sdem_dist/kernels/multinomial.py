@@ -226,7 +226,9 @@ def move_rows(values, words, rows, rho, step, least, totals, room):
         last = min(first + at_once, values.size)
         for j in range(first, last):
             start = (j - first) * n_columns
-            add_scaled(np.float32(values[j]), rhos, rows[words[j]][:n_columns], floor, new[start : start + n_columns], gains)
+            add_scaled(
+                np.float32(values[j]), rhos, rows[words[j]][:n_columns], floor, new[start : start + n_columns], gains
+            )
         for j in range((last - first) * n_columns):
             logs[j] = log_single(new[j])
         for j in range(first, last):
