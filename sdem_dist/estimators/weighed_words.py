@@ -85,8 +85,8 @@ class WeighedWords(OfText, Seeded):
         real(0, 0.5),
         "Documents held out, 20,000 at most, to choose training time and temperature. Then one more pass takes all\n"
         "documents in, or with `n_epochs` given the passes are made again with all; not where under 2 % were held out. Where\n"
-        "that would be under 200 documents `MultinomialNB` holds out none: training takes 6 epochs, and three folds give the\n"
-        "temperature. 0: none of it.",
+        "that would be under 200 documents `MultinomialNB` holds out none: training takes 6 epochs, and folds of a third give\n"
+        "the temperature. 0: none of it.",
     )
     calibrate: bool = param(
         True,
