@@ -70,7 +70,7 @@ class LDAClassifier(
     --------
     >>> from sdem_dist import LDAClassifier
     >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 5, [0, 0, 1, 1] * 5
-    >>> clf = LDAClassifier(loss="nll", n_topics=2).fit(X, y)
+    >>> clf = LDAClassifier(loss="nll", n_components=2).fit(X, y)
     >>> clf.predict([[3, 1, 0, 0]]).tolist()
     [0]
     >>> clf.transform(X).shape
@@ -83,12 +83,12 @@ class LDAClassifier(
         "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts. Or `Hinge` with a margin,\n"
         "`CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`.",
     )
-    n_topics: int = param(2, integer(), "Of each class.")
+    n_components: int = param(2, integer(), "Topics of each class.")
     topic_word_prior: float = param(
         1.0, real(above=True), "eta: the topics of a class share this pseudo-count of a word. The paper has 0.1."
     )
     doc_topic_prior: float | None = param(
-        None, or_none(real(above=True)), "alpha, of a document's topic proportions. None: 1 / n_topics."
+        None, or_none(real(above=True)), "alpha, of a document's topic proportions. None: 1 / n_components."
     )
     inference: str = param(
         "map",
@@ -147,7 +147,7 @@ class LDAClassifier(
         inference = Inference(
             method=self.inference,
             occurrences=self.occurrences,
-            alpha=1.0 / self.n_topics if self.doc_topic_prior is None else float(self.doc_topic_prior),
+            alpha=1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior),
             n_sweeps=sweeps,
             burn_in=min(BURN_IN, sweeps - 1) if self.burn_in is None else int(self.burn_in),
             n_particles=int(self.n_particles),
@@ -155,8 +155,8 @@ class LDAClassifier(
         model = LdaClasses(
             n_features=source.n_features,
             n_classes=n_classes,
-            n_topics=int(self.n_topics),
-            alpha=float(self.topic_word_prior) / self.n_topics,
+            n_topics=int(self.n_components),
+            alpha=float(self.topic_word_prior) / self.n_components,
             class_alpha=0.0 if counts and self.steps == "margin" else 1.0,
             inference=inference,
             noise=float(self.init_noise),
@@ -188,7 +188,7 @@ class LDAClassifier(
 
     @property
     def components_(self) -> np.ndarray:
-        """Return p(word | topic, class), shape (n_classes * n_topics, n_features)."""
+        """Return p(word | topic, class), shape (n_classes * n_components, n_features)."""
         check_is_fitted(self)
         return np.exp(log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
 
