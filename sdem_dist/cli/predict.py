@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sdem_dist.cli.outputs import overwrite_option
 from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.text_options import HOW_READ, format_option
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
@@ -51,6 +52,7 @@ def stream_options(command: Command) -> Command:
             show_default=True,
             help="With workers and -o: go on where the same command was killed, or begin again.",
         ),
+        overwrite_option,
         click.option("-o", "--output", type=Place(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."),
         click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
         click.argument("model", type=Place()),
@@ -120,6 +122,7 @@ def _run(
     alone: bool,
     coverage: float | None = None,
     output: Path | None,
+    overwrite: bool,
     resume: bool,
     on_error: Any,
     top: int | None,
@@ -145,7 +148,7 @@ def _run(
     if elsewhere and (verbose or jobs is not None):
         raise click.UsageError(f"{'--verbose' if verbose else '--jobs'} is of threads of this process, not of workers")
     if output is not None:
-        check_table(output, (model, *paths))
+        check_table(output, (model, *paths), overwrite)
     reading = Reading(**how_read)
     sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
     if all(sources.corpora):
@@ -185,6 +188,8 @@ def _run(
                 if streaming:
                     sys.stdout.flush()  # somebody may be waiting for this block's
     _say_what_was_left_out(sources)
+    if output is not None:
+        click.echo(f"wrote the predictions to {output}", err=True)
     if verbose and transformer is not None:
         share = transformer.unknown_share
         known = (

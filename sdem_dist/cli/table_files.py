@@ -67,11 +67,11 @@ def write_parts(path: Path, parts: Iterator[Part]) -> None:
     publish_file(path, lambda whole: write(whole, _alike(parts)))
 
 
-def check_table(path: Path, inputs: Iterable[str | Path]) -> None:
-    """Raise UsageError where no table can be written to a path, see `sdem_dist.cli.outputs.check_output`."""
+def check_table(path: Path, inputs: Iterable[str | Path], overwrite: bool) -> None:
+    """Raise an error where no table can be written to a path, see `sdem_dist.cli.outputs.check_output`."""
     if path.suffix.lower() not in FORMS:
         raise click.UsageError(f"{path}: the suffix says the format, one of {', '.join(FORMS)}")
-    check_output(path, inputs)
+    check_output(path, inputs, overwrite)
 
 
 def _alike(parts: Iterator[Part]) -> Iterator[Part]:
