@@ -249,8 +249,8 @@ def test_workers_write_the_same_table_and_the_same_lines(made):
     for source, more in (("t.csv", ()), ("t.parquet", ()), ("t.tsv", ("--text", "2"))):
         command = ("predict", str(made / "model"), str(made / source), "--id", "0" if more else "id", *more)
         command = command if more else (*command, "--text", "body")
-        ok(*command, "-o", str(made / "here.parquet"))
-        ok(*command, "-o", str(made / "there.parquet"), "--workers", "1")
+        ok(*command, "-o", str(made / "here.parquet"), "--overwrite")
+        ok(*command, "-o", str(made / "there.parquet"), "--overwrite", "--workers", "1")
         assert (made / "here.parquet").read_bytes() == (made / "there.parquet").read_bytes()
         assert ok(*command) == ok(*command, "--workers", "1")
 
@@ -320,7 +320,7 @@ def test_half_a_surrogate_pair_is_kept_or_refused_with_its_line(made, tmp_path):
     assert "l.jsonl, line 2: the id has half" in said
     source.write_text('{"text": "goal", "\\ud800": 1}\n')
     assert "line 1: the name of a field has half" in refused(
-        "predict", model, str(source), "-o", str(tmp_path / "o.csv")
+        "predict", model, str(source), "-o", str(tmp_path / "names.csv")
     )
 
 
