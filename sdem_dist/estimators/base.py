@@ -369,6 +369,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._layout == "sparse" or self.spec.either
-        tags.input_tags.positive_only = self._layout == "sparse"
+        tags.input_tags.positive_only = self.spec.positive or (self._layout == "sparse" and not self.spec.either)
         tags.input_tags.allow_nan = self._layout == "dense" and not self.spec.either
         return tags

@@ -19,6 +19,7 @@ from sdem_dist.inputs.validation import checked_labels, has_label
 
 if TYPE_CHECKING:
     from distributed import Client
+    from sklearn.utils import Tags
 
     from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
@@ -49,6 +50,12 @@ class EngineClassifier(ClassifierMixin, Estimator):
     def _decided(self, scores: np.ndarray) -> np.ndarray:
         """Return classes from scores; of several labels which of them a document gets."""
         return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self.spec.poor_score
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = self.spec.label_sets
+        return tags
 
     @property
     def _monitor(self) -> str:

@@ -68,7 +68,7 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         "The label, such as -1, of documents whose class is hidden: they count through `words_weight` alone.",
     )
 
-    spec = Spec("sparse", "labels", "class", topics="documents", unlabelled=True)
+    spec = Spec("sparse", "labels", "class", topics="documents", unlabelled=True, poor_score=True)
 
     @property
     def _takes_hidden(self) -> bool:
@@ -104,11 +104,6 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         theta, output = self._transformed(documents), self.learner_.gamma * self._parameters.output
         says, seen = output[pairs[:, 0]] - output[pairs[:, 1]], self._documents(documents)
         return of_supervised_topics(self._parameters, seen, says, theta, named(self.topics(3)))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
 
 @estimator
