@@ -209,6 +209,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
                 learner, state, self.history_ = run_fit(self, source, executor, options._replace(callbacks=callbacks))
             self.n_iter_ = len(self.history_)
             self._take(learner, state)
+            self._lazy_parameters.keep(source.vectorizer, source.vocabulary, source.transformer)
             self._fitted_to(X)
             for doubt in self._doubts():
                 warnings.warn(doubt, stacklevel=CALLER)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sdem_dist.engine.tasks import CorpusLike
     from sdem_dist.learners.protocol import AnyModelLearner
     from sdem_dist.models.weighting import Weighting
+    from sdem_dist.text.transform import TextTransformer
     from sdem_dist.text.vectorizer import VectorizerSettings
 
 Layout = Literal["sparse", "dense"]
@@ -99,6 +100,8 @@ class Source:
     vocabulary: list[str] | None = None
     vectorizer: dict[str, object] | None = None
     """How text became numbers, if the corpus knows."""
+    transformer: TextTransformer | None = None
+    """What counts other texts so, where these were texts."""
     single: bool = True
     """Numbers to be learned are one a document, not a column of a table."""
     weighting: Weighting | None = None
