@@ -12,10 +12,13 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.logarithm import log, log_single
 from sdem_dist.kernels.losses import HINGE, component_weights, loss_weights
 from sdem_dist.kernels.rows import copy_row
-from sdem_dist.kernels.vectors import WIDTH, add_eight, fetch_logarithms
+from sdem_dist.kernels.vectors import WIDTH, add_eight, fetch_logarithms, move_eight
 
 NEGLIGIBLE = 0.01
 """Share of the largest loss weight up to which a class is left alone; less where classes are many."""
+
+MANY = 4
+"""Active columns of eight from which on all eight are moved at once."""
 
 AT_ONCE = 2_048
 """Counts of which logarithms are taken at once: they stay in the fastest cache."""
@@ -127,9 +130,7 @@ def run_documents(documents, table, schedule, t, objective):
         # However heavy or long a document is, its step goes no further than that of a mean one.
         reach = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
         reach /= 1.0 + schedule.decay * t
-        for first in range(0, n_active, 2):
-            columns = active[first], active[min(first + 1, n_active - 1)]
-            move(values, words, rows, schedule.start * reach, step, columns, schedule.floor, totals)
+        move_columns(values, words, rows, schedule.start * reach, step, active[:n_active], schedule.floor, totals)
         for k in active[:n_active]:
             log_totals[k] = log(totals[k])
             if learn_prior:
@@ -177,6 +178,33 @@ def add_scores(values, words, rows, sums):
     for k in range(0, n_columns, WIDTH):
         add_eight(values, words, rows, k, sums)
     return length, square
+
+
+@jit_inline
+def move_columns(values, words, rows, rho, step, active, least, totals):
+    """Add a document's weighted entries to the active columns; where most of eight are, eight at once, to the same bits."""
+    n_columns = totals.size
+    if active.size < MANY or n_columns < WIDTH:
+        for first in range(0, active.size, 2):
+            columns = active[first], active[min(first + 1, active.size - 1)]
+            move(values, words, rows, rho, step, columns, least, totals)
+        return
+    steps, gains, first = np.empty(WIDTH, np.float32), np.empty(WIDTH), 0
+    for end in range(WIDTH, n_columns + WIDTH, WIDTH):
+        start = min(end, n_columns) - WIDTH
+        steps[:] = 0.0
+        last = first
+        while last < active.size and active[last] < end:
+            steps[active[last] - start] = rho * step[active[last]]
+            last += 1
+        if last - first >= MANY:
+            move_eight(values, words, rows, start, steps, np.float32(least), gains)
+            for k in active[first:last]:
+                totals[k] += gains[k - start]
+        else:
+            for k in active[first:last]:
+                move(values, words, rows, rho, step, (k, k), least, totals)
+        first = last
 
 
 @jit_inline
