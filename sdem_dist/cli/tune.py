@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.cli.outputs import check_output, refuse_existing
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.searching import watched
 from sdem_dist.cli.shown import say, visible
@@ -86,7 +87,7 @@ Examples:
 @click.option("--table", type=LocalPath(), metavar="FILE.csv", help="Write all settings and their scores.")
 @click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep the search here after each epoch.")
 @click.option("--resume", is_flag=True, help="Go on from FOLDER, if it holds this search.")
-@click.option("--overwrite", is_flag=True, help="Replace a MODEL that exists, as --resume does.")
+@click.option("--overwrite", is_flag=True, help="Replace MODEL and FILEs that exist, as --resume does.")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides folds and draws.  [default: 0]")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @reading_options
@@ -118,14 +119,13 @@ def tune(
     from sdem_dist import CorpusSearchCV, SdemError, open_corpus
     from sdem_dist.saving import check_destination
     from sdem_dist.selection import checkpoints
-    from sdem_dist.storage.publish import check_writable
 
     check_destination(model)
-    if model.exists() and model.stat().st_size and not (options["overwrite"] or options["resume"]):
-        raise click.ClickException(f"{model} exists already: a model; choose another name, or replace it (--overwrite)")
+    overwrite = options["overwrite"] or options["resume"]
+    refuse_existing(model, overwrite)
     for name in ("curve", "table"):
         if options[name] is not None:
-            check_writable(options[name])
+            check_output(options[name], (model, *corpora), overwrite)
     if options["curve"] is not None and options["curve"].suffix.lower() not in (".png", ".svg", ".pdf"):
         raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
     estimator = estimator_of({**options, "quiet": True})

@@ -35,7 +35,7 @@ DEFAULTS: dict[str, list[Grid]] = {
     "CategoricalNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0, 10.0]}],
     "GaussianNB": [{"loss": ["ncll", "hinge", "nll"]}],
     "MixedNB": [{"loss": ["ncll", "hinge", "nll"]}],
-    "LDAClassifier": [{"loss": ["ncll", "nll"], "n_topics": [2, 4, 8]}],
+    "LDAClassifier": [{"loss": ["ncll", "nll"], "n_components": [2, 4, 8]}],
     "SdemMixtureClassifier": [{"loss": ["ncll", "hinge"], "n_components": [2, 4]}],
     "EMMixtureClassifier": [{"n_components": [1, 2, 4, 8]}],
     "MultiplicativeMixtureClassifier": [{"n_components": [1, 2, 4]}],

@@ -52,7 +52,7 @@ def test_a_model_and_a_report(folder):
 def test_a_source_and_another_estimator(folder):
     result = run(
         ["tune", folder / "posts.tsv", folder / "lda.model", "--estimator", "LDAClassifier", "--quiet", "--folds", 2,
-         "--space", "n_topics=1,2", "--set", "n_epochs=2", "--metric", "accuracy"]
+         "--space", "n_components=1,2", "--set", "n_epochs=2", "--metric", "accuracy"]
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert load_model(folder / "lda.model").predict(["w1 w2 w3"]).shape == (1,)

@@ -188,7 +188,7 @@ def test_distributions_and_draws(corpus):
 
 
 def test_other_estimators(corpus, tmp_path):
-    counted = CorpusSearchCV(LDAClassifier(n_epochs=2), {"n_topics": [1, 2]}, cv=3, n_jobs=1).fit(corpus)
+    counted = CorpusSearchCV(LDAClassifier(n_epochs=2), {"n_components": [1, 2]}, cv=3, n_jobs=1).fit(corpus)
     assert counted.oof_proba_.shape == (400, 3)
     assert counted.cv_results_["mean_accuracy"].max() > 0.6
     labels = corpus.read(0, corpus.n_documents).labels

@@ -19,6 +19,13 @@ from sdem_dist import (
 from sdem_dist.selection.suspects import suspects_of
 
 
+def test_suspects_are_shown_as_a_table():
+    X, y, _ = made(60, seed=3, flipped=0.2)
+    lines = repr(label_suspects(X, y, n=None, n_jobs=1)).splitlines()
+    assert lines[0].split() == ["document", "label", "rather", "doubt", "p(label)", "p(other)"]
+    assert lines[-1] == "... and 40 more" and len(lines) == 22
+
+
 def test_wrong_labels_are_suspected():
     X, y, wrong = made(600, seed=3, flipped=0.2)
     found = label_suspects(X, y, n=None, n_jobs=1)
