@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.folds import Part
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.scoring import over_blocks, ranges_of
 from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inputs.validation import checked_labels, has_label
 from sdem_dist.label_scores import probabilities
 
@@ -26,38 +26,24 @@ if TYPE_CHECKING:
     from sdem_dist.reports.explanation import Explanations
 
 
-class EngineClassifier(ClassifierMixin, EngineEstimator):
-    """Base of the classifiers; subclasses define how documents are scored."""
+class EngineClassifier(ClassifierMixin, Estimator):
+    """What classifiers answer; they define how documents are scored."""
 
     _learned: ClassVar[Mapping[str, str]] = {"classes_": "ndarray of shape (n_classes,)"}
-
-    def _take(self, learner: Any, state: Any) -> None:
-        super()._take(learner, state)
-        self.__dict__.pop("set_scores_", None)  # of another training
 
     @abstractmethod
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each document; of several labels their log-odds."""
 
     @property
-    def several_labels(self) -> bool:
-        """Whether the model gives a document several labels, or none; False: labels of one a document are classes."""
-        return bool(getattr(self, "_several", False))
-
-    def _describe(self, source: Source) -> None:
-        super()._describe(source)
-        self._several = source.members is not None
-
-    @property
-    def thresholds_(self) -> np.ndarray:
-        """The probability from which on a document gets a label, where it may have several: shape (n_labels,)."""
-        check_is_fitted(self)
+    def _thresholds(self) -> np.ndarray:
+        """Return the probability from which on a document gets a label, where it may have several: shape (n_labels,)."""
         return np.full(len(self.classes_), 0.5)
 
     def _names_of_labels(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first."""
         check_is_fitted(self)
-        names, least = self.classes_.tolist(), self.thresholds_
+        names, least = self.classes_.tolist(), self._thresholds
         return [
             tuple(names[k] for k in np.argsort(-p, kind="stable").tolist() if p[k] >= least[k])
             for p in np.asarray(self.predict_proba(X))
@@ -82,7 +68,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
     def _decided(self, scores: np.ndarray) -> np.ndarray:
         """Return classes from scores; of several labels which of them a document gets."""
         if self.several_labels:
-            return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
+            return np.asarray(probabilities(scores) >= self._thresholds, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     @property
@@ -278,7 +264,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         if isinstance(X, Corpus):
             if sample_weight is not None:
                 raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
-            return self.evaluate(X, y)["accuracy"]
+            return evaluate_source(self, source_of(self, X, y, use="score"), None)["accuracy"]
         if self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
         if y is None:
@@ -293,8 +279,8 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         return float(np.average(right[labelled], weights=weights))
 
 
-class JointClassifier(EngineClassifier):
-    """Base of the classifiers that are joint distributions of classes and documents."""
+class JointClassifier(Estimator):
+    """What classifiers answer beside that, if they are joint distributions of classes and documents."""
 
     @abstractmethod
     def _joint_log_proba(self, X: object) -> np.ndarray:

@@ -36,20 +36,12 @@ _WORDS = (
 
 
 @estimator
-class SupervisedLDAClassifier(TopicModel, EngineClassifier):
+class SupervisedLDAClassifier(EngineClassifier, TopicModel):
     """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned together by back-propagation
     through all steps.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
@@ -135,6 +127,12 @@ class SupervisedLDAClassifier(TopicModel, EngineClassifier):
             raise AttributeError("level_thresholds_ are those of ordered=True")
         return thresholds(self._parameters.output)
 
+    @property
+    def thresholds_(self) -> np.ndarray:
+        """The probability from which on a document gets a label, where it may have several: shape (n_labels,)."""
+        check_is_fitted(self)
+        return self._thresholds
+
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first, where it may have several.
 
@@ -189,14 +187,6 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Counts have
     ``family="poisson"``: the prediction is the exponential of U theta, times the mean of training.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
