@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.outputs import refuse_inputs
+from sdem_dist.cli.outputs import overwrite_option, refuse_existing, refuse_inputs
 from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
@@ -17,8 +17,9 @@ from sdem_dist.counted import counted
 @click.argument("model", type=Place())
 @click.argument("corpus")
 @click.option("-o", "--output", type=Place(), metavar="FILE", help="Where the model goes.  [default: MODEL]")
+@overwrite_option
 @source_options
-def calibrate(model: Path, corpus: str, output: Path | None, source: SourceOptions) -> None:
+def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: SourceOptions) -> None:
     """Show MODEL labelled documents that had no part in its training, for sdem predict --coverage.
 
     CORPUS, or a source as for sdem evaluate, may be what sdem ingest --held-out put aside. Its documents must have chosen
@@ -31,6 +32,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, source: SourceOptio
 
     if output is not None:
         refuse_inputs(output, (corpus,))
+        refuse_existing(output, overwrite or output == model)
     check_destination(output or model)
     estimator = load_model(model)
     if not isinstance(estimator, EngineClassifier):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.ingest_report import without_label
-from sdem_dist.cli.parameters import LocalPath, Place
+from sdem_dist.cli.outputs import overwrite_option
+from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
     SourceOptions,
@@ -35,11 +36,12 @@ if TYPE_CHECKING:
 @click.option("--report", "full", is_flag=True, help="Show figures by class and the most frequent confusions, too.")
 @click.option(
     "--errors",
-    type=LocalPath(),
+    type=Place(),
     metavar="FILE",
     help="Write the wrong predictions, the surest first, with their telling words: .csv, .tsv, .jsonl or .parquet. Of a "
     "regressor all documents, the largest error first.",
 )
+@overwrite_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @source_options
 @where_options
@@ -49,6 +51,7 @@ def evaluate(
     corpus: str,
     full: bool,
     errors: Path | None,
+    overwrite: bool,
     as_json: bool,
     source: SourceOptions,
     scheduler: str | None,
@@ -88,7 +91,7 @@ def evaluate(
     check_where(scheduler, workers, cluster)
     of_source = is_source(corpus)
     if errors is not None:
-        check_table(errors, (model, corpus))
+        check_table(errors, (model, corpus), overwrite)
     estimator = load_model(model)
     if errors is not None and estimator.several_labels:
         raise click.UsageError(

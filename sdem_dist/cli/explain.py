@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sdem_dist.cli.outputs import check_output
+from sdem_dist.cli.outputs import check_output, overwrite_option
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
+from sdem_dist.cli.text_options import format_option
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import Explanation
     from sdem_dist.reports.number_explanation import NumberExplanation
+    from sdem_dist.text import Reading
 
 
 MOST_AT_ONCE = 1 << 12
@@ -28,7 +30,18 @@ MOST_AT_ONCE = 1 << 12
 @click.option("--against", metavar="CLASS", help="Compare the prediction with this class.  [default: the runner-up]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a text: all words, and where they stand.")
 @click.option("--html", type=LocalPath(), metavar="FILE", help="Write a page with the words marked instead.")
-def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: bool, html: Path | None) -> None:
+@overwrite_option
+@format_option("lines", "tsv", "csv", "jsonl", "parquet")
+@click.option("--text", "--text-column", metavar="COLUMN", help="Column of the text in a pipe.  [default: text]")
+def explain(
+    model: Path,
+    texts: tuple[str, ...],
+    against: str | None,
+    as_json: bool,
+    html: Path | None,
+    overwrite: bool,
+    **piped: str | None,
+) -> None:
     """Say why MODEL takes each TEXT for its class, or gives it its number; - or nothing reads lines of standard input.
 
     Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the model
@@ -38,17 +51,20 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: b
     """
     from sdem_dist import load_model
     from sdem_dist.errors import ModelError
+    from sdem_dist.text import Reading
 
     if html is not None and as_json:
         raise click.UsageError("--html and --json are two forms of the same: choose one")
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
             raise click.UsageError("name a text in quotes, or pipe texts into standard input, one a line")
-        texts = _of_standard_input()
+        texts = _of_standard_input(Reading(**piped))
+    elif any(option is not None for option in piped.values()):
+        raise click.UsageError("--format and --text are of standard input, and texts are given")
     if not texts:
         raise click.ClickException("there is no text to explain")
     if html is not None:
-        check_output(html, (model,))
+        check_output(html, (model,), overwrite)
     estimator = load_model(model)
     predicts = estimator.spec.predicts
     if predicts not in ("class", "number"):
@@ -71,13 +87,12 @@ def explain(model: Path, texts: tuple[str, ...], against: str | None, as_json: b
         _show(explanation)
 
 
-def _of_standard_input() -> tuple[str, ...]:
+def _of_standard_input(reading: Reading) -> tuple[str, ...]:
     """Return the texts of lines, as sdem predict reads them."""
-    from sdem_dist.text import Reading
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.records import read_records
 
-    blocks = read_records(Path("-"), Reading(), LineGate(), MOST_AT_ONCE, keep=False)
+    blocks = read_records(Path("-"), reading, LineGate(), MOST_AT_ONCE, keep=False)
     return tuple(text for block in blocks for text in block.texts)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.outputs import check_output
+from sdem_dist.cli.outputs import check_output, overwrite_option
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
 
@@ -17,7 +17,8 @@ from sdem_dist.cli.shown import say
 @click.option("--onnx", "form", flag_value=".onnx", help="An ONNX file, for onnxruntime: from text if it can.")
 @click.option("--sklearn", "form", flag_value=".skops", help="A scikit-learn pipeline as a skops file: from text.")
 @click.option("--from-counts", is_flag=True, help="Leave out the step from text to counts.")
-def export(model: Path, file: Path, form: str | None, from_counts: bool) -> None:
+@overwrite_option
+def export(model: Path, file: Path, form: str | None, from_counts: bool, overwrite: bool) -> None:
     """Write MODEL to FILE for other programs; without an option the suffix says the format, .onnx or .skops.
 
     A scikit-learn pipeline predicts from text, like MODEL, and is read by skops.io.load(FILE, trusted=...). An ONNX file
@@ -30,7 +31,7 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool) -> None
     form = form or file.suffix.lower()
     if form not in (".onnx", ".skops"):
         raise click.UsageError(f"say --onnx or --sklearn: the suffix of {file} does not")
-    check_output(file, (model,))
+    check_output(file, (model,), overwrite)
     estimator = load_model(model)
     if form == ".onnx":
         save_onnx(estimator, file, from_counts=from_counts)

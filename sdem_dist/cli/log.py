@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.shown import visible
 from sdem_dist.counted import counted
 from sdem_dist.storage.numbers import JsonObject
+
+if TYPE_CHECKING:
+    from sdem_dist.engine.log import JsonLines
 
 PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
 SUMS = ("documents", "wall", "worker_seconds", *PARTS)
@@ -65,6 +69,29 @@ def log(log: Path) -> None:
         found = [e for e in events if e["event"] == name]
         if found:
             console.print(counted(len(found), *what))
+
+
+def written_log(path: Path, resume: bool) -> JsonLines:
+    """Return what writes the log of a run: into a new file, or at the end of the log of the run that is resumed.
+
+    Raises
+    ------
+    ClickException
+        The file cannot be written, or a run is resumed and the file is something else than a log.
+    """
+    from sdem_dist.engine.log import JsonLines
+
+    try:
+        if path.is_file() and resume:
+            with path.open("rb") as file:
+                begin = file.read(len(BEGINNING))
+            if not BEGINNING.encode().startswith(begin):
+                raise click.ClickException(f"{path} is no log of sdem train: choose another name")
+        elif path.is_file():
+            path.unlink()
+        return JsonLines(path)
+    except OSError as error:
+        raise click.ClickException(f"--log {path} cannot be written: {error.strerror}") from error
 
 
 def read_events(path: Path) -> list[JsonObject]:

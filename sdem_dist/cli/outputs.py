@@ -1,4 +1,4 @@
-"""Files that commands write: they never take the place of what was read, of a model or of a corpus."""
+"""Files that commands write: never in place of what was read, a model or a corpus; of other files if --overwrite says so."""
 
 from __future__ import annotations
 
@@ -9,26 +9,46 @@ from pathlib import Path
 
 import click
 
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a FILE that exists.")
 
-def check_output(output: Path, inputs: Iterable[str | Path]) -> None:
-    """Raise UsageError where a table or a page would replace a model, a corpus or what is read.
+
+def refuse_existing(output: Path, overwrite: bool) -> None:
+    """Raise ClickException where a file that is not empty would be replaced, and --overwrite was not given."""
+    if not overwrite and output.is_file() and output.stat().st_size:
+        raise click.ClickException(f"{output} exists already: choose another name, or replace it (--overwrite)")
+
+
+def check_output(output: Path, inputs: Iterable[str | Path], overwrite: bool) -> None:
+    """Raise an error where a table or a page cannot be written, or would replace what is to stay.
 
     Parameters
     ----------
     output : Path
     inputs : iterable of str or Path
         What the command reads; ``-`` and URLs may be among them.
+    overwrite : bool
+        Other files may be replaced.
 
     Raises
     ------
     click.UsageError
         `output` is one of the inputs, a folder, within a corpus, or a model.
+    click.ClickException
+        It exists, and `overwrite` is not set.
     SdemError
         Its folder takes no file.
     """
+    from sdem_dist.storage.publish import check_writable
+
+    refuse_lasting(output, inputs)
+    refuse_existing(output, overwrite)
+    check_writable(output)
+
+
+def refuse_lasting(output: Path, inputs: Iterable[str | Path]) -> None:
+    """Raise UsageError where an output would replace what --overwrite does not reach: inputs, folders, corpora, models."""
     from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
-    from sdem_dist.storage.publish import check_writable
 
     refuse_inputs(output, inputs)
     if output.is_dir():
@@ -38,7 +58,6 @@ def check_output(output: Path, inputs: Iterable[str | Path]) -> None:
             raise click.UsageError(f"{output} is within the corpus {folder}; choose another name")
     if output.is_file() and is_archive(output, KIND):
         raise click.UsageError(f"{output} is a model: it is left alone; choose another name, or remove it")
-    check_writable(output)
 
 
 def refuse_inputs(output: Path, inputs: Iterable[str | Path]) -> None:

@@ -45,7 +45,7 @@ class LocalPath(Place):
     ) -> str | bytes | os.PathLike[str]:
         """Return the path."""
         try:
-            refuse_url(str(value), f"{param.human_readable_name if param else 'this'} is a path")
+            refuse_url(str(value), f"{param.opts[0] if isinstance(param, click.Option) else 'this'} takes none")
         except SdemError as error:
             self.fail(str(error), param, ctx)
         return super().convert(value, param, ctx)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sdem_dist.cli.outputs import overwrite_option
 from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.text_options import HOW_READ, format_option
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
@@ -51,6 +52,7 @@ def stream_options(command: Command) -> Command:
             show_default=True,
             help="With workers and -o: go on where the same command was killed, or begin again.",
         ),
+        overwrite_option,
         click.option("-o", "--output", type=Place(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."),
         click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
         click.argument("model", type=Place()),
@@ -120,6 +122,7 @@ def _run(
     alone: bool,
     coverage: float | None = None,
     output: Path | None,
+    overwrite: bool,
     resume: bool,
     on_error: Any,
     top: int | None,
@@ -133,7 +136,7 @@ def _run(
 ) -> None:
     from sdem_dist.cli.answers import chosen
     from sdem_dist.cli.sources import refuse_for_a_corpus
-    from sdem_dist.cli.streaming import Sources, answer_task, answered, answered_by_workers, lines_of, transformer_of
+    from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import check_table, part_of, write_table
     from sdem_dist.loading import load_model
     from sdem_dist.text.bad_lines import LineGate
@@ -145,7 +148,7 @@ def _run(
     if elsewhere and (verbose or jobs is not None):
         raise click.UsageError(f"{'--verbose' if verbose else '--jobs'} is of threads of this process, not of workers")
     if output is not None:
-        check_table(output, (model, *paths))
+        check_table(output, (model, *paths), overwrite)
     reading = Reading(**how_read)
     sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
     if all(sources.corpora):
@@ -158,14 +161,14 @@ def _run(
         raise click.UsageError(str(error)) from error
     transformer = None if all(sources.corpora) else transformer_of(estimator)
     streaming = any(str(path) == "-" for path in paths)
-    jobs = jobs or (1 if streaming else None)
-    blocks = sources.blocks(estimator)
+    n_threads = jobs or (1 if streaming else None)
     with client_of(scheduler, workers, cluster) as client:
 
         def found(answer: Callable[[Any, Block], Any]) -> Iterator[Any]:
             if client is None:
-                return answered(blocks, transformer, answer, jobs)
-            return answered_by_workers(blocks, transformer, answer, client)
+                return answered(sources.blocks(estimator), transformer, answer, n_threads)
+            work = sources.for_workers(estimator)
+            return answered_by_workers(work, transformer, answer, client, sources.gate)
 
         if output is not None and client is not None and not streaming:
             from sdem_dist.cli.kept_answers import content_of, write_kept_table
@@ -174,9 +177,9 @@ def _run(
             columns, suffix = _beside(answers), output.suffix.lower()
             read = ([content_of(path) for path in (model, *paths)], reading, on_error, BLOCK)
             identity = (read, suffix, answers.what, top, threshold, alone, coverage)
-            executor = DaskExecutor(client)
-            shared = executor.put((transformer, lambda documents, block: part_of(suffix, columns(documents, block))))
-            write_kept_table(output, identity, executor, answer_task, shared, blocks, resume=resume)
+            shared = (transformer, lambda documents, block: part_of(suffix, columns(documents, block)), on_error)
+            parts = sources.for_workers(estimator)
+            write_kept_table(output, identity, DaskExecutor(client), shared, parts, sources.gate, resume=resume)
         elif output is not None:
             write_table(output, _some(found(_beside(answers))))
         else:
@@ -185,6 +188,8 @@ def _run(
                 if streaming:
                     sys.stdout.flush()  # somebody may be waiting for this block's
     _say_what_was_left_out(sources)
+    if output is not None:
+        click.echo(f"wrote the predictions to {output}", err=True)
     if verbose and transformer is not None:
         share = transformer.unknown_share
         known = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.outputs import check_output
+from sdem_dist.cli.outputs import check_output, overwrite_option
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
@@ -18,7 +18,7 @@ from sdem_dist.cli.sources import SourceOptions, examined_documents, source_opti
 @click.option(
     "-o", "--output", type=LocalPath(), metavar="FILE", default="report.html", show_default=True, help="The page."
 )
-@click.option("--overwrite", is_flag=True, help="Replace a FILE that exists.")
+@overwrite_option
 @source_options
 def report(model: Path, corpus: str, output: Path, overwrite: bool, source: SourceOptions) -> None:
     """Write one page of HTML about MODEL and how it does on CORPUS, which may be a source, too.
@@ -33,9 +33,7 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"{output}: a report is a page of HTML, so its name ends in .html")
-    check_output(output, (model, corpus))
-    if output.exists() and not overwrite:
-        raise click.ClickException(f"{output} exists already: choose another name (-o), or replace it (--overwrite)")
+    check_output(output, (model, corpus), overwrite)
     estimator = load_model(model)
     examined = examined_documents(estimator, corpus, source)
     write_page(output, f"{model.name}: report", report_page(estimator, examined, model.name, corpus))

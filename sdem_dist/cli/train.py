@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
+from sdem_dist.cli.log import written_log
+from sdem_dist.cli.outputs import refuse_existing, refuse_lasting
 from sdem_dist.cli.parameters import Alpha, LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model, take_unlabelled
@@ -32,7 +34,7 @@ Examples:
   sdem train posts.zarr posts.model --scheduler tcp://10.0.0.1:8786 --checkpoint run/ --resume
   sdem train posts.zarr posts.model --cluster slurm.yaml --checkpoint run/ --resume
   sdem train posts.zarr posts.model --validation held-out.zarr --patience 3 --epochs 50
-  sdem train posts.zarr posts.model --estimator LDAClassifier --loss nll --set n_topics=4
+  sdem train posts.zarr posts.model --estimator LDAClassifier --loss nll --set n_components=4
 """
 
 PARAMETERS = {
@@ -111,7 +113,11 @@ class TrainCommand(SectionedCommand):
     help="One every S seconds, instead.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
-@click.option("--overwrite", is_flag=True, help="Replace a MODEL that exists, as --resume does.")
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace MODEL and FILEs that exist; --resume does so, too, and goes on in the log.",
+)
 @click.option("--skip-damaged", is_flag=True, help="Leave out damaged shards of CORPUS, and say which.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Decides every random choice.  [default: 0]")
 @click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="What to train.")
@@ -122,7 +128,7 @@ class TrainCommand(SectionedCommand):
     metavar="NAME=VALUE",
     help="Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
 )
-@click.option("--log", type=Place(), metavar="FILE", help="Append events as JSON Lines; read by sdem log.")
+@click.option("--log", type=Place(), metavar="FILE", help="Write events as JSON Lines; read by sdem log.")
 @click.option(
     "--performance-report",
     type=LocalPath(),
@@ -165,24 +171,23 @@ def train(
     from sdem_dist import ClusterError, SdemError, open_corpus
     from sdem_dist.cluster import job_script
     from sdem_dist.cluster.client import reported
-    from sdem_dist.engine.log import JsonLines
     from sdem_dist.saving import check_destination
 
     if options["dry_run"] and cluster is not None:
         click.echo(job_script(cluster, options["lifetime"]), nl=False)
         return
     check_destination(model)  # not after hours of training
-    if model.exists() and model.stat().st_size and not (options["overwrite"] or options["resume"]):
-        raise click.ClickException(f"{model} exists already: a model; choose another name, or replace it (--overwrite)")
-    try:
-        callbacks = [JsonLines(options["log"])] if options["log"] else []
-    except OSError as error:
-        raise click.ClickException(f"--log {options['log']} cannot be written: {error.strerror}") from error
-
+    overwrite = options["overwrite"] or options["resume"]
+    refuse_existing(model, overwrite)
+    for name in ("log", "performance_report"):
+        if options[name] is not None:
+            refuse_lasting(options[name], (model, *corpora))
+            refuse_existing(options[name], overwrite)
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
     if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
         raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+    callbacks = [] if options["log"] is None else [written_log(options["log"], options["resume"])]
     try:
         with (
             corpus_of(corpora, model, options) as documents,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.cli.outputs import check_output, refuse_existing
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.searching import watched
 from sdem_dist.cli.shown import say, visible
@@ -86,7 +87,7 @@ Examples:
 @click.option("--table", type=LocalPath(), metavar="FILE.csv", help="Write all settings and their scores.")
 @click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep the search here after each epoch.")
 @click.option("--resume", is_flag=True, help="Go on from FOLDER, if it holds this search.")
-@click.option("--overwrite", is_flag=True, help="Replace a MODEL that exists, as --resume does.")
+@click.option("--overwrite", is_flag=True, help="Replace MODEL and FILEs that exist, as --resume does.")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides folds and draws.  [default: 0]")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @reading_options
@@ -103,8 +104,9 @@ def tune(
 ) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
-    Settings of naive Bayes learn side by side, so that documents are read once for all; the worse half is let go after 1, 2,
-    4 and 8 epochs. At the end stand what was tried, what mattered, and the winner against the default. Documents of one
+    Settings of naive Bayes learn side by side, so that documents are read once for all. After 1, 2, 4 and 8 epochs those
+    that are not among the better half are let go; a setting is done where another epoch lowers its log-loss by less than
+    1 %. At the end stand what was tried, what mattered, and the winner against the default. Documents of one
     group are in one fold, where CORPUS was ingested with --group.
 
     CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number of
@@ -116,14 +118,14 @@ def tune(
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     from sdem_dist import CorpusSearchCV, SdemError, open_corpus
     from sdem_dist.saving import check_destination
-    from sdem_dist.storage.publish import check_writable
+    from sdem_dist.selection import checkpoints
 
     check_destination(model)
-    if model.exists() and model.stat().st_size and not (options["overwrite"] or options["resume"]):
-        raise click.ClickException(f"{model} exists already: a model; choose another name, or replace it (--overwrite)")
+    overwrite = options["overwrite"] or options["resume"]
+    refuse_existing(model, overwrite)
     for name in ("curve", "table"):
         if options[name] is not None:
-            check_writable(options[name])
+            check_output(options[name], (model, *corpora), overwrite)
     if options["curve"] is not None and options["curve"].suffix.lower() not in (".png", ".svg", ".pdf"):
         raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
     estimator = estimator_of({**options, "quiet": True})
@@ -131,7 +133,24 @@ def tune(
     validation = open_corpus(options["validation"]) if options["validation"] else None
     if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
         raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+    search = CorpusSearchCV(
+        estimator,
+        space_of(options["spaces"]),
+        cv=options["folds"] if validation is None else validation,
+        metric=metric,
+        n_trials=options["trials"],
+        max_epochs=options["max_epochs"],
+        seconds=options["seconds"],
+        total_epochs=options["epochs"],
+        halving="brackets" if options["halving"] == "brackets" else options["halving"] == "yes",
+        sampler=options["sampler"],
+        nested=options["nested"],
+        random_state=options["seed"],
+    )
     try:
+        search._check()  # before a source is read
+        if options["checkpoint"] is not None:
+            checkpoints.path_of(options["checkpoint"], resume=options["resume"])
         with (
             corpus_of(corpora, model, options) as documents,
             client_of(scheduler, workers, cluster) as client,
@@ -141,22 +160,9 @@ def tune(
                 click.echo(
                     "--nested: after this search it is repeated without each fold, which shows nothing", err=True
                 )
-            with watched(metric, options["quiet"]) as callbacks:
-                search = CorpusSearchCV(
-                    estimator,
-                    space_of(options["spaces"]),
-                    cv=options["folds"] if validation is None else validation,
-                    metric=metric,
-                    n_trials=options["trials"],
-                    max_epochs=options["max_epochs"],
-                    seconds=options["seconds"],
-                    total_epochs=options["epochs"],
-                    halving="brackets" if options["halving"] == "brackets" else options["halving"] == "yes",
-                    sampler=options["sampler"],
-                    nested=options["nested"],
-                    random_state=options["seed"],
-                    callbacks=callbacks,
-                ).fit(documents, client=client, checkpoint=options["checkpoint"], resume=options["resume"])
+            with watched(metric, options["quiet"], options["checkpoint"]) as callbacks:
+                search.set_params(callbacks=callbacks)
+                search.fit(documents, client=client, checkpoint=options["checkpoint"], resume=options["resume"])
             search.best_estimator_.save(model)
             _tell(search, model, options["table"])
             if options["curve"] is not None:

@@ -151,10 +151,9 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
     """Raise CorpusError if corpora at `paths` must be kept, or if something else than a corpus is there."""
     taken = [str(path) for path in paths if _holds_corpus(path, overwrite)]
     if taken and not overwrite:
-        exist, what, them = ("exists", "a corpus", "it") if len(taken) == 1 else ("exist", "corpora", "them")
+        exist, them = ("exists", "it") if len(taken) == 1 else ("exist", "them")
         raise CorpusError(
-            f"{' and '.join(taken)} {exist} already: {what}; choose another name, or replace {them} (overwrite=True, or "
-            "--overwrite)"
+            f"{' and '.join(taken)} {exist} already: choose another name, or replace {them} (overwrite=True)"
         )
 
 

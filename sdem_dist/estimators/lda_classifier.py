@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
-from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
+from sdem_dist.estimators.answers import Transforming, WithTopics
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
+from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
-from sdem_dist.estimators.transforming import WithTopics
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import documents_of
@@ -48,7 +49,9 @@ BURN_IN = 3
 
 
 @estimator
-class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier):
+class LDAClassifier(
+    OfText, Classes, Steps, Seeded, WithTopics, Transforming, JointClassifier, EngineClassifier, EngineEstimator
+):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
@@ -59,14 +62,6 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
     "nll" and "perplexity" of the history and of `evaluate` are upper bounds unless `n_particles` estimates them:
     ``-ln p(y, d)`` and the perplexity are at most that.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Section 4.2, Algorithms 5 to 7.
@@ -75,7 +70,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
     --------
     >>> from sdem_dist import LDAClassifier
     >>> X, y = [[5, 1, 0, 0], [4, 2, 0, 1], [0, 0, 3, 4], [1, 0, 4, 5]] * 5, [0, 0, 1, 1] * 5
-    >>> clf = LDAClassifier(loss="nll", n_topics=2).fit(X, y)
+    >>> clf = LDAClassifier(loss="nll", n_components=2).fit(X, y)
     >>> clf.predict([[3, 1, 0, 0]]).tolist()
     [0]
     >>> clf.transform(X).shape
@@ -88,12 +83,12 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
         "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts. Or `Hinge` with a margin,\n"
         "`CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`.",
     )
-    n_topics: int = param(2, integer(), "Of each class.")
+    n_components: int = param(2, integer(), "Topics of each class.")
     topic_word_prior: float = param(
         1.0, real(above=True), "eta: the topics of a class share this pseudo-count of a word. The paper has 0.1."
     )
     doc_topic_prior: float | None = param(
-        None, or_none(real(above=True)), "alpha, of a document's topic proportions. None: 1 / n_topics."
+        None, or_none(real(above=True)), "alpha, of a document's topic proportions. None: 1 / n_components."
     )
     inference: str = param(
         "map",
@@ -123,7 +118,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
     spec = Spec("sparse", "labels", "class", topics="classes")
 
     def _check(self) -> None:
-        self._check_merge()
+        check_merge(self)
         if self.burn_in is not None and self.inference == "map":
             raise ValueError("burn_in is of sampling, and inference='map' samples nothing: leave it at None")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
@@ -145,14 +140,14 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
             n = source.n_documents
             rounds = self.rounds_per_epoch or max(1, min(NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
-        return self._plan_of(source.n_documents, int(self.n_epochs), seed)
+        return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 
     def _learner(self, source: Source) -> Sdem[LdaClasses]:
         n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"
         inference = Inference(
             method=self.inference,
             occurrences=self.occurrences,
-            alpha=1.0 / self.n_topics if self.doc_topic_prior is None else float(self.doc_topic_prior),
+            alpha=1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior),
             n_sweeps=sweeps,
             burn_in=min(BURN_IN, sweeps - 1) if self.burn_in is None else int(self.burn_in),
             n_particles=int(self.n_particles),
@@ -160,8 +155,8 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
         model = LdaClasses(
             n_features=source.n_features,
             n_classes=n_classes,
-            n_topics=int(self.n_topics),
-            alpha=float(self.topic_word_prior) / self.n_topics,
+            n_topics=int(self.n_components),
+            alpha=float(self.topic_word_prior) / self.n_components,
             class_alpha=0.0 if counts and self.steps == "margin" else 1.0,
             inference=inference,
             noise=float(self.init_noise),
@@ -193,7 +188,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
 
     @property
     def components_(self) -> np.ndarray:
-        """Return p(word | topic, class), shape (n_classes * n_topics, n_features)."""
+        """Return p(word | topic, class), shape (n_classes * n_components, n_features)."""
         check_is_fitted(self)
         return np.exp(log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
 

@@ -217,6 +217,11 @@ def _of_labelled(
     check_classification_targets(labels[labelled])
     found = np.unique(labels[labelled])
     known = found if reset else estimator.classes_
+    if reset and estimator.spec.unlabelled and "" in found.tolist():
+        warnings.warn(
+            f"{counted(int((labels == '').sum()), 'document')} of the class '': if they have no label, set unlabelled=''",
+            stacklevel=2,
+        )
     if classes is not None:
         known = np.unique(np.asarray(classes))
     if len(unknown := np.setdiff1d(found, known)):

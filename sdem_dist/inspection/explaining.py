@@ -49,8 +49,9 @@ def explanations(
     log_p = log_softmax(estimator._class_scores(documents), axis=1)  # type: ignore[attr-defined]
     pairs = _pairs(estimator, log_p, against)
     found = estimator._document_parts(documents, pairs)  # type: ignore[attr-defined]
+    known = _known(estimator, texts)
     return Explanations(
-        _explained(estimator, parts, log_p[i], pairs[i], names, None if texts is None else texts[i])
+        _explained(estimator, parts, log_p[i], pairs[i], names, None if texts is None else texts[i], known)
         for i, parts in enumerate(found)
     )
 
@@ -67,11 +68,11 @@ def _of_labels(
         raise ValueError("the model gives several labels, each against all documents without it: leave against at None")
     scores = np.asarray(estimator._class_scores(documents))
     best = scores.argmax(axis=1)
-    found = Explanations()
+    known, found = _known(estimator, texts), Explanations()
     for i, parts in enumerate(estimator._document_parts(documents, np.stack([best, best], axis=1))):
         score, k = float(scores[i, best[i]]), int(best[i])
         text = None if texts is None else texts[i]
-        explained = _explained(estimator, parts, log_expit(scores[i]), np.array([k, k]), names, text)
+        explained = _explained(estimator, parts, log_expit(scores[i]), np.array([k, k]), names, text, known)
         found.append(
             replace(
                 explained,
@@ -100,14 +101,16 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> NumberExp
     if documents.n_documents == 0:
         return NumberExplanations()
     names, (predictions, mean, found) = _names(estimator), estimator._number_parts(documents, target)
-    made = NumberExplanations()
+    known, made = _known(estimator, texts), NumberExplanations()
     for i, parts in enumerate(found):
         words = [str(names[w]) for w in parts.columns.tolist()]
         marks: list[tuple[int, int, float]] = []
+        unknown: list[str] = []
         if texts is not None and estimator.vectorizer_ is not None:
-            words, marks = _spelled(estimator, texts[i], parts, words)
+            words, marks, unknown = _spelled(estimator, texts[i], parts, words, known)
         left = float(predictions[i]) - mean - float(parts.parts.sum()) if parts.offset_name else 0.0
-        told = number_parts(words, parts), parts.topics, None if texts is None else texts[i], tuple(marks)
+        text = None if texts is None else texts[i]
+        told = number_parts(words, parts), parts.topics, text, tuple(marks), tuple(unknown)
         made.append(NumberExplanation(float(predictions[i]), mean, left, parts.offset_name, *told))
     return made
 
@@ -172,13 +175,15 @@ def _explained(
     pair: np.ndarray,
     names: Sequence[str],
     text: str | None,
+    known: frozenset[str],
 ) -> Explanation:
     a, b = int(pair[0]), int(pair[1])
     log_odds = float(log_p[a] - log_p[b])
     words = [str(names[w]) for w in parts.columns.tolist()]
     marks: list[tuple[int, int, float]] = []
+    unknown: list[str] = []
     if text is not None and estimator.vectorizer_ is not None:
-        words, marks = _spelled(estimator, text, parts, words)
+        words, marks, unknown = _spelled(estimator, text, parts, words, known)
     left = 0.0
     if parts.offset_name and np.isfinite(log_odds):  # naive Bayes has no other part: the rest is rounding
         left = log_odds - parts.prior - float(parts.parts.sum())
@@ -196,30 +201,40 @@ def _explained(
         text=text,
         marks=tuple(marks),
         temperature=float(getattr(estimator.learner_, "temperature", 1.0)),
+        unknown=tuple(unknown),
     )
 
 
+def _known(estimator: Estimator, texts: object) -> frozenset[str]:
+    """Return the vocabulary of a model that is to explain texts."""
+    return frozenset() if texts is None or estimator.vocabulary_ is None else frozenset(estimator.vocabulary_)
+
+
 def _spelled(
-    estimator: Estimator, text: str, parts: DocumentParts, words: list[str]
-) -> tuple[list[str], list[tuple[int, int, float]]]:
-    """Return the words of a text, by name where they are hashed, and the stretches of the text that they are."""
+    estimator: Estimator, text: str, parts: DocumentParts, words: list[str], known: frozenset[str]
+) -> tuple[list[str], list[tuple[int, int, float]], list[str]]:
+    """Return the words of a text, by name where they are hashed, the stretches that they are, and words not known."""
     settings = VectorizerSettings.from_json(estimator.vectorizer_ or {})
+    found = list(terms(text, settings))
     if estimator.vocabulary_ is not None:
         values = dict(zip(words, parts.parts.tolist(), strict=True))
-        return words, [(*mark,) for mark in marked(text, values, settings)]
+        single = settings.analyzer == "word" and settings.ngram_range[0] == 1
+        places = [at[0] for term, at in found if single and len(at) == 1 and term not in known]
+        unknown = list(dict.fromkeys(text[start:stop] for start, stop in places))
+        return words, [(*mark,) for mark in marked(found, values)], unknown
     place = {column: i for i, column in enumerate(parts.columns.tolist())}
     met: dict[int, dict[str, int]] = {}
-    for term, _ in terms(text, settings):
+    for term, _ in found:
         column = hashed(term, int(estimator.n_features_in_))
         if column in place:
             of_column = met.setdefault(column, {})
             of_column[term] = of_column.get(term, 0) + 1
     values = {}
-    for column, found in met.items():
-        total, part = sum(found.values()), float(parts.parts[place[column]])
-        values |= {term: part * times / total for term, times in found.items()}
-        words[place[column]] = " | ".join(found)
-    return words, [(*mark,) for mark in marked(text, values, settings)]
+    for column, times in met.items():
+        total, part = sum(times.values()), float(parts.parts[place[column]])
+        values |= {term: part * n / total for term, n in times.items()}
+        words[place[column]] = " | ".join(times)
+    return words, [(*mark,) for mark in marked(found, values)], []
 
 
 def hashed(term: str, n_features: int) -> int:

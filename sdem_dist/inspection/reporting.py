@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from sdem_dist.reports.regression import RegressionReport
 from sdem_dist.reports.topics import TopicReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sdem_dist.inputs.spec import Estimator
 
@@ -44,11 +45,11 @@ def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
         Documents that the model does not take, or labels that it does not know.
     """
     check_is_fitted(estimator)
-    X = as_counts(estimator, X)
+    given, X = X, as_counts(estimator, X)
     if estimator.several_labels:
         return of_labels(estimator, X, y)
     if estimator.spec.predicts == "class":
-        return of_classes(estimator, X, y)
+        return replace(of_classes(estimator, X, y), texts_at=_texts_at(given))
     if estimator.spec.predicts == "number":
         return of_numbers(estimator, X, y)
     if estimator.spec.predicts == "cluster":
@@ -63,6 +64,16 @@ def as_counts(estimator: Estimator, X: object) -> object:
     if estimator._layout == "sparse" and are_texts(X):
         return estimator.vectorize(cast("Sequence[str]", X))
     return X
+
+
+def _texts_at(X: object) -> Callable[[np.ndarray], list[str]] | None:
+    """Return what gives the texts of documents by position; None where there are none."""
+    if are_texts(X):
+        rows: Any = getattr(X, "iloc", X)  # of a pandas column
+        return lambda positions: [str(rows[p]) for p in positions.tolist()]
+    if isinstance(X, AnyCorpus) and getattr(X, "has_texts", False):
+        return lambda positions: list(X.texts_at(positions.tolist()))  # type: ignore[union-attr]
+    return None
 
 
 def of_classes(estimator: Estimator, X: object, y: object) -> ClassificationReport:

@@ -16,6 +16,8 @@ from sdem_dist.reports.html import cell, html_table, meter, name_cell
 from sdem_dist.visible import columns, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
 NAME_WIDTH = 24
@@ -49,12 +51,15 @@ class ClassificationReport:
         ln p(class | document).
     positions : ndarray of shape (n_documents,), int64
         Which of the documents given each one is: those without a label are left out.
+    texts_at : callable, or None
+        From positions to the texts of these documents, where they are there.
     """
 
     classes: np.ndarray
     labels: np.ndarray
     log_probabilities: np.ndarray
     positions: np.ndarray
+    texts_at: Callable[[np.ndarray], list[str]] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.labels):
@@ -227,16 +232,21 @@ class ClassificationReport:
         )
 
     def errors_frame(self) -> pd.DataFrame:
-        """Return the wrong predictions as a pandas table, the most confident first; its index is `positions`."""
+        """Return the wrong predictions as a pandas table, the most confident first; its index is `positions`.
+
+        Where the texts of the documents are there, they are its last column.
+        """
         import pandas as pd
 
         rows = self.errors
+        texts = {} if self.texts_at is None else {"text": self.texts_at(self.positions[rows])}
         return pd.DataFrame(
             {
                 "label": self.classes[self.labels[rows]],
                 "prediction": self.classes[self.predictions[rows]],
                 "probability": self.confidence[rows],
                 "probability_of_label": self.probabilities[rows, self.labels[rows]],
+                **texts,
             },
             index=pd.Index(self.positions[rows], name="document"),
         )

@@ -52,6 +52,7 @@ class Explained(MarkedText):
 
     words: Sequence[NamedTuple]
     topics: tuple[TopicPart, ...]
+    unknown: tuple[str, ...]
 
     _word: ClassVar[type[NamedTuple]]
     """What `words` are."""
@@ -103,9 +104,18 @@ class Explained(MarkedText):
 
     __repr__ = __str__
 
+    @property
+    def _unknown_words(self) -> str:
+        """Name the words of the text that the model does not know."""
+        if not self.unknown:
+            return ""
+        more = len(self.unknown) - SHOWN
+        shown = ", ".join(one_line(word, self._word_width) for word in self.unknown[:SHOWN])
+        return f"Unknown to the model: {shown}{f' and {more:,} more' if more > 0 else ''}"
+
     def without_text(self) -> str:
         """Return the sum as tables for a terminal."""
-        known = [] if self.words else [NOTHING_KNOWN]
+        known = [note for note in (self._unknown_words, "" if self.words else NOTHING_KNOWN) if note]
         topic_heads, topics = self._topic_table()
         topic_table = [columns(topic_heads, _cut(topics, 48))] if topics else []
         heads = tuple(one_line(head, 18) for head in self._heads)
@@ -121,6 +131,7 @@ class Explained(MarkedText):
         )
         key = f'<p class="key">{" ".join(marks)}</p>' if text else ""
         head = f"<p>{cell(self._summary)}</p>" + ("" if self.words else f"<p>{cell(NOTHING_KNOWN)}</p>")
+        head += f"<p>{cell(self._unknown_words)}</p>" if self.unknown else ""
         return f'<div class="sdem">{head}{topics}{key}{text}{html_table(self._heads, self._rows())}</div>'
 
 

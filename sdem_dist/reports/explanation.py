@@ -27,7 +27,7 @@ class WordPart(NamedTuple):
     """Of the log-odds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # it is shown as its table
 class Explanation(Explained):
     """Log-odds of one class against another for one document, as a sum.
 
@@ -54,6 +54,8 @@ class Explanation(Explained):
     marks : tuple of (start, stop, value)
         Stretches of `text` with their parts.
     temperature : float
+    unknown : tuple of str
+        Words of the text that are not in the model's vocabulary.
     """
 
     label: object
@@ -69,6 +71,7 @@ class Explanation(Explained):
     text: str | None = None
     marks: tuple[tuple[int, int, float], ...] = ()
     temperature: float = 1.0
+    unknown: tuple[str, ...] = ()
 
     _word: ClassVar = WordPart
     _part_name: ClassVar = "log-odds"

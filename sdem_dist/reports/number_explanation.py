@@ -23,7 +23,7 @@ class NumberPart(NamedTuple):
     """Of the prediction, in units of the target."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # it is shown as its table
 class NumberExplanation(Explained):
     """A predicted number as a sum: ``prediction == mean + offset + sum of the words' parts`` but for rounding.
 
@@ -42,6 +42,8 @@ class NumberExplanation(Explained):
         The document as it was written.
     marks : tuple of (start, stop, value)
         Stretches of `text` with their parts.
+    unknown : tuple of str
+        Words of the text that are not in the model's vocabulary.
     """
 
     prediction: float
@@ -52,6 +54,7 @@ class NumberExplanation(Explained):
     topics: tuple[TopicPart, ...] = ()
     text: str | None = None
     marks: tuple[tuple[int, int, float], ...] = ()
+    unknown: tuple[str, ...] = ()
 
     _word: ClassVar = NumberPart
     _part_name: ClassVar = "part"

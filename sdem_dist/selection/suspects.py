@@ -10,11 +10,15 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import labels_of
 from sdem_dist.inputs.validation import positions_of
 from sdem_dist.selection.search import CorpusSearchCV
+from sdem_dist.visible import columns, one_line
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.estimators.base import EngineEstimator
+
+SHOWN = 20
+"""Documents of the table of suspects."""
 
 
 class Suspects(NamedTuple):
@@ -44,6 +48,19 @@ class Suspects(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.documents)
+
+    def __repr__(self) -> str:
+        heads = ("document", "label", "rather", "doubt", "p(label)", "p(other)")
+        found = zip(*(column[:SHOWN].tolist() for column in self[:3]), strict=True)
+        numbers = zip(
+            *(column[:SHOWN].tolist() for column in (self.doubt, self.label_proba, self.other_proba)), strict=True
+        )
+        rows = [
+            (*(one_line(name, 24) for name in names), *(f"{n:.3f}" for n in of))
+            for names, of in zip(found, numbers, strict=True)
+        ]
+        more = f"\n... and {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
+        return columns(heads, rows) + more
 
 
 def label_suspects(

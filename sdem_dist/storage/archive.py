@@ -11,6 +11,7 @@ import json
 import math
 import zipfile
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -154,10 +155,24 @@ def read_archive(
             errno.EINVAL,
         ):  # EINVAL: a seek to an impossible place
             raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+        if (other := _other_package(path)) is not None:
+            raise ModelError(f"{path}: {other}, not a {kind} file") from None
         told = str(error) if isinstance(error, zipfile.BadZipFile) else f"{type(error).__name__}: {error}"
         # Not `from` an OSError, which says to readers that the storage failed.
         cause = None if isinstance(error, OSError) else error
         raise ModelError(f"{path}: damaged (cut short or altered), or not a {kind} file ({told})") from cause
+
+
+def _other_package(path: Path) -> str | None:
+    """Say what a file is that begins as pickle, joblib or NumPy's files do."""
+    begin = b""
+    with suppress(OSError, BucketError), path.open("rb") as file:
+        begin = file.read(6)
+    if begin.startswith(b"\x93NUMPY"):
+        return "an array of NumPy"
+    if begin[:1] == b"\x80" and begin[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return "a file of pickle or joblib, such as a model of scikit-learn, which could run code when it is loaded"
+    return None
 
 
 def contents_checksum(path: str | Path) -> int | None:

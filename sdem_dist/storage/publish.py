@@ -179,7 +179,7 @@ def _recover(path: Path) -> None:
 
 def _refuse_existing(path: Path, overwrite: bool, error: type[SdemError]) -> None:
     if path.exists() and not overwrite:
-        raise error(f"{path} exists already; remove it, choose another name, or ask to overwrite it")
+        raise error(f"{path} exists already: choose another name, or replace it (overwrite=True)")
 
 
 @contextmanager

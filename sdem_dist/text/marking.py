@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sdem_dist.text.vectorizer import VectorizerSettings, stemming, stopped_words
+
+Occurrence = tuple[str, list[tuple[int, int]]]
+"""A term, and where its tokens, or characters, stand in the text."""
 
 
 class Mark(NamedTuple):
@@ -26,7 +29,7 @@ class Spelled(NamedTuple):
     stop: int
 
 
-def marked(text: str, values: Mapping[str, float], settings: VectorizerSettings) -> list[Mark]:
+def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> list[Mark]:
     """Return the tokens, or characters, that carry the values of terms, in the order of the text.
 
     Each term's value is shared out over its occurrences, and each of those over the tokens that it consists of. So the marks
@@ -34,13 +37,12 @@ def marked(text: str, values: Mapping[str, float], settings: VectorizerSettings)
 
     Parameters
     ----------
-    text : str
+    occurrences : iterable
+        What `terms` yields of the text.
     values : mapping of str to float
         Of terms in this text, as the vocabulary spells them.
-    settings : VectorizerSettings
-        How the text becomes terms.
     """
-    found = [(term, places) for term, places in terms(text, settings) if term in values]
+    found = [(term, places) for term, places in occurrences if term in values]
     times = Counter(term for term, _ in found)
     said: dict[tuple[int, int], float] = {}
     for term, places in found:
@@ -49,7 +51,7 @@ def marked(text: str, values: Mapping[str, float], settings: VectorizerSettings)
     return [Mark(start, stop, value) for (start, stop), value in sorted(said.items())]
 
 
-def terms(text: str, settings: VectorizerSettings) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
     """Yield every occurrence of a term as the vectorizer spells it, with where its tokens, or characters, stand."""
     shortest, longest = settings.ngram_range
     if settings.analyzer == "char_wb":
@@ -64,7 +66,7 @@ def terms(text: str, settings: VectorizerSettings) -> Iterator[tuple[str, list[t
         yield from _runs(units, n, between)
 
 
-def _runs(units: Sequence[Spelled], n: int, between: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+def _runs(units: Sequence[Spelled], n: int, between: str) -> Iterator[Occurrence]:
     """Yield runs of n units."""
     for i in range(len(units) - n + 1):
         run = units[i : i + n]

@@ -46,7 +46,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "doc_topic_prior=5": {"doc_topic_prior": 5.0},
     "init_noise=0.3": {"init_noise": 0.3},
     "init_noise=1": {"init_noise": 1.0},
-    "n_topics=4": {"n_topics": 4},
+    "n_components=4": {"n_components": 4},
     "hinge": {"loss": "hinge"},
     "Gibbs": GIBBS,
     "Gibbs, paper": {**GIBBS, "occurrences": "paper"},
@@ -146,7 +146,7 @@ def twenty(split: Split, n_topics: int, n_epochs: int, folder: Path) -> str:
 
     with Client(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as client:
         started = time.perf_counter()
-        model = LDAClassifier(n_topics=n_topics, n_epochs=n_epochs, evaluate_every=0).fit(corpus, client=client)
+        model = LDAClassifier(n_components=n_topics, n_epochs=n_epochs, evaluate_every=0).fit(corpus, client=client)
         seconds = time.perf_counter() - started
         memory = max(client.run(peak).values())
     accuracy = model.score(split.X_test, split.y_test)

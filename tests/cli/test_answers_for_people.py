@@ -100,7 +100,7 @@ def test_errors_of_a_corpus_have_its_ids(made, tmp_path):
     path = tmp_path / "errors.jsonl"
     ok("evaluate", str(made / "m"), str(made / "test.zarr"), "--errors", str(path))
     found = [json.loads(line) for line in path.read_text().splitlines()]
-    ok("evaluate", str(made / "m"), str(made / "test.tsv"), "--errors", str(path), "--json")
+    ok("evaluate", str(made / "m"), str(made / "test.tsv"), "--errors", str(path), "--overwrite", "--json")
     assert sorted(row["id"] for row in found) == sorted(
         json.loads(line)["id"] for line in path.read_text().splitlines()
     )
@@ -216,7 +216,7 @@ def test_errors_are_found_again_in_their_source(made, tmp_path, suffix):
             )
     columns = ("--label", "0", "--text", "1") if suffix == "tsv" else ()
     for more, expected in (((), 2), (("--id", "2" if suffix == "tsv" else "key"), "Db")):
-        skipping = ("--on-error", "skip", "--errors", str(out), *columns, *more)
+        skipping = ("--on-error", "skip", "--errors", str(out), "--overwrite", *columns, *more)
         ok("evaluate", str(made / "m"), str(source), *skipping)
         assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [expected]
 

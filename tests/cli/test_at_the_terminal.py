@@ -185,7 +185,7 @@ def test_nearest(name, said):
 def test_hints(made, tmp_path):
     train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"))
     assert "did you mean train?" in refused("trian", code=2)
-    assert "LDAClassifier does (--estimator)" in refused(*train, "--loss", "nll", "--set", "n_topics=3", code=2)
+    assert "LDAClassifier does (--estimator)" in refused(*train, "--loss", "nll", "--set", "occurrences=each", code=2)
     assert "did you mean LDAClassifier" in refused(*train, "--estimator", "LDA", code=2)
     (tmp_path / "x.csv").write_text("label,text\na,b\n")
     assert f"(sdem ingest {tmp_path / 'x.csv'} NAME.zarr)" in refused("inspect", str(tmp_path / "x.csv"))

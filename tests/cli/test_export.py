@@ -176,7 +176,7 @@ def test_naive_bayes_of_discrete_columns(loss, class_prior):
 @pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - set(EXPRESSIBLE)))
 def test_others_say_so(name):
     made = estimator_class(name)()
-    for parameter in ("n_components", "n_topics", "n_epochs"):
+    for parameter in ("n_components", "n_epochs"):
         if parameter in made.get_params():
             made.set_params(**{parameter: 2})
     X = (RNG.random((30, 4)) > 0.5).astype(float)

@@ -66,7 +66,7 @@ def test_a_run_that_was_killed_while_it_wrote_and_went_on_without_damaged_shards
     lines = log.read_bytes().splitlines()
     log.write_bytes(b"\n".join([*lines[:-1], lines[-1][: max(5, len(lines[-1]) - lost)]]))
     JsonLines(log)(ShardsLeftOut(1, 10, ("a problem",)))
-    run("train", corpus, tmp_path / "m", "--epochs", 1, "--log", log, "--overwrite")
+    run("train", corpus, tmp_path / "m", "--epochs", 1, "--log", log, "--resume", "--checkpoint", tmp_path / "ck")
     names = [event["event"] for event in read_events(log)]
     assert names.count("RunStarted") == 2 and names.count("ShardsLeftOut") == names.count("RunEnded") == 1
 

@@ -58,11 +58,40 @@ def test_nothing_is_replaced_that_was_read_or_is_a_model(folder, monkeypatch, co
     assert contents() == before
 
 
-def test_tables_pages_and_the_own_model_may_be_written_again(folder, monkeypatch):
+OUTPUTS = [
+    ("predict m s.csv -o FILE", "p.csv"),
+    ("evaluate m s.csv --errors FILE", "w.csv"),
+    ("explain m goal --html FILE", "e.html"),
+    ("report m s.csv -o FILE", "r.html"),
+    ("export m FILE --sklearn", "m.skops"),
+    ("calibrate m s.csv -o FILE", "calibrated"),
+    ("train s.csv FILE --epochs 1", "trained"),
+    ("train s.csv MODEL --epochs 1 --log FILE", "run.jsonl"),
+    ("tune s.csv MODEL --folds 2 --trials 1 --max-epochs 1 --table FILE", "t.csv"),
+    ("ingest s.csv FILE", "corpus"),
+]
+
+
+@pytest.mark.parametrize(("command", "name"), OUTPUTS)
+def test_what_is_there_is_replaced_only_with_overwrite(folder, monkeypatch, tmp_path, command, name):
     monkeypatch.chdir(folder)
+    words = [{"FILE": str(tmp_path / name), "MODEL": str(tmp_path / "model")}.get(w, w) for w in command.split()]
+    ok(*words)
+    (tmp_path / "model").unlink(missing_ok=True)
+    said = f"{tmp_path / name} exists already: choose another name, or replace it (--overwrite)"
+    assert said in refused(*words)
+    assert not (tmp_path / "model").exists()
+    ok(*words, "--overwrite")
+
+
+def test_a_file_that_is_no_log_or_of_another_kind_is_left_alone(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(folder)
+    (tmp_path / "p.csv").write_text("precious\n")
+    resumed = ("--log", str(tmp_path / "p.csv"), "--checkpoint", str(tmp_path / "run"), "--resume")
+    assert "is no log of sdem train: choose another name" in refused(
+        "train", "s.csv", str(tmp_path / "n"), "--epochs", "1", *resumed
+    )
+    refused("calibrate", "m", "s.csv", "-o", str(tmp_path / "p.csv"), "--overwrite")
+    assert (tmp_path / "p.csv").read_text() == "precious\n"
     for _ in range(2):
-        ok("predict", "m", "s.csv", "-o", "p.csv")
-        ok("explain", "m", "goal", "--html", "e.html")
-        ok("calibrate", "m", "s.csv")
-        ok("calibrate", "m", "s.csv", "-o", "calibrated")
-    refused("calibrate", "m", "s.csv", "-o", "p.csv")
+        ok("calibrate", "m", "s.csv")  # the model itself

@@ -25,7 +25,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("answers")
     texts, labels = ["goal team match", "bank share loan", "salt oven bread"] * 20, ["sport", "money", "food"] * 20
     MultinomialNB(n_epochs=2).fit(texts, labels).save(folder / "model")
-    LDAClassifier(n_topics=2, n_epochs=2).fit(texts, labels).save(folder / "classes.model")
+    LDAClassifier(n_components=2, n_epochs=2).fit(texts, labels).save(folder / "classes.model")
     LatentDirichletAllocation(3, n_epochs=2).fit(texts).save(folder / "topics.model")
     with (folder / "t.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(ROWS[0]))

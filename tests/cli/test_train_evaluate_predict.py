@@ -353,11 +353,11 @@ def test_predict_reads_standard_input_in_its_encoding(made):
 
 def test_other_estimators_are_trained_and_used(made, tmp_path):
     corpus, model = str(made / "docs.zarr"), tmp_path / "m"
-    options = ("--estimator", "LDAClassifier", "--set", "n_topics=3", "--set", "inference=gibbs", "--epochs", "2")
+    options = ("--estimator", "LDAClassifier", "--set", "n_components=3", "--set", "inference=gibbs", "--epochs", "2")
     shown = ok("train", corpus, str(model), *options, "--set", "verbose=false")
     assert "LDAClassifier, 2 epochs; training accuracy" in shown
     loaded = load_model(model)
-    assert (loaded.n_topics, loaded.inference, loaded.n_epochs, loaded.loss) == (3, "gibbs", 2, "ncll")
+    assert (loaded.n_components, loaded.inference, loaded.n_epochs, loaded.loss) == (3, "gibbs", 2, "ncll")
     assert "accuracy" in ok("evaluate", str(model), corpus)
     assert "LDAClassifier" in ok("inspect", str(model))
 

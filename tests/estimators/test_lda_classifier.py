@@ -96,7 +96,7 @@ def test_topics_are_named_and_drawn(tmp_path):
     corpus = write_corpus(
         tmp_path / "c.zarr", X, np.array(["a", "b", "c"])[y], vocabulary=[f"word{i}" for i in range(30)]
     )
-    model = LDAClassifier(n_topics=3, n_epochs=2).fit(corpus)
+    model = LDAClassifier(n_components=3, n_epochs=2).fit(corpus)
     topics = model.topics(4)
     assert [(t.label, t.number) for t in topics] == [(c, z) for c in "abc" for z in range(3)]
     assert all(w.startswith("word") for t in topics for w in (*t.words, *t.telling))
@@ -110,7 +110,7 @@ def test_topics_are_named_and_drawn(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_topics": 0}, "n_topics must be a positive integer"),
+        ({"n_components": 0}, "n_components must be a positive integer"),
         ({"inference": "vb"}, "inference must be one of"),
         ({"inference": "gibbs", "burn_in": 10}, "burn_in must leave some of the 10 sweeps"),
         ({"burn_in": 2}, "samples nothing"),

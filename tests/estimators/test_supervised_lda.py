@@ -116,7 +116,7 @@ def test_a_corpus_of_other_words_has_no_perplexity(tmp_path):
         (LatentDirichletAllocation(n_components=3, n_epochs=1), None),
         (SupervisedLDAClassifier(n_components=3, n_epochs=1), Y),
         (SupervisedLDARegressor(n_components=3, n_epochs=1), R),
-        (LDAClassifier(n_topics=2, n_epochs=1), Y),
+        (LDAClassifier(n_components=2, n_epochs=1), Y),
         (MultinomialMixture(3, n_epochs=1), None),
     ],
     ids=lambda value: type(value).__name__,

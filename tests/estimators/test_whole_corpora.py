@@ -27,7 +27,7 @@ METHODS = (
     "transform",
     "score_samples",
 )
-SMALL = {"n_components": 2, "n_epochs": 2, "n_topics": 2}
+SMALL = {"n_components": 2, "n_epochs": 2}
 
 
 def fitted(name):

@@ -328,3 +328,9 @@ def test_pictures_say_what_they_are_of(model):
     for draw in (plots.words, plots.history, plots.topics, plots.confusion, plots.reliability):
         with pytest.raises(TypeError, match="this is a MultinomialNB, and the picture is of"):
             draw(model)
+
+
+def test_an_empty_class_is_warned_of():
+    texts, y = ["goal match", "bank share"] * 6, ["sport", ""] * 6
+    with pytest.warns(UserWarning, match="6 documents of the class '': if they have no label, set unlabelled=''"):
+        MultinomialNB(loss="nll").fit(texts, y)

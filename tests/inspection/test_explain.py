@@ -72,6 +72,16 @@ def test_parts_sum_to_the_log_odds(name):
         json.dumps(found.to_dict(), allow_nan=False)
 
 
+def test_words_that_the_model_does_not_know_are_named():
+    model = MultinomialNB(loss="nll").fit(["goal match", "bank share"] * 6, ["sport", "money"] * 6)
+    found = model.explain(["Goals, goal and \x1b[2J goals; match"])[0]
+    assert found.unknown == ("Goals", "and", "2J", "goals")
+    assert "Unknown to the model: Goals, and, 2J, goals" in str(found) and found.to_dict()["unknown"][0] == "Goals"
+    assert repr(found) == str(found) and len(repr(found)) < 2000
+    assert model.explain(["goal"])[0].unknown == ()
+    assert "Unknown" not in str(model.explain(["goal"])[0])
+
+
 def test_naive_bayes_is_exact():
     model = MultinomialNB().fit(TEXTS, LABELS)
     found = model.explain(["goal goal bank"], against="money")[0]
@@ -120,7 +130,7 @@ def test_stop_words_and_stems():
     chosen = VectorizerSettings(stop_words=("the",), stem="english", ngram_range=(1, 2))
     text = "The banks, the Markets"
     assert [t for t, _ in terms(text, chosen)] == ["bank", "market", "bank market"]
-    marks = marked(text, {"bank market": 1.0, "market": 2.0}, chosen)
+    marks = marked(terms(text, chosen), {"bank market": 1.0, "market": 2.0})
     assert [(text[m.start : m.stop], m.value) for m in marks] == [("banks", 0.5), ("Markets", 2.5)]
 
 

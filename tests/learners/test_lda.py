@@ -45,7 +45,7 @@ def test_one_topic_a_class_is_naive_bayes(loss, merge, inference):
 def test_one_topic_a_class_takes_the_steps_of_naive_bayes(loss):
     X, y = random_counts(seed=2)
     shared = {"loss": loss, "n_epochs": 3, "n_lanes": 1}
-    ours = LDAClassifier(n_topics=1, step=0.2, **shared).fit(X, y).learner_.steps
+    ours = LDAClassifier(n_components=1, step=0.2, **shared).fit(X, y).learner_.steps
     theirs = MultinomialNB(step=0.2, norm=None, weighting="counts", validation_fraction=0.0, **shared).fit(X, y)
     # Naive Bayes scales its documents to a mean length of 10, and words that are frequent start from larger counts.
     scale = theirs.weighting_.scale
@@ -65,7 +65,7 @@ def test_one_topic_a_class_takes_the_steps_of_naive_bayes(loss):
 def test_one_topic_and_nll_is_naive_bayes_by_counting(settings):
     """However many passes count the documents: each adds the prior once."""
     X, y = random_counts(seed=3)
-    ours = LDAClassifier(loss="nll", n_topics=1, topic_word_prior=0.7, **settings).fit(X, y)
+    ours = LDAClassifier(loss="nll", n_components=1, topic_word_prior=0.7, **settings).fit(X, y)
     shared = {name: settings[name] for name in ("class_weight", "fit_prior") if name in settings}
     theirs = MultinomialNB(loss="nll", alpha=0.7, **shared).fit(X, y)
     np.testing.assert_allclose(ours.components_, np.exp(theirs.feature_log_prob_), rtol=1e-12)

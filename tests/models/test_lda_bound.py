@@ -31,7 +31,7 @@ def fitted(alpha, **settings):
     for row in X.toarray()[:12].astype(int):
         words = np.repeat(np.arange(len(row)), row)[:10]
         rows.append(np.bincount(words, minlength=len(row)))
-    rows, n_topics = np.array(rows), model.n_topics
+    rows, n_topics = np.array(rows), model.n_components
     beta = model.components_.reshape(2, n_topics, -1)
     joint = [[exact(row, beta[k].T, alpha) + model.class_log_prior_[k] for k in range(2)] for row in rows]
     return model, rows, y[:12], np.array(joint)
@@ -61,7 +61,7 @@ def test_particles_estimate_it():
 def test_with_one_topic_it_is_exact():
     X, y, _ = topic_counts(200)
     same = {"loss": "ncll", "steps": "paper", "merge": "sum", "batch_size": 25, "n_epochs": 2, "n_lanes": 4}
-    ours = LDAClassifier(n_topics=1, doc_topic_prior=5.0, **same).fit(X, y)
+    ours = LDAClassifier(n_components=1, doc_topic_prior=5.0, **same).fit(X, y)
     theirs = MultinomialNB(weighting="counts", validation_fraction=0.0, **same).fit(X, y)
     for name in ("nll", "perplexity"):
         assert ours.evaluate(X, y)[name] == pytest.approx(theirs.evaluate(X, y)[name], rel=1e-8)

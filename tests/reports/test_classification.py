@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
@@ -139,6 +140,16 @@ def test_tables_with_names():
     errors = report.errors_frame()
     assert errors.index.tolist() == [3, 1] and errors.prediction.tolist() == ["a", "a"]
     assert errors.probability_of_label.tolist() == pytest.approx([0.05, 0.3])
+
+
+def test_tables_of_errors_have_texts_where_they_are_known():
+    texts, y = ["goal match", "bank share"] * 6, ["sport", "money"] * 6
+    model = MultinomialNB(loss="nll").fit(texts, y)
+    for X in (texts, np.array(texts), pd.Series(texts, index=range(5, 17))):
+        errors = model.report(X, ["money", *y[1:]]).errors_frame()
+        assert errors.text.tolist() == ["goal match"] and errors.index.tolist() == [0]
+    counts = model.vectorize(texts)
+    assert "text" not in model.report(counts, ["money", *y[1:]]).errors_frame()
 
 
 def test_classes_without_documents_are_named():

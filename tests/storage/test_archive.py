@@ -9,6 +9,7 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 import zarr
@@ -241,3 +242,11 @@ def test_of_an_iterable_one_array_is_there_at_a_time(tmp_path):
     write_archive(tmp_path / "m", KIND, arrays(), {})
     found, _ = read_archive(tmp_path / "m", KIND, ["a1", "a3", "absent"])
     assert {name: array[0] for name, array in found.items()} == {"a1": 1.0, "a3": 3.0}
+
+
+def test_models_of_other_packages_are_named(tmp_path):
+    joblib.dump({"a": np.ones(3)}, tmp_path / "lr.joblib")
+    np.save(tmp_path / "a.npy", np.ones(3))
+    for name, what in (("lr.joblib", "a file of pickle or joblib"), ("a.npy", "an array of NumPy")):
+        with pytest.raises(ModelError, match=f"{name}: {what}.*not a {KIND} file"):
+            read_archive(tmp_path / name, KIND)

@@ -1,0 +1,138 @@
+"""The Python on the documentation's pages runs: the blocks of a page one after the other, on documents made here."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import sdem_dist as sd
+from sdem_dist.cluster import connected
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = {
+    str(page.relative_to(ROOT)): BLOCK.findall(page.read_text("utf-8"))
+    for page in [ROOT / "README.md", *sorted((ROOT / "sdem_dist/docs").rglob("*.md"))]
+}
+SLOW = ("guide/choose.md", "guide/clusters.md", "guide/topics.md", "guide/train.md")
+GATEWAY = "from dask_gateway"
+"""Needs a server: tests/cluster/test_gateway.py has one."""
+WORDS = {"money": ["bank", "market", "share", "price", "profit"], "sport": ["goal", "match", "team", "minute", "last"]}
+
+
+def documents(n: int, seed: int) -> tuple[list[str], list[str]]:
+    """Return texts of ten words, and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = [["money", "sport"][i % 2] for i in range(n)]
+    common = [f"word{i}" for i in range(30)]
+    texts = [" ".join(rng.choice(WORDS[label] + common[: 10 + i % 20], 10)) for i, label in enumerate(labels)]
+    return texts, labels
+
+
+def of_texts(folder: Path) -> dict[str, object]:
+    """Return what pages about texts and counts speak of, and write the files that they name."""
+    texts, labels = documents(400, 0)
+    clf = sd.MultinomialNB(n_epochs=2).fit(texts, labels)
+    X, y = clf.vectorize(texts), np.array(labels)
+    (folder / "posts.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(labels, texts, strict=True)))
+    sd.ingest(folder / "posts.tsv", folder / "ready.zarr")
+    for name in ("january", "february"):
+        sd.write_corpus(folder / f"{name}.zarr", sp.vstack([X] * 15), np.tile(y, 15))
+    half, stars = np.where(np.arange(400) % 5 > 2, -1, (y == "sport").astype(int)), np.arange(400) % 5
+    return {
+        "sd": sd, "np": np, "texts": texts, "labels": labels, "new_texts": texts[:5], "clf": clf,
+        "test_texts": texts[:50], "test_labels": labels[:50], "X_test": texts[:50], "y_test": labels[:50],
+        "X": X, "y": y, "X_new": X[:9], "counts": X, "stars": stars, "half": half,
+        "X_1": X[:200], "y_1": y[:200], "X_2": X[200:], "y_2": y[200:], "texts_1": texts, "labels_1": labels,
+        "label_lists": [[a] for a in labels], "table": np.random.default_rng(0).normal(size=(400, 3)) ** 2,
+        "corpus": sd.open_corpus(folder / "ready.zarr"),
+    }  # fmt: skip
+
+
+def of_topics(folder: Path) -> dict[str, object]:
+    """Return documents of which some have no label."""
+    found = of_texts(folder)
+    return found | {"y": found["half"]}
+
+
+def of_growth(folder: Path) -> dict[str, object]:
+    """Return texts of which some have no label."""
+    found = of_texts(folder)
+    return found | {"labels": found["half"], "y": found["half"], "labels_1": found["labels"]}
+
+
+def of_tables(folder: Path) -> dict[str, object]:
+    """Return pandas tables."""
+    rng, y = np.random.default_rng(0), np.arange(300) % 2
+    frame = pd.DataFrame(
+        {"age": rng.normal(40 + 9 * y, 5), "visits": rng.poisson(1.0 + 3 * y), "city": np.where(y, "Rome", "Oslo")}
+    )
+    X = rng.normal(size=(300, 4))
+    gaps = np.where(rng.random((9, 4)) < 0.3, np.nan, X[:9])
+    return {"sd": sd, "frame": frame, "frame_new": frame[:20], "y": y, "y_new": y[:20], "X": X, "X_with_nans": gaps}
+
+
+def of_numbers(folder: Path) -> dict[str, object]:
+    """Return a classifier of texts and a regressor."""
+    found = of_texts(folder)
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    return found | {"X": X, "regressor": sd.GaussianRegressor().fit(X, X @ [1.0, 2.0, 3.0])}
+
+
+def of_clusters(folder: Path) -> dict[str, object]:
+    """Return Dask collections."""
+    found, tables = of_texts(folder), of_tables(folder)
+    frame = dd.from_pandas(tables["frame"], npartitions=2)
+    labels = dd.from_pandas(pd.Series(tables["y"], name="label"), npartitions=2)
+    X, y = found["X"], found["y"]
+    return found | {
+        "dask_array": da.from_array(X.toarray(), chunks=(100, -1)), "dask_labels": da.from_array(y, chunks=100),
+        "dask_frame": frame, "dask_series": labels, "client": None,
+        "bag_of_batches": db.from_sequence([(X[:200], y[:200]), (X[200:], y[200:])], npartitions=2),
+    }  # fmt: skip
+
+
+def of_serving(folder: Path) -> dict[str, object]:
+    """Return an exported model."""
+    from sdem_dist.export.files import save_onnx
+
+    found = of_texts(folder)
+    save_onnx(found["clf"], folder / "posts.onnx")
+    return found | {"onnxruntime": pytest.importorskip("onnxruntime")}
+
+
+MADE = {
+    "guide/explain.md": of_numbers, "guide/tables.md": of_tables, "guide/topics.md": of_topics,
+    "guide/clusters.md": of_clusters, "guide/serve.md": of_serving, "guide/grow.md": of_growth,
+}  # fmt: skip
+RUN = [pytest.param(page, marks=[pytest.mark.slow] * page.endswith(SLOW)) for page, blocks in PAGES.items() if blocks]
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make = next((make for name, make in MADE.items() if page.endswith(name)), of_texts)
+    names: dict[str, object] = {"__name__": "__main__"} | make(tmp_path)
+    if page == "README.md":
+        sd.ingest("posts.tsv", "posts.zarr")
+        names["client"] = None
+    with ExitStack() as stack:
+        for number, block in enumerate(PAGES[page]):
+            if GATEWAY in block:
+                continue
+            exec(compile(block.replace('"/shared/', f'"{tmp_path}/'), page, "exec"), names)
+            if number == 0 and page.endswith("clusters.md"):  # whose first block ended its own client
+                names["client"] = stack.enter_context(connected(n_workers=1))
+
+
+def test_pages_have_python():
+    assert sum(map(len, PAGES.values())) > 20 and len(RUN) > 10
