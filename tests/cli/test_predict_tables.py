@@ -249,8 +249,8 @@ def test_workers_write_the_same_table_and_the_same_lines(made):
     for source, more in (("t.csv", ()), ("t.parquet", ()), ("t.tsv", ("--text", "2"))):
         command = ("predict", str(made / "model"), str(made / source), "--id", "0" if more else "id", *more)
         command = command if more else (*command, "--text", "body")
-        ok(*command, "-o", str(made / "here.parquet"))
-        ok(*command, "-o", str(made / "there.parquet"), "--workers", "1")
+        ok(*command, "-o", str(made / "here.parquet"), "--overwrite")
+        ok(*command, "-o", str(made / "there.parquet"), "--overwrite", "--workers", "1")
         assert (made / "here.parquet").read_bytes() == (made / "there.parquet").read_bytes()
         assert ok(*command) == ok(*command, "--workers", "1")
 
