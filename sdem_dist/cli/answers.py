@@ -54,28 +54,28 @@ class Answers:
     sets: Callable[[np.ndarray], np.ndarray] | None = None
     given: np.ndarray | None = None
 
-    def columns(self, documents: Any) -> dict[str, Any]:
-        """Return the columns of a table, in their order: lists, and the sets as an Arrow array."""
+    def columns(self, documents: Any) -> dict[str, pyarrow.Array | list[Any]]:
+        """Return the columns of a table, in their order."""
         rows = self.rows(documents)
         if self.names is None:
             rows = rows.reshape(len(rows), -1)
             names = [self.what] if rows.shape[1] == 1 else [f"{self.what}_{k}" for k in range(rows.shape[1])]
-            return dict(zip(names, rows.T.tolist(), strict=True))
-        best, ordered = self._ranked(rows)
-        found: dict[str, Any] = {self.what: best}
+            return dict(zip(names, map(_numbers, rows.T), strict=True))
+        labels, which, ordered = self._ranked(rows)
+        found = {self.what: _named(labels, which)}
         if self.given is not None:
             found = {self.what: _typed_sets(self.names, self._given(rows))}
         if self.sets is not None:
             found["set"] = _typed_sets(self.names, self.sets(rows))
         if self.alone:
             return found
-        found[self.share] = np.take_along_axis(rows, ordered[:, :1], axis=1)[:, 0].tolist()
-        for rank in range(1, ordered.shape[1] if self.top is not None else 0):
-            kth = ordered[:, rank]
-            found[f"{self.what}_{rank + 1}"] = [self.names[k] for k in kth.tolist()]
-            found[f"{self.share}_{rank + 1}"] = rows[np.arange(len(rows)), kth].tolist()
+        shares = np.take_along_axis(rows, ordered, axis=1).T
+        found[self.share] = _numbers(shares[0])
+        for rank in range(1, len(shares) if self.top is not None else 0):
+            found[f"{self.what}_{rank + 1}"] = _named(self.names, ordered[:, rank])
+            found[f"{self.share}_{rank + 1}"] = _numbers(shares[rank])
         if self.top is None:
-            found |= {f"{self.share}_{name}": column for name, column in zip(self.names, rows.T.tolist(), strict=True)}
+            found |= {f"{self.share}_{name}": _numbers(column) for name, column in zip(self.names, rows.T, strict=True)}
         return found
 
     def lines(self, documents: Any, ids: Sequence[object] | None = None) -> str:
@@ -86,8 +86,9 @@ class Answers:
             written = ["\t".join(f"{value:.6g}" for value in row) + "\n" for row in numbers]
             return _with_ids(written, ids)
         names = [on_a_line(name) for name in self.names]
-        best, ordered = self._ranked(rows)
-        labels = [on_a_line(label) for label in best] if self.threshold else [names[k] for k in ordered[:, 0].tolist()]
+        known, which, ordered = self._ranked(rows)
+        shown = list(map(on_a_line, known))
+        labels = [shown[k] for k in which.tolist()]
         if self.given is not None:
             labels = ["|".join(names[k] for k in np.flatnonzero(row)) for row in self._given(rows)]
         if self.sets is not None:
@@ -109,19 +110,36 @@ class Answers:
         """Return which names each row gets."""
         return np.asarray(rows >= (self.threshold or self.given))
 
-    def _ranked(self, rows: np.ndarray) -> tuple[list[Any], np.ndarray]:
-        """Return the label of each row, and its best columns, the best first."""
+    def _ranked(self, rows: np.ndarray) -> tuple[Sequence[Any], np.ndarray, np.ndarray]:
+        """Return labels, which of them each row gets, and the best columns of each row, the best first."""
         assert self.names is not None
         if self.top in (None, 1):
             ordered = rows.argmax(axis=1)[:, None]
         else:
             ordered = np.argsort(-rows, axis=1, kind="stable")[:, : self.top]
-        names = [str(name) for name in self.names] if self.threshold else self.names
-        labels = [names[k] for k in ordered[:, 0].tolist()]
-        if self.threshold and self.given is None:
-            sure = (rows.max(axis=1, initial=0.0) >= self.threshold).tolist()
-            labels = [label if fine else UNSURE for label, fine in zip(labels, sure, strict=True)]
-        return labels, ordered
+        if not self.threshold:
+            return self.names, ordered[:, 0], ordered
+        which = ordered[:, 0]
+        if self.given is None:
+            which = np.where(rows.max(axis=1, initial=0.0) >= self.threshold, which, len(self.names))
+        return [*map(str, self.names), UNSURE], which, ordered
+
+
+def _numbers(values: np.ndarray) -> pyarrow.Array:
+    """Return numbers as an Arrow array."""
+    import pyarrow as pa
+
+    return pa.array(np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64))
+
+
+def _named(names: Sequence[Any], which: np.ndarray) -> pyarrow.Array | list[Any]:
+    """Return the name of each row as an Arrow array, or as a list where Arrow has no type for such names."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(list(names)).take(pa.array(which))
+    except (pa.ArrowException, UnicodeEncodeError):
+        return [names[k] for k in which.tolist()]
 
 
 def _typed_sets(names: Sequence[Any], inside: np.ndarray) -> pyarrow.Array:

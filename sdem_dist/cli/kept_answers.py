@@ -3,40 +3,47 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.streaming import sendable
+from sdem_dist.cli.streaming import answered_blocks
 from sdem_dist.cli.table_files import Part, write_parts
 from sdem_dist.engine.ordered import in_order
-from sdem_dist.storage.kept import kept_folder
+from sdem_dist.errors import ClusterError
+from sdem_dist.storage import buckets
+from sdem_dist.storage.kept import SUMMARY, kept_folder, once
+from sdem_dist.storage.places import is_url
+from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.formats.folder import files_below
 
 if TYPE_CHECKING:
-    from sdem_dist.cli.streaming import CorpusRange
-    from sdem_dist.engine.executor import Executor
-    from sdem_dist.text.records import Records
+    from sdem_dist.cli.streaming import Job, Shared
+    from sdem_dist.engine.executor import Executor, Handle
+    from sdem_dist.storage.numbers import JsonObject
 
-FORMAT = 1
-"""Of what is kept."""
 PART = ".part"
+FORMAT = 2
+"""Of what is kept."""
 
 
 def write_kept_table(
     path: Path,
     identity: object,
     executor: Executor,
-    task: Callable[..., Part],
-    shared: object,
-    blocks: Iterable[Records | CorpusRange],
+    shared: Shared[Part],
+    jobs: Iterable[Job],
+    gate: LineGate,
     *,
     resume: bool,
 ) -> None:
-    """Write the table of what a task makes of blocks; parts that an earlier run of the same identity kept are not made again.
+    """Write the table of what tasks answer; what they made for an earlier run of the same identity is not made again.
 
     Parameters
     ----------
@@ -44,43 +51,101 @@ def write_kept_table(
     identity : object
         All that parts depend on; its ``repr`` counts.
     executor : Executor
-    task : callable
-        From `shared` and a block to its part of the table.
-    shared : handle of the executor
-    blocks : iterable
+        Its tasks read sources, and see the folder of `path`.
+    shared : tuple
+        See `sdem_dist.cli.streaming.Shared`.
+    jobs : iterable
+    gate : LineGate
+        Learns how many lines were left out.
     resume : bool
         Use what was kept; otherwise it is thrown away first.
 
     Raises
     ------
     click.ClickException
-        There is no block.
+        There is no document.
     """
     content = repr((FORMAT, identity)).encode("utf-8", "surrogatepass")
     with kept_folder(path.absolute(), "predicted", hashlib.sha256(content).hexdigest()[:32]) as folder:
         if not resume:
-            for old in folder.iterdir():
-                if old.suffix == PART:
-                    old.unlink()
-        numbers, n_blocks = deque[int](), 0
-
-        def missing() -> Iterator[tuple[object, object]]:
-            nonlocal n_blocks
-            for number, block in enumerate(blocks):
-                n_blocks = number + 1
-                if not _place(folder, number).is_file():
-                    numbers.append(number)
-                    yield shared, sendable(block)
-
-        for part in in_order(executor, task, missing()):
-            part.save(_place(folder, numbers.popleft()))
-        if not n_blocks:
-            raise click.ClickException("the sources hold no document, so no table is written")
-        write_parts(path, (Part.load(_place(folder, number)) for number in range(n_blocks)))
+            _clear(folder)
+        parts = _parts(folder, executor, executor.put(shared), jobs, gate)
+        try:
+            write_parts(path, _some(parts))
+        except ClusterError:
+            raise
+        except Exception as error:
+            parts.throw(error)  # tasks under way end first, or they might still write here
+            raise
 
 
-def _place(folder: Path, number: int) -> Path:
-    return folder / f"{number}{PART}"
+def _parts(
+    folder: Path, executor: Executor, shared: Handle[Shared[Part]], jobs: Iterable[Job], gate: LineGate
+) -> Generator[Part, None, None]:
+    """Yield the parts of a table in order, while tasks make others."""
+    numbers, n_jobs, ended = deque[int](), 0, False
+
+    def missing() -> Iterator[tuple[object, ...]]:
+        nonlocal n_jobs
+        for number, job in enumerate(jobs):
+            if ended:
+                return
+            if not (folder / str(number) / SUMMARY).is_file():
+                numbers.append(number)
+                yield shared, job, folder / str(number)
+            n_jobs = number + 1
+
+    taken, results = 0, in_order(executor, kept_task, missing())
+    try:
+        for _ in results:
+            stop = numbers.popleft() + 1
+            for number in range(taken, stop):
+                yield from _loaded(folder / str(number), gate)
+            taken = stop
+    except Exception:
+        ended = True
+        with suppress(Exception):
+            deque(results)
+        raise
+    for number in range(taken, n_jobs):
+        yield from _loaded(folder / str(number), gate)
+
+
+def kept_task(shared: Shared[Part], job: Job, folder: Path) -> None:
+    """Write the answers to a job into a folder, which appears whole: a task of workers."""
+
+    def made(partial_folder: Path) -> JsonObject:
+        gate, names = LineGate(shared[2]), list[list[str]]()
+        for part in answered_blocks(shared, job, gate):
+            (partial_folder / f"{len(names)}{PART}").write_bytes(part.body)
+            names.append(part.names)
+        return {"names": names, "skipped": gate.skipped, "examples": gate.examples}
+
+    once(folder, made)
+
+
+def _loaded(folder: Path, gate: LineGate) -> Iterator[Part]:
+    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    gate.take(summary["skipped"], summary["examples"])
+    for number, names in enumerate(summary["names"]):
+        yield Part(names, (folder / f"{number}{PART}").read_bytes())
+
+
+def _some(parts: Iterator[Part]) -> Iterator[Part]:
+    first = next(parts, None)
+    if first is None:
+        raise click.ClickException("the sources hold no document, so no table is written")
+    yield first
+    yield from parts
+
+
+def _clear(folder: Path) -> None:
+    if is_url(folder):
+        for name in buckets.children(str(folder))[0]:
+            buckets.remove(str(folder / name))
+    else:
+        for old in folder.iterdir():
+            shutil.rmtree(old)
 
 
 def content_of(path: Path) -> object:

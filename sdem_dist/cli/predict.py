@@ -136,7 +136,7 @@ def _run(
 ) -> None:
     from sdem_dist.cli.answers import chosen
     from sdem_dist.cli.sources import refuse_for_a_corpus
-    from sdem_dist.cli.streaming import Sources, answer_task, answered, answered_by_workers, lines_of, transformer_of
+    from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import check_table, part_of, write_table
     from sdem_dist.loading import load_model
     from sdem_dist.text.bad_lines import LineGate
@@ -161,14 +161,14 @@ def _run(
         raise click.UsageError(str(error)) from error
     transformer = None if all(sources.corpora) else transformer_of(estimator)
     streaming = any(str(path) == "-" for path in paths)
-    jobs = jobs or (1 if streaming else None)
-    blocks = sources.blocks(estimator)
+    n_threads = jobs or (1 if streaming else None)
     with client_of(scheduler, workers, cluster) as client:
 
         def found(answer: Callable[[Any, Block], Any]) -> Iterator[Any]:
             if client is None:
-                return answered(blocks, transformer, answer, jobs)
-            return answered_by_workers(blocks, transformer, answer, client)
+                return answered(sources.blocks(estimator), transformer, answer, n_threads)
+            work = sources.for_workers(estimator)
+            return answered_by_workers(work, transformer, answer, client, sources.gate)
 
         if output is not None and client is not None and not streaming:
             from sdem_dist.cli.kept_answers import content_of, write_kept_table
@@ -177,9 +177,9 @@ def _run(
             columns, suffix = _beside(answers), output.suffix.lower()
             read = ([content_of(path) for path in (model, *paths)], reading, on_error, BLOCK)
             identity = (read, suffix, answers.what, top, threshold, alone, coverage)
-            executor = DaskExecutor(client)
-            shared = executor.put((transformer, lambda documents, block: part_of(suffix, columns(documents, block))))
-            write_kept_table(output, identity, executor, answer_task, shared, blocks, resume=resume)
+            shared = (transformer, lambda documents, block: part_of(suffix, columns(documents, block)), on_error)
+            parts = sources.for_workers(estimator)
+            write_kept_table(output, identity, DaskExecutor(client), shared, parts, sources.gate, resume=resume)
         elif output is not None:
             write_table(output, _some(found(_beside(answers))))
         else:

@@ -29,19 +29,34 @@ def _ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
     return sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
 
 
-def line(event: EpochOfSettings, metric: Metric) -> str:
-    """Return an epoch as a line for logs."""
+def line(event: EpochOfSettings, metric: Metric, folder: object = None) -> str:
+    """Return an epoch as a line for logs; `folder` is where the search is kept."""
     from sdem_dist.selection.metrics import name_of
+    from sdem_dist.selection.run import RESUMED
     from sdem_dist.selection.summary import described
 
-    best, alive = _ranked(event.trials, metric)[0], sum(trial.alive for trial in event.trials)
-    name = name_of(metric)
+    best, name = _ranked(event.trials, metric)[0], name_of(metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
-    if event.what != "setting":
-        going = f"{event.what} {event.epoch}: {alive} of {len(event.trials)} settings go on"
+    if event.what == "setting":
+        going = f"setting {event.epoch} of {event.most}"
+    elif event.what == RESUMED:
+        going = f"going on after epoch {event.epoch} of {folder}: {_counts(event.trials)}"
     else:
-        going = f"setting {event.epoch} of {len(event.trials)}"
+        going = f"{event.what} {event.epoch}: {_counts(event.trials)}"
     return visible(f"{going}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
+
+
+def _counts(trials: list[Trial]) -> str:
+    """Return how many settings go on, and why the others do not."""
+    ended = {state: sum(_state(trial) == state for trial in trials) for state in ("done", "let go", "error")}
+    alive = sum(trial.alive for trial in trials)
+    return ", ".join([f"{alive} of {len(trials)} settings go on", *(f"{n} {state}" for state, n in ended.items() if n)])
+
+
+def _state(trial: Trial) -> str:
+    if trial.alive:
+        return "learns" if trial.n_epochs else "waits"
+    return "error" if trial.error else "let go" if trial.dropped else "done"
 
 
 def table(event: EpochOfSettings, metric: Metric) -> Table:
@@ -60,36 +75,36 @@ def table(event: EpochOfSettings, metric: Metric) -> Table:
     ranked = _ranked(event.trials, metric)
     for trial in ranked[:ROWS]:
         scores = [f"{trial.scores[column].mean():.4f}" if column in trial.scores else "" for column in columns]
-        state = (
-            ("learns" if trial.n_epochs else "waits")
-            if trial.alive
-            else "error"
-            if trial.error
-            else "let go"
-            if trial.dropped
-            else "done"
-        )
         setting = Text(visible(trial.error or described(trial.params)), style="" if trial.alive else "dim")
-        shown.add_row(*scores, str(trial.n_epochs), state, setting)
+        shown.add_row(*scores, str(trial.n_epochs), _state(trial), setting)
     if len(ranked) > ROWS:
         shown.caption = f"and {len(ranked) - ROWS} more"
     return shown
 
 
 @contextmanager
-def watched(metric: Metric, quiet: bool) -> Iterator[list[Callable[[EpochOfSettings], None]]]:
-    """Yield the callbacks of a search; a table is left as it was at the end."""
+def watched(metric: Metric, quiet: bool, folder: object = None) -> Iterator[list[Callable[[EpochOfSettings], None]]]:
+    """Yield the callbacks of a search that is kept in `folder`; a table is left as it was at the end."""
     if quiet:
         yield []
     elif not sys.stderr.isatty():
-        yield [lambda event: click.echo(line(event, metric), err=True)]
+        yield [lambda event: click.echo(line(event, metric, folder), err=True)]
     else:
         from rich.console import Console
         from rich.live import Live
 
         with Live(console=Console(stderr=True), auto_refresh=False) as live:
-            yield [_updating(live, metric)]
+            yield [_updating(live, metric, folder)]
 
 
-def _updating(live: Live, metric: Metric) -> Callable[[EpochOfSettings], None]:
-    return lambda event: live.update(table(event, metric), refresh=True)
+def _updating(live: Live, metric: Metric, folder: object) -> Callable[[EpochOfSettings], None]:
+    from rich.text import Text
+
+    from sdem_dist.selection.run import RESUMED
+
+    def update(event: EpochOfSettings) -> None:
+        if event.what == RESUMED:
+            live.console.print(Text(line(event, metric, folder)))
+        live.update(table(event, metric), refresh=True)
+
+    return update

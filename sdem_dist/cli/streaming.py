@@ -7,13 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sdem_dist.cli.answers import Answers
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.fitting.scoring import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.records import read_records
+from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.records import Piece, pieces_of
 from sdem_dist.text.texts import Records, Texts
 from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.documents import DenseDocuments, Documents
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import Reading
 
 Made = TypeVar("Made")
@@ -57,6 +57,7 @@ class CorpusRange:
 
 
 Block = Records | Counted
+Job = Piece | Records | CorpusRange
 
 
 def transformer_of(estimator: EngineEstimator) -> TextTransformer:
@@ -100,6 +101,14 @@ class Sources:
 
     def blocks(self, estimator: EngineEstimator) -> Iterator[Records | CorpusRange]:
         """Yield the documents of all sources; those of corpora are not read yet."""
+        for job in self.jobs(estimator):
+            if isinstance(job, Piece):
+                yield from job.read(self.gate)
+            else:
+                yield job
+
+    def jobs(self, estimator: EngineEstimator) -> Iterator[Piece | CorpusRange]:
+        """Yield the documents of all sources, to be read."""
         from sdem_dist.corpus import open_corpus
 
         for path, counted in zip(self.paths, self.corpora, strict=True):
@@ -108,7 +117,20 @@ class Sources:
                 check_columns(estimator, corpus)
                 yield from (CorpusRange(corpus, *part) for part in ranges_of(corpus))
             else:
-                yield from read_records(path, self.reading, self.gate, self.block_documents, keep=self.keep)
+                yield from pieces_of(path, self.reading, self.block_documents, keep=self.keep)
+
+    def for_workers(self, estimator: EngineEstimator) -> Iterator[Job]:
+        """Yield the documents of all sources, to be read by workers where they can share the work.
+
+        A single file that cannot be cut, and standard input, this process reads.
+        """
+        for job in self.jobs(estimator):
+            if not isinstance(job, Piece):
+                yield job
+            elif str(job.source) == "-" or (job.whole and len(self.paths) == 1):
+                yield from (replace(block, texts=block.texts.alone()) for block in job.read(self.gate))
+            else:
+                yield job.absolute()
 
 
 Answer = Callable[[Any, Block], Made]
@@ -141,17 +163,20 @@ def answered(
 
 
 def answered_by_workers(
-    blocks: Iterable[Records | CorpusRange],
+    jobs: Iterable[Job],
     transformer: TextTransformer | None,
     answer: Answer[Made],
     client: Client,
+    gate: LineGate,
 ) -> Iterator[Made]:
-    """Yield as `answered` does; the workers of a client count and answer, and read the documents of corpora."""
+    """Yield as `answered` does; the workers of a client read, count and answer."""
     from sdem_dist.engine.dask import DaskExecutor
 
     executor = DaskExecutor(client)
-    shared = executor.put((transformer, answer))  # once a worker
-    yield from in_order(executor, answer_task, ((shared, sendable(block)) for block in blocks))
+    shared = executor.put((transformer, answer, gate.on_error))  # once a worker
+    for made, skipped, examples in in_order(executor, answers_task, ((shared, job) for job in jobs)):
+        gate.take(skipped, examples)
+        yield from made
 
 
 def _answer(count: Callable[[Texts], Any] | None, answer: Answer[Made], block: Records | CorpusRange) -> Made:
@@ -162,15 +187,22 @@ def _answer(count: Callable[[Texts], Any] | None, answer: Answer[Made], block: R
     return answer(count(block.texts), block)
 
 
-def answer_task(shared: tuple[TextTransformer | None, Answer[Made]], block: Records | CorpusRange) -> Made:
-    """Return what the answer of ``(transformer, answer)`` makes of a block: a task of workers."""
-    transformer, answer = shared
-    return _answer(None if transformer is None else transformer.counter(), answer, block)
+Shared = tuple[TextTransformer | None, Answer[Made], Literal["raise", "skip"]]
+"""What all tasks of a command need: what counts texts, what answers, and what to do with bad lines."""
 
 
-def sendable(block: Records | CorpusRange) -> Records | CorpusRange:
-    """Return a block with the bytes of its own texts only."""
-    return block if isinstance(block, CorpusRange) else replace(block, texts=block.texts.alone())
+def answered_blocks(shared: Shared[Made], job: Job, gate: LineGate) -> Iterator[Made]:
+    """Yield what is answered about the blocks of a job; `gate` learns of bad lines."""
+    transformer, answer, _ = shared
+    count = None if transformer is None else transformer.counter()
+    for block in job.read(gate) if isinstance(job, Piece) else [job]:
+        yield _answer(count, answer, block)
+
+
+def answers_task(shared: Shared[Made], job: Job) -> tuple[list[Made], int, list[str]]:
+    """Return the answers, how many lines were left out, and examples of these: a task of workers."""
+    gate = LineGate(shared[2])
+    return list(answered_blocks(shared, job, gate)), gate.skipped, gate.examples
 
 
 def lines_of(answers: Answers, *, with_ids: bool = False) -> Callable[[Any, Block], str]:

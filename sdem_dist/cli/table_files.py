@@ -16,8 +16,6 @@ import click
 from sdem_dist.cli.answers import on_a_line
 from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.shown import visible
-from sdem_dist.storage import buckets
-from sdem_dist.storage.places import is_url
 from sdem_dist.text.records import listed
 
 Columns = dict[str, Any]
@@ -38,22 +36,6 @@ class Part:
 
     names: list[str]
     body: bytes
-
-    def save(self, path: Path) -> None:
-        """Write it to a file, which appears whole."""
-        content = json.dumps(self.names).encode() + b"\n" + self.body
-        if is_url(path):
-            buckets.put(str(path), content)
-            return
-        new = path.with_suffix(".new")
-        new.write_bytes(content)
-        new.replace(path)
-
-    @classmethod
-    def load(cls, path: Path) -> Part:
-        """Read what `save` wrote."""
-        names, body = path.read_bytes().split(b"\n", 1)
-        return cls(json.loads(names), body)
 
 
 def part_of(suffix: str, block: Columns) -> Part:

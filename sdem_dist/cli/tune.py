@@ -104,8 +104,9 @@ def tune(
 ) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
-    Settings of naive Bayes learn side by side, so that documents are read once for all; the worse half is let go after 1, 2,
-    4 and 8 epochs. At the end stand what was tried, what mattered, and the winner against the default. Documents of one
+    Settings of naive Bayes learn side by side, so that documents are read once for all. After 1, 2, 4 and 8 epochs those
+    that are not among the better half are let go; a setting is done where another epoch lowers its log-loss by less than
+    1 %. At the end stand what was tried, what mattered, and the winner against the default. Documents of one
     group are in one fold, where CORPUS was ingested with --group.
 
     CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number of
@@ -117,6 +118,7 @@ def tune(
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     from sdem_dist import CorpusSearchCV, SdemError, open_corpus
     from sdem_dist.saving import check_destination
+    from sdem_dist.selection import checkpoints
 
     check_destination(model)
     overwrite = options["overwrite"] or options["resume"]
@@ -131,7 +133,24 @@ def tune(
     validation = open_corpus(options["validation"]) if options["validation"] else None
     if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
         raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+    search = CorpusSearchCV(
+        estimator,
+        space_of(options["spaces"]),
+        cv=options["folds"] if validation is None else validation,
+        metric=metric,
+        n_trials=options["trials"],
+        max_epochs=options["max_epochs"],
+        seconds=options["seconds"],
+        total_epochs=options["epochs"],
+        halving="brackets" if options["halving"] == "brackets" else options["halving"] == "yes",
+        sampler=options["sampler"],
+        nested=options["nested"],
+        random_state=options["seed"],
+    )
     try:
+        search._check()  # before a source is read
+        if options["checkpoint"] is not None:
+            checkpoints.path_of(options["checkpoint"], resume=options["resume"])
         with (
             corpus_of(corpora, model, options) as documents,
             client_of(scheduler, workers, cluster) as client,
@@ -141,22 +160,9 @@ def tune(
                 click.echo(
                     "--nested: after this search it is repeated without each fold, which shows nothing", err=True
                 )
-            with watched(metric, options["quiet"]) as callbacks:
-                search = CorpusSearchCV(
-                    estimator,
-                    space_of(options["spaces"]),
-                    cv=options["folds"] if validation is None else validation,
-                    metric=metric,
-                    n_trials=options["trials"],
-                    max_epochs=options["max_epochs"],
-                    seconds=options["seconds"],
-                    total_epochs=options["epochs"],
-                    halving="brackets" if options["halving"] == "brackets" else options["halving"] == "yes",
-                    sampler=options["sampler"],
-                    nested=options["nested"],
-                    random_state=options["seed"],
-                    callbacks=callbacks,
-                ).fit(documents, client=client, checkpoint=options["checkpoint"], resume=options["resume"])
+            with watched(metric, options["quiet"], options["checkpoint"]) as callbacks:
+                search.set_params(callbacks=callbacks)
+                search.fit(documents, client=client, checkpoint=options["checkpoint"], resume=options["resume"])
             search.best_estimator_.save(model)
             _tell(search, model, options["table"])
             if options["curve"] is not None:

@@ -151,13 +151,15 @@ class MemoryCorpus(InMemory[Documents]):
         column = checked_weights(_column(weights, n_documents, np.float64, "weights"))
         table = None if targets is None else checked_targets(targets, n_documents, "the matrix")
         order = order_of(n_documents, random_state) if shuffle else None
+        if canonical := rows.has_canonical_format:  # few bytes are soon permuted
+            rows = sp.csr_array((_compact(rows.data), rows.indices, rows.indptr), shape=rows.shape)
         if order is not None:
             rows = rows[order]
             labels, column, table = (None if a is None else a[order] for a in (labels, column, table))
-        if not rows.has_canonical_format:
+        if not canonical:
             rows = rows if shuffle else rows.copy()  # the caller's matrix is not changed
             rows.sum_duplicates()
-        data, indptr = _compact(rows.data), rows.indptr.astype(np.int64)
+        data, indptr = rows.data if canonical else _compact(rows.data), rows.indptr.astype(np.int64)
         documents = Documents(data, rows.indices, indptr, n_features, labels, column, table)
         known = documents if labels is None else replace(documents, labels=np.where(labels == -1, 0, labels))
         if (problem := find_problem(known, len(classes))) is not None:

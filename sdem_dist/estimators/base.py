@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus import Corpus
 from sdem_dist.estimators import parameters
 from sdem_dist.fitting.lazy_parameters import LazyParameters
 from sdem_dist.fitting.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
 from sdem_dist.inputs.matching import check_classes, check_words
+from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
-from sdem_dist.inputs.spec import Estimator, Source
+from sdem_dist.inputs.spec import Estimator, Extra, Layout, Source
 from sdem_dist.inputs.validation import is_dask
 
 if TYPE_CHECKING:
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, Self
 
-    import scipy.sparse as sp
     from distributed import Client
     from sklearn.pipeline import Pipeline
     from sklearn.utils import Tags
@@ -29,12 +34,84 @@ if TYPE_CHECKING:
     from sdem_dist.engine.events import Callback
     from sdem_dist.inspection.reporting import Report
     from sdem_dist.learners.protocol import AnyModelLearner
+    from sdem_dist.models.weighting import Weighting
+    from sdem_dist.text.vectorizer import VectorizerSettings
 
 
-class EngineEstimator(CallbackSupportMixin, Estimator):
+class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and yield the stages of a fit."""
 
+    _learned: ClassVar[Mapping[str, str]] = {
+        "n_features_in_": "int",
+        "history_": "list of dict\n"
+        "One entry an epoch: ``epoch``, ``seconds``, and where evaluated metrics, see the glossary: losses are means a\n"
+        "document, or a row. Those of validation documents have the prefix ``validation_``.",
+        "n_iter_": "int\nEpochs run.",
+        "damaged_shards_": "list of str\nWhat was wrong with each shard that `fit` left out, see its `skip_damaged`.",
+        "learner_, state_": "NamedTuple or dataclass\nWhat was trained: settings, and expectation parameters mu.",
+    }
+    """What fitting adds, beside properties: numpydoc's kind and meaning by name."""
+    # Parameters that some estimators lack; they have these values.
+    patience: int | None = None
+    random_state: object = 0
+    unlabelled: object = None
+    vectorizer: VectorizerSettings | None = None
+
+    learner_: Any
+    weighting_: Weighting | None = None
+    document_frequency_: np.ndarray | None = None
+    _trained_layout: Layout | None = None
     _lazy_parameters: LazyParameters
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether training holds out documents of its own, by which it may stop."""
+        return False
+
+    @property
+    def several_labels(self) -> bool:
+        """Whether the model gives a document several labels, or none."""
+        return False
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """What documents may be."""
+        return ("sparse", "dense") if self.spec.either else (self._layout,)
+
+    @property
+    def _layout(self) -> Layout:
+        return self._trained_layout or self.spec.layout
+
+    @property
+    def _n_columns(self) -> int:
+        return self.n_features_in_
+
+    @property
+    def _takes_hidden(self) -> bool:
+        return self.unlabelled is not None
+
+    def _check(self) -> None: ...
+
+    def _weighed(self, source: Source) -> Source:
+        return source
+
+    def _encoded(self, X: object, *, reset: bool) -> Any:
+        return X
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+    def extra(self) -> dict[str, object]:
+        """Return what documents are, where the first fit decides that."""
+        return {"layout": self._layout} if self.spec.either else {}
+
+    def take_extra(self, extra: Extra) -> None:
+        """Take back what `extra` returned."""
+        if not self.spec.either:
+            return
+        if extra["layout"] not in ("sparse", "dense"):
+            raise ValueError(f"its layout is {extra['layout']!r}")
+        self._trained_layout = extra["layout"]
 
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus does not match the training documents."""
@@ -106,7 +183,6 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
         """
-        from sdem_dist.corpus import Corpus
         from sdem_dist.fitting.running import FitOptions, executor_for, run_fit, sound_part, told_of_failure
 
         parameters.check(self)
@@ -143,6 +219,10 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
 
     def _look_at(self, X: object) -> None:
         """Take note of what is to be trained on, before it is read; raise ValueError where parameters do not suit it."""
+        if self.spec.either:
+            rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
+            sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
+            self._trained_layout = "sparse" if sparse else "dense"
 
     def _fitted_to(self, X: object) -> None:
         """Take note of what the model makes of the documents that it was trained on."""
@@ -164,6 +244,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
         """Become the model of a learner's state."""
         self.learner_, self.state_ = learner, state
         self._lazy_parameters = LazyParameters(partial(learner.parameters, state))
+        self.__dict__.pop("set_scores_", None)  # of another training
 
     @property
     def kept_(self) -> dict[str, float]:
@@ -287,7 +368,7 @@ class EngineEstimator(CallbackSupportMixin, Estimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._layout == "sparse"
+        tags.input_tags.sparse = self._layout == "sparse" or self.spec.either
         tags.input_tags.positive_only = self._layout == "sparse"
-        tags.input_tags.allow_nan = self._layout == "dense"
+        tags.input_tags.allow_nan = self._layout == "dense" and not self.spec.either
         return tags

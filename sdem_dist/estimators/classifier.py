@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.folds import Part
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.scoring import over_blocks, ranges_of
 from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inputs.validation import checked_labels, has_label
 
 if TYPE_CHECKING:
@@ -25,14 +25,10 @@ if TYPE_CHECKING:
     from sdem_dist.reports.explanation import Explanations
 
 
-class EngineClassifier(ClassifierMixin, EngineEstimator):
-    """Base of the classifiers; subclasses define how documents are scored."""
+class EngineClassifier(ClassifierMixin, Estimator):
+    """What classifiers answer; they define how documents are scored."""
 
     _learned: ClassVar[Mapping[str, str]] = {"classes_": "ndarray of shape (n_classes,)"}
-
-    def _take(self, learner: Any, state: Any) -> None:
-        super()._take(learner, state)
-        self.__dict__.pop("set_scores_", None)  # of another training
 
     @abstractmethod
     def _class_scores(self, X: object) -> np.ndarray:
@@ -247,7 +243,7 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         if isinstance(X, Corpus):
             if sample_weight is not None:
                 raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
-            return self.evaluate(X, y)["accuracy"]
+            return evaluate_source(self, source_of(self, X, y, use="score"), None)["accuracy"]
         if self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
         if y is None:
@@ -262,8 +258,8 @@ class EngineClassifier(ClassifierMixin, EngineEstimator):
         return float(np.average(right[labelled], weights=weights))
 
 
-class JointClassifier(EngineClassifier):
-    """Base of the classifiers that are joint distributions of classes and documents."""
+class JointClassifier(Estimator):
+    """What classifiers answer beside that, if they are joint distributions of classes and documents."""
 
     @abstractmethod
     def _joint_log_proba(self, X: object) -> np.ndarray:

@@ -5,29 +5,24 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import AnyStage, Scoring, Stages, metrics_of, state_of
-from sdem_dist.estimators.clustering import Clustering
+from sdem_dist.engine.stages import Scoring, Stages, metrics_of, state_of
+from sdem_dist.estimators.answers import Clustering, WithDensity
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
-from sdem_dist.estimators.densities import WithDensity
-from sdem_dist.estimators.em_settings import EmSettings
+from sdem_dist.estimators.em_settings import EmSettings, check_em, em_form, em_plan
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.cluster_kinds import ClusterKind, Learner, State
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.spec import Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.features import FeatureState
-from sdem_dist.models.features import Features
-from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -35,12 +30,9 @@ if TYPE_CHECKING:
     from sdem_dist.inputs.source import Source
     from sdem_dist.inputs.spec import Extra
 
-Learner = TypeVar("Learner", WordEm, FeatureEm[Features])
-State = TypeVar("State", SdemState, FeatureState)
-
 
 @estimator
-class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, Generic[Learner, State]):
+class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimator, Generic[Learner, State]):
     """Base of mixtures without labels."""
 
     n_components: int = param(8, integer(), "Clusters.", positional=True)
@@ -62,63 +54,55 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, Generic[Learne
     }
 
     def _check(self) -> None:
-        self._check_em()
+        check_em(self)
         if self.init == "k-means" and self.init_documents < self.n_components:
             raise ValueError(
                 f"init_documents={self.init_documents} is too few for k-means to find n_components={self.n_components} "
                 "clusters in: raise it"
             )
 
-    @abstractmethod
-    def _em(self, source: Source, plan: Plan) -> Stages[Learner]:
-        """Yield the stages that EM's learner needs; return it."""
-
-    @abstractmethod
-    def _started(self, learner: Learner, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
-        """Yield the stages that find where to start, by the seed of `once`; return the stage of EM from there."""
-
-    @abstractmethod
-    def _prior_share(self, learner: Learner, state: State) -> float:
-        """Return what the priors add to the objective."""
-
     @property
     @abstractmethod
-    def _n_parameters(self) -> int:
-        """Numbers that are free, for information criteria."""
+    def _kind(self) -> ClusterKind[Learner, State]:
+        """What clusters are."""
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield short runs from several starts, and a long one from the best of them."""
         if source.n_documents < self.n_components:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
         plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
-        learner, form = (yield from self._em(source, plan)), self._em_form()
+        kind, form = self._kind, em_form(self)
+        learner = yield from kind.learner(source, plan, form)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         short = learner if form.rises else replace(learner, form=replace(form, kind="soft", annealing=1.0))
         best, highest = None, -np.inf
         for number in range(self.n_init):
             which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
             once = replace(plan, n_epochs=1, seed=plan.seed + (number << 20))
-            stage = yield from self._started(short, once, source, which)
+            stage = yield from kind.started(short, once, source, which)
             state = yield from state_of(replace(stage, plan=replace(plan, n_epochs=self.n_init_epochs)))
             objective = 0.0
             if self.n_init > 1:
                 objective = yield from self._objective(f"objective{which}", learner, state, source)
             if best is None or objective > highest:
                 best, highest = state, objective
-        end = yield from final_stage(learner, self._em_plan(plan), best)
+        end = yield from final_stage(learner, em_plan(self, plan), best)
         self.lower_bound_ = yield from self._objective("objective", learner, end.state, source)
         return end
 
     def _objective(self, name: str, learner: Learner, state: State, source: Source) -> Stages[float]:
         """Yield a scoring; return the mean of ln p(d) and the priors' shares a document."""
         nll = (yield from metrics_of(Scoring(name, learner, state)))["nll"]
-        return self._prior_share(learner, state) / source.weight - nll
+        return self._kind.prior_share(learner, state) / source.weight - nll
 
     @property
     def component_log_prior_(self) -> np.ndarray:
         """Ln p(cluster), shape (n_components,)."""
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
+
+    def _joint_log_proba(self, X: object) -> np.ndarray:
+        return self._kind.log_joint(self, X)
 
     def _clusters(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X).argmax(axis=1)
@@ -171,7 +155,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, Generic[Learne
         """
         check_is_fitted(self)
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
-        return float(self._n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
+        return float(self._kind.n_parameters(self) * np.log(len(scores)) - 2.0 * scores.sum())
 
     def extra(self) -> dict[str, object]:
         """Return the objective."""

@@ -121,19 +121,6 @@ class Lanes:
     )
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a round for ``merge="sum"``. None: 128.')
 
-    def _check_merge(self) -> None:
-        """Raise ValueError where settings belong to another merge."""
-        if self.merge == "mean" and self.batch_size is not None:
-            raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
-        if self.merge == "sum" and self.rounds_per_epoch is not None:
-            raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
-
-    def _plan_of(self, n_documents: int, n_epochs: int, seed: int) -> Plan:
-        """Return the plan of a run of a discriminative loss."""
-        if self.merge == "sum":
-            return plans.batches(n_documents, n_epochs, seed, self.batch_size or plans.SUM_BATCH, self.n_lanes)
-        return plans.sequential(n_documents, n_epochs, seed, self.n_lanes, self.rounds_per_epoch)
-
 
 @estimator
 class Steps(Lanes):
@@ -151,3 +138,18 @@ class Steps(Lanes):
         or_none(real(above=True)),
         'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
+
+
+def check_merge(lanes: Lanes) -> None:
+    """Raise ValueError where settings belong to another merge."""
+    if lanes.merge == "mean" and lanes.batch_size is not None:
+        raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
+    if lanes.merge == "sum" and lanes.rounds_per_epoch is not None:
+        raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
+
+
+def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
+    """Return the plan of a run of a discriminative loss."""
+    if lanes.merge == "sum":
+        return plans.batches(n_documents, n_epochs, seed, lanes.batch_size or plans.SUM_BATCH, lanes.n_lanes)
+    return plans.sequential(n_documents, n_epochs, seed, lanes.n_lanes, lanes.rounds_per_epoch)

@@ -24,14 +24,6 @@ class BernoulliNB(FeatureNB):
 
     With ``loss="nll"`` it is scikit-learn's.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     Examples
     --------
     >>> from sdem_dist import BernoulliNB
@@ -61,14 +53,6 @@ class CategoricalNB(FeatureNB):
     """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
 
     With ``loss="nll"`` it is scikit-learn's.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------
@@ -103,14 +87,6 @@ class CategoricalNB(FeatureNB):
 @estimator
 class PoissonNB(FeatureNB):
     """Poisson naive Bayes: every column is a count, with its own mean in every class.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sdem_dist.engine.stages import Stages
-from sdem_dist.estimators.em_settings import EmSettings
+from sdem_dist.estimators.em_settings import EmSettings, check_em, em_form, em_plan
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import estimator, integer, param
 from sdem_dist.inputs.spec import Trained, final_stage
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 @estimator
 class EMMixtureClassifier(EmSettings, JointMixture):
     """A classifier of which every class is a mixture of components, fitted by EM: mixture discriminant analysis.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
@@ -47,16 +39,16 @@ class EMMixtureClassifier(EmSettings, JointMixture):
 
     def _check(self) -> None:
         super()._check()
-        self._check_em()
+        check_em(self)
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stages that find a start, and EM."""
-        form = self._em_form()
+        form = em_form(self)
         if self.components == "multinomial":
             counts = yield from self._start_of_counts(source)
-            plan = self._em_plan(replace(counts.once, n_epochs=self.n_epochs))
+            plan = em_plan(self, replace(counts.once, n_epochs=self.n_epochs))
             return (yield from final_stage(replace(counts.learner, form=form), plan, counts.state))
         start = yield from self._start_of_features(source)
         learner = replace(start.learner, form=form, seed=start.once.seed)
-        plan = self._em_plan(replace(start.once, n_epochs=self.n_epochs))
+        plan = em_plan(self, replace(start.once, n_epochs=self.n_epochs))
         return (yield from final_stage(learner, plan, start.state))

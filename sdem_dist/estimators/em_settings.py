@@ -36,21 +36,24 @@ class EmSettings:
         f"multiplied by {COOLING} an epoch until it is 1. 1: no annealing.",
     )
 
-    def _check_em(self) -> None:
-        """Raise ValueError where a setting belongs to another form."""
-        for name, kind in (("em_step", "generalised"), ("batch_size", "online")):
-            if getattr(self, name) is not None and self.em != kind:
-                raise ValueError(f"{name} means nothing with em={self.em!r}: leave it at None, or set em={kind!r}")
-        if self.annealing > 1 and self.em == "hard":
-            raise ValueError("annealing means nothing with em='hard', which has no posteriors: leave it at 1")
 
-    def _em_form(self) -> EmForm:
-        """Return the form that the parameters ask for."""
-        step = float(self.em_step or STEP) if self.em == "generalised" else 1.0
-        return EmForm(self.em, step, float(self.annealing))
+def check_em(settings: EmSettings) -> None:
+    """Raise ValueError where a setting belongs to another form."""
+    for name, kind in (("em_step", "generalised"), ("batch_size", "online")):
+        if getattr(settings, name) is not None and settings.em != kind:
+            raise ValueError(f"{name} means nothing with em={settings.em!r}: leave it at None, or set em={kind!r}")
+    if settings.annealing > 1 and settings.em == "hard":
+        raise ValueError("annealing means nothing with em='hard', which has no posteriors: leave it at 1")
 
-    def _em_plan(self, plan: Plan) -> Plan:
-        """Return the plan of EM: a round is a pass over all documents, or a batch."""
-        if self.em != "online":
-            return plan
-        return replace(plan, n_rounds=max(1, -(-plan.n_documents // (self.batch_size or BATCH))), n_lanes=1)
+
+def em_form(settings: EmSettings) -> EmForm:
+    """Return the form that the parameters ask for."""
+    step = float(settings.em_step or STEP) if settings.em == "generalised" else 1.0
+    return EmForm(settings.em, step, float(settings.annealing))
+
+
+def em_plan(settings: EmSettings, plan: Plan) -> Plan:
+    """Return the plan of EM: a round is a pass over all documents, or a batch."""
+    if settings.em != "online":
+        return plan
+    return replace(plan, n_rounds=max(1, -(-plan.n_documents // (settings.batch_size or BATCH))), n_lanes=1)

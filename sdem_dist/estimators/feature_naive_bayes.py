@@ -16,9 +16,16 @@ from sdem_dist.corpus.tables import numbering
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, log_shares, weights_of_classes
+from sdem_dist.estimators.answers import WithDensity
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.classifier import (
+    EngineClassifier,
+    JointClassifier,
+    fixed_log_prior,
+    log_shares,
+    weights_of_classes,
+)
 from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
-from sdem_dist.estimators.densities import WithDensity
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.drawing import drawn_from
@@ -52,7 +59,7 @@ _HELD_BACK = (
 
 
 @estimator
-class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier):
+class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, EngineClassifier, EngineEstimator):
     """Naive Bayes over dense features, trained by sdEM.
 
     Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).

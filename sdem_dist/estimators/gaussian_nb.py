@@ -17,14 +17,6 @@ class GaussianNB(FeatureNB):
 
     With ``loss="nll"`` it is scikit-learn's.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     Examples
     --------
     >>> import numpy as np

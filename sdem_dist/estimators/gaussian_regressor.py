@@ -54,14 +54,6 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     In memory the target is `y`; a dense corpus without labels has it as its last column.
     The target may not be missing. Missing features are summed out in training too.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     Examples
     --------
     >>> import numpy as np

@@ -11,11 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
-from sdem_dist.estimators.clustering import Clustering
+from sdem_dist.estimators.answers import Clustering, Transforming
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
-from sdem_dist.estimators.either_layout import EitherLayout
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
-from sdem_dist.estimators.transforming import Transforming
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import sampled_positions, surveyed
 from sdem_dist.fitting.weighting import with_frequencies
@@ -35,16 +34,8 @@ if TYPE_CHECKING:
 
 
 @estimator
-class KMeans(OfText, Seeded, EitherLayout, Clustering, Transforming):
+class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
     """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
@@ -85,6 +76,7 @@ class KMeans(OfText, Seeded, EitherLayout, Clustering, Transforming):
         words="center_log_prob_",
         word_weights="_word_weights",
         shuffled=False,
+        either=True,
     )
     _monitor = "distance"
     _learned: ClassVar[Mapping[str, str]] = {

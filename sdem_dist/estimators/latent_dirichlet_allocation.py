@@ -35,14 +35,6 @@ class LatentDirichletAllocation(TopicModel):
 
     Lanes that are averaged (``merge="mean"``) cost likelihood here: their topics drift apart, since no label holds them.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Chen et al. (2015). End-to-end Learning of LDA by Mirror-Descent Back Propagation over a Deep Architecture. NIPS.

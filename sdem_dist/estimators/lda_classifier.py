@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
-from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps
+from sdem_dist.estimators.answers import Transforming, WithTopics
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
+from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
-from sdem_dist.estimators.transforming import WithTopics
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import documents_of
@@ -48,7 +49,9 @@ BURN_IN = 3
 
 
 @estimator
-class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier):
+class LDAClassifier(
+    OfText, Classes, Steps, Seeded, WithTopics, Transforming, JointClassifier, EngineClassifier, EngineEstimator
+):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
@@ -58,14 +61,6 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
 
     "nll" and "perplexity" of the history and of `evaluate` are upper bounds unless `n_particles` estimates them:
     ``-ln p(y, d)`` and the perplexity are at most that.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
@@ -123,7 +118,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
     spec = Spec("sparse", "labels", "class", topics="classes")
 
     def _check(self) -> None:
-        self._check_merge()
+        check_merge(self)
         if self.burn_in is not None and self.inference == "map":
             raise ValueError("burn_in is of sampling, and inference='map' samples nothing: leave it at None")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
@@ -145,7 +140,7 @@ class LDAClassifier(OfText, Classes, Steps, Seeded, WithTopics, JointClassifier)
             n = source.n_documents
             rounds = self.rounds_per_epoch or max(1, min(NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
-        return self._plan_of(source.n_documents, int(self.n_epochs), seed)
+        return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 
     def _learner(self, source: Source) -> Sdem[LdaClasses]:
         n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"

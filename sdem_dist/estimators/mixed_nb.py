@@ -33,14 +33,6 @@ KINDS = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
 class MixedNB(FeatureNB):
     """Naive Bayes whose columns have families of their own; takes pandas tables.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     Examples
     --------
     >>> import pandas as pd

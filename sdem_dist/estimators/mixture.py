@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.stages import Stages
-from sdem_dist.estimators.classifier import JointClassifier, weights_of_classes
+from sdem_dist.estimators.answers import WithDensity
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY, OfText, Seeded, Unlabelled
-from sdem_dist.estimators.densities import WithDensity
 from sdem_dist.estimators.parameters import checked_later, estimator, one_of, param, real
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
@@ -48,7 +49,7 @@ class Components(Seeded):
 
 
 @estimator
-class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier):
+class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier, EngineClassifier, EngineEstimator):
     """Base of the mixtures that are joint distributions: what components are, and p(x)."""
 
     components: str = param(

@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier
-from sdem_dist.estimators.common_parameters import Lanes
+from sdem_dist.estimators.common_parameters import Lanes, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
-from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords
+from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
 from sdem_dist.inputs.matching import check_classes
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @estimator
-class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
+class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
     """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
 
     For each label there are two classes, the documents with it and the rest, which are trained discriminatively by
@@ -43,14 +44,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
     same passes the result is that of `MultinomialNB` for each label by itself.
 
     Labels of one a document are classes: the strongest one is predicted ("one-vs-all").
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
@@ -87,7 +80,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
     steps = "margin"
 
     def _check(self) -> None:
-        self._check_merge()
+        check_merge(self)
         if self.alpha == 0:
             raise ValueError("alpha must be positive: the prior keeps mu off the boundary of S")
 
@@ -118,18 +111,21 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier):
         if source.members is None:
             check_classes(self.classes_, source)
 
+    def _weighed(self, source: Source) -> Source:
+        return weighed(self, source)
+
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
         n, n_labels, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
         share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
         most = MOST_EPOCHS if share else FEW_EPOCHS
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
-        plan = self._plan_of(n, epochs, seed)
+        plan = plan_of(self, n, epochs, seed)
         plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
         model = OneAgainstRest(source.n_features, n_labels, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, initial = self._steps_of_the_margin(source, model, self.loss)
+        sizes, initial = steps_of_the_margin(self, source, model, self.loss)
         learner = LabelSdem(
             model,
             source.weight,

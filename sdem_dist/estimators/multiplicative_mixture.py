@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.transformed import TransformedCorpus
 from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import OfText
-from sdem_dist.estimators.either_layout import EitherLayout
 from sdem_dist.estimators.mixture import Components, components_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, truth
 from sdem_dist.fitting import plans
@@ -38,19 +38,11 @@ EM_EPOCHS_OF_START = 10
 
 
 @estimator
-class MultiplicativeMixtureClassifier(OfText, Components, EitherLayout, EngineClassifier):
+class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, EngineEstimator):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and sparse
     matrices that are not negative, without missing values. The model has no p(x).
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
@@ -91,7 +83,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EitherLayout, EngineCl
         "float64", one_of("float64", "float32"), "Of products and posteriors. float32 is twice as fast, for tables."
     )
 
-    spec = Spec("dense", "labels", "class")
+    spec = Spec("dense", "labels", "class", either=True)
 
     def _check(self) -> None:
         if self.shared and not isinstance(self.n_components, int | np.integer):

@@ -13,10 +13,11 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
-from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
+from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords
+from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.fold_temperature import FEWEST, calibrated_by_folds
@@ -66,19 +67,11 @@ class Beginning(NamedTuple):
 
 
 @estimator
-class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
+class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, EngineClassifier, EngineEstimator):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
     expectation parameters are found.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
@@ -130,7 +123,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
     def _check(self) -> None:
-        self._check_merge()
+        check_merge(self)
         if self.alpha == 0 and self.loss != "nll":
             raise ValueError(
                 "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
@@ -150,6 +143,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
     def holds_out(self) -> bool:
         """Whether training holds out documents of its own, by which it may stop."""
         return self.loss != "nll" and self.validation_fraction > 0
+
+    def _weighed(self, source: Source) -> Source:
+        return weighed(self, source)
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
@@ -199,7 +195,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
         choosing = share_held_out(self.validation_fraction, n, FEW) > 0
         epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
-        plan = self._plan_of(n, epochs, seed)
+        plan = plan_of(self, n, epochs, seed)
         return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
 
     def _model(self, source: Source) -> NaiveBayes:
@@ -231,7 +227,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier):
             kernel_form(loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
-            sizes, initial = self._steps_of_the_margin(source, model, loss, moves)
+            sizes, initial = steps_of_the_margin(self, source, model, loss, moves)
         learner = Sdem(
             model,
             source.weight,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from inspect import get_annotations
@@ -107,15 +108,17 @@ def param(default: _Value, constraint: Constraint, meaning: str, *, positional: 
 
 @dataclass_transform(field_specifiers=(param,), eq_default=False)
 def estimator(cls: _Class) -> _Class:
-    """Make the constructor of a class whose parameters `param` declares, and its docstring's entries.
+    """Make the constructor of a class whose parameters `param` declares, and two sections of an estimator's docstring.
 
-    ``{parameters}`` stands for those of the parameters. ``{attributes}`` stands for those of what fitting adds: properties,
-    by their docstrings, and what the class and its bases say in `_learned`.
+    They stand before the references and the examples: the parameters, and what fitting adds. The latter are properties, with
+    their docstrings, and what the class and its bases say in `_learned`.
     """
     made: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
-    for name, entries in (("{parameters}", _parameters), ("{attributes}", _attributes)):
-        if made.__doc__ and name in made.__doc__:
-            made.__doc__ = made.__doc__.replace(name, "\n    ".join(entries(made)))
+    if hasattr(made, "spec"):
+        text, found, rest = re.split(r"(    References\n|    Examples\n|$)", made.__doc__ or "", maxsplit=1)
+        lines = ["Parameters", "----------", *_parameters(made), "", "Attributes", "----------", *_attributes(made)]
+        sections = "".join(f"    {line}\n" if line else "\n" for line in lines)
+        made.__doc__ = f"{text.rstrip()}\n\n{sections}\n{found}{rest}"
     return made
 
 

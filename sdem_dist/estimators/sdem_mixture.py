@@ -33,14 +33,6 @@ class SdemMixtureClassifier(JointMixture):
     EM fits the joint distribution first, of all documents. Rows of a table without a label then take part through
     ``-ln p(x)``; documents of counts without one do not.
 
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
-
     References
     ----------
     Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.

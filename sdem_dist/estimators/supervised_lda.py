@@ -35,20 +35,12 @@ _WORDS = (
 
 
 @estimator
-class SupervisedLDAClassifier(TopicModel, EngineClassifier):
+class SupervisedLDAClassifier(EngineClassifier, TopicModel):
     """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
     ``p(c | d)`` is proportional to ``exp(gamma U theta)``. Topics Phi and U are learned together by back-propagation
     through all steps.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
@@ -124,14 +116,6 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     """Topics that are learned to predict real numbers, one or several: BP-sLDA with Gaussian outputs.
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------

@@ -2,87 +2,49 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
 from sdem_dist.estimators.clusters import ClusterMixture
 from sdem_dist.estimators.parameters import estimator, param, real
+from sdem_dist.fitting.cluster_kinds import RowClusters
 from sdem_dist.fitting.drawing import drawn_from
-from sdem_dist.fitting.mixture_starts import positions_of, sampled_positions, surveyed
-from sdem_dist.inputs.source import table_of
-from sdem_dist.inputs.spec import Spec
+from sdem_dist.inputs.spec import Estimator, Spec
 from sdem_dist.learners.column_blocks import Kind, moments
-from sdem_dist.learners.columns import Columns
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
-from sdem_dist.learners.starts import features_at_examples, features_by_k_means, rows_at
-from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import FeatureModel, Features
+from sdem_dist.models.features import Features
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-    from sdem_dist.inputs.source import Source
-
 
 @estimator
-class TableMixture(ClusterMixture[FeatureEm[Features], FeatureState]):
-    """Base of mixtures over columns of a table."""
+class OfRows(Estimator):
+    """What mixtures over columns of a table have beside the others: families of the columns, and samples."""
 
     alpha: float = param(1.0, real(above=True), "Observations of the column's mean (and variance) that the prior adds.")
 
     spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
+    _family: ClassVar[str]
+
+    if TYPE_CHECKING:
+        n_components: int
+        init: str
+        init_documents: int
 
     @property
-    @abstractmethod
-    def _kind(self) -> Kind:
-        """Return what components are."""
-
-    def _em(self, source: Source, plan: Plan) -> Stages[FeatureEm[Features]]:
-        once = Plan(source.n_documents, 1, 1, plan.n_lanes, plan.seed)
-        summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))
-        model = FeatureClasses(FeatureModel((self._kind.block(summary),)), 1, (0,) * int(self.n_components))
-        return FeatureEm(model, source.weight, monitored=True, form=self._em_form(), seed=plan.seed)
-
-    def _started(self, learner: FeatureEm[Features], once: Plan, source: Source, which: str) -> Stages[AnyStage]:
-        variables, number = learner.model.variables, int(self.n_components)
-        n_examples = number if self.init == "examples" else self.init_documents
-        survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
-        if self.init == "k-means":
-
-            def start() -> FeatureState:
-                rows = rows_at(source.corpus, sampled_positions(survey))
-                return features_by_k_means(rows, number, variables, source.weight, once.seed)
-
-            return Stage(f"start{which}", learner, once, start)
-        generative = FeatureEm(FeatureClasses(variables, 1, (0,)), source.weight)
-        whole = yield from state_of(Stage(f"all rows{which}", generative, once))
-        examples = rows_at(source.corpus, positions_of(survey, (number,), source))
-        return Stage(f"start{which}", learner, once, features_at_examples(examples, (number,), variables, whole))
-
-    def _prior_share(self, learner: FeatureEm[Features], state: FeatureState) -> float:
-        """Return minus the divergence of the components from the centre of the prior, by its weight."""
-        variables, (_, mu) = learner.model.variables, state.best
-        divergence = variables.divergence(np.broadcast_to(variables.centre, mu.shape), mu)
-        return -float((variables.weight_of_variables * divergence).sum())
-
-    def _joint_log_proba(self, X: object) -> np.ndarray:
-        model: FeatureModel = self.learner_.model.variables
-        return model.scores(self._parameters, model.features(table_of(self, X)))
-
-    @property
-    def _n_parameters(self) -> int:
-        return int(len(self.weights_) - 1 + self._parameters.theta.size)
+    def _kind(self) -> RowClusters:
+        kind = Kind(self._family, float(self.alpha))
+        return RowClusters(int(self.n_components), kind, self.init, int(self.init_documents))
 
     @property
     def weights_(self) -> np.ndarray:
         """Shares of the clusters, shape (n_components,)."""
-        return np.exp(self.component_log_prior_)
+        check_is_fitted(self)
+        return np.exp(self._parameters.log_prior)
 
     def sample(self, n_samples: int = 1, random_state: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their clusters.
@@ -98,23 +60,15 @@ class TableMixture(ClusterMixture[FeatureEm[Features], FeatureState]):
         random_state : int, RandomState instance or None, default=None
         """
         check_is_fitted(self)
-        drawn, rng = drawn_from(self.component_log_prior_, n_samples, random_state)
+        drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
         return self.learner_.model.variables.sample(self._parameters, drawn, rng), drawn
 
 
 @estimator
-class GaussianMixture(TableMixture):
+class GaussianMixture(OfRows, ClusterMixture[FeatureEm[Features], FeatureState]):
     """Clusters of rows: a mixture of Gaussians with diagonal covariances, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     References
     ----------
@@ -129,9 +83,7 @@ class GaussianMixture(TableMixture):
     True
     """
 
-    @property
-    def _kind(self) -> Kind:
-        return Kind("gaussian", float(self.alpha))
+    _family = "gaussian"
 
     @property
     def means_(self) -> np.ndarray:
@@ -147,18 +99,10 @@ class GaussianMixture(TableMixture):
 
 
 @estimator
-class ExponentialMixture(TableMixture):
+class ExponentialMixture(OfRows, ClusterMixture[FeatureEm[Features], FeatureState]):
     """Clusters of rows of numbers from 0 on: a mixture of exponential distributions, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------
@@ -169,9 +113,7 @@ class ExponentialMixture(TableMixture):
     True
     """
 
-    @property
-    def _kind(self) -> Kind:
-        return Kind("exponential", float(self.alpha))
+    _family = "exponential"
 
     @property
     def means_(self) -> np.ndarray:

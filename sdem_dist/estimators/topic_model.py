@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
+from sdem_dist.estimators.answers import Transforming, WithTopics
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
-from sdem_dist.estimators.transforming import WithTopics
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.words_weight import chosen_weight
 from sdem_dist.inputs.source import documents_of
@@ -58,7 +59,7 @@ class Output:
 
 
 @estimator
-class TopicModel(OfText, Seeded, WithTopics):
+class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     """Base of the topic models by mirror descent."""
 
     n_components: int = param(20, integer(), "K, the topics.", positional=True)

@@ -85,8 +85,8 @@ class WeighedWords(OfText, Seeded):
         real(0, 0.5),
         "Documents held out, 20,000 at most, to choose training time and temperature. Then one more pass takes all\n"
         "documents in, or with `n_epochs` given the passes are made again with all; not where under 2 % were held out. Where\n"
-        "that would be under 200 documents `MultinomialNB` holds out none: training takes 6 epochs, and three folds give the\n"
-        "temperature. 0: none of it.",
+        "that would be under 200 documents `MultinomialNB` holds out none: training takes 6 epochs, and folds of a third give\n"
+        "the temperature. 0: none of it.",
     )
     calibrate: bool = param(
         True,
@@ -106,58 +106,62 @@ class WeighedWords(OfText, Seeded):
         step: float | None
         steps: str
 
-    def _weighting(self, source: Source) -> Weighting | None:
-        """Return how the parameters ask for counts to be weighed; None: they are taken as they are.
 
-        Raises
-        ------
-        ValueError
-            Numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
-        """
-        form = self.weighting
-        if form == "auto":
-            form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
-        if source.weighted and form != "counts":
-            raise ValueError(
-                f"weighting={form!r} is for whole counts, and {source.name} holds other numbers: leave it at 'auto', which "
-                "takes them as they are"
-            )
-        norm = self.norm
-        if norm == "auto":
-            norm = None if form == "counts" else NORM
-        orders, characters = None, False
-        if self.ngram_range is not None:
-            if source.vocabulary is None:
-                raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
-            orders = int(self.ngram_range[0]), int(self.ngram_range[1])
-            characters = str((source.vectorizer or {}).get("analyzer", "word")) != "word"
-        plain = form == "counts" and norm is None and self.min_df == 1 and orders is None
-        if plain and (self.loss == "nll" or self.steps == "paper"):
-            return None
-        return Weighting(form, float(norm or 0.0), 1.0, int(self.min_df), orders, characters)
+def weighting_of(words: WeighedWords, source: Source) -> Weighting | None:
+    """Return how the parameters ask for counts to be weighed; None: they are taken as they are.
 
-    def _weighed(self, source: Source) -> Source:
-        if (weighting := self._weighting(source)) is None:
-            return source
-        source = with_frequencies(source, weighting)
-        return source if weighting.norm or self.steps != "margin" else scaled(source)
+    Raises
+    ------
+    ValueError
+        Numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
+    """
+    form = words.weighting
+    if form == "auto":
+        form = "counts" if source.weighted or words.loss == "nll" else "tfidf"
+    if source.weighted and form != "counts":
+        raise ValueError(
+            f"weighting={form!r} is for whole counts, and {source.name} holds other numbers: leave it at 'auto', which "
+            "takes them as they are"
+        )
+    norm = words.norm
+    if norm == "auto":
+        norm = None if form == "counts" else NORM
+    orders, characters = None, False
+    if words.ngram_range is not None:
+        if source.vocabulary is None:
+            raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
+        orders = int(words.ngram_range[0]), int(words.ngram_range[1])
+        characters = str((source.vectorizer or {}).get("analyzer", "word")) != "word"
+    plain = form == "counts" and norm is None and words.min_df == 1 and orders is None
+    if plain and (words.loss == "nll" or words.steps == "paper"):
+        return None
+    return Weighting(form, float(norm or 0.0), 1.0, int(words.min_df), orders, characters)
 
-    def _steps_of_the_margin(
-        self,
-        source: Source,
-        model: NaiveBayes | OneAgainstRest,
-        loss: str | Loss,
-        moves: dict[object, Moves] | None = None,
-    ) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
-        """Return the sizes of steps in units of the margin, and where they start.
 
-        By weighting, `moves` keeps how far steps go, for other weights of the same documents.
-        """
-        assert not isinstance(source.corpus, DenseMemoryCorpus)
-        on_disk = isinstance(source.corpus, Corpus)
-        start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
-        normed = source.weighting is not None and source.weighting.norm > 0
-        step = self.step or (STEPS[kin(loss)] if normed or source.weighted else STEP_OF_COUNTS)
-        unit = shared_unit(source, start.prior, {} if moves is None else moves)
-        sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
-        return sizes, MadeByWorkers(start.block)
+def weighed(words: WeighedWords, source: Source) -> Source:
+    """Return training documents as the parameters ask for them to be weighed."""
+    if (weighting := weighting_of(words, source)) is None:
+        return source
+    source = with_frequencies(source, weighting)
+    return source if weighting.norm or words.steps != "margin" else scaled(source)
+
+
+def steps_of_the_margin(
+    words: WeighedWords,
+    source: Source,
+    model: NaiveBayes | OneAgainstRest,
+    loss: str | Loss,
+    moves: dict[object, Moves] | None = None,
+) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
+    """Return the sizes of steps in units of the margin, and where they start.
+
+    By weighting, `moves` keeps how far steps go, for other weights of the same documents.
+    """
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
+    on_disk = isinstance(source.corpus, Corpus)
+    start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
+    normed = source.weighting is not None and source.weighting.norm > 0
+    step = words.step or (STEPS[kin(loss)] if normed or source.weighted else STEP_OF_COUNTS)
+    unit = shared_unit(source, start.prior, {} if moves is None else moves)
+    sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
+    return sizes, MadeByWorkers(start.block)

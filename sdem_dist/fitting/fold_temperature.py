@@ -14,7 +14,7 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
-from sdem_dist.fitting.training_time import Other, may_overlap
+from sdem_dist.fitting.training_time import FEW, Other, may_overlap
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
@@ -23,6 +23,8 @@ from sdem_dist.models.word_counts import SdemState
 N_FOLDS = 3
 FEWEST = 2 * N_FOLDS
 """With fewer documents folds are not used."""
+ENOUGH = FEW
+"""Documents that give a temperature: once folds have so many, the others are not trained without."""
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +38,7 @@ class Scores(NamedTuple):
 
 
 class OutOfFold(NamedTuple):
-    """What the predictions of all folds give."""
+    """What the predictions of folds give."""
 
     temperature: float
     accuracy: float
@@ -51,7 +53,7 @@ def calibrated_by_folds(
     initial: MadeByWorkers[SdemState] | None,
     other: Other | None = None,
 ) -> Stages[Trained]:
-    """Yield the trainings without each fold, then that of all documents, whose temperature they give.
+    """Yield the trainings without a fold, each in turn until enough is known, then that of all documents.
 
     Parameters
     ----------
@@ -68,6 +70,8 @@ def calibrated_by_folds(
             learner, initial, parts = rival, start, tried
         _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
     for number in range(1, N_FOLDS):
+        if sum(len(part.labels) for part in parts) >= ENOUGH:
+            break
         parts.append((yield from _scores_without(source, folds, number, learner, plan, initial)))
     said = summary_of(parts)
     found = yield from final_stage(replace(learner, temperature=said.temperature), plan, initial)

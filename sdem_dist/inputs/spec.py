@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.engine.plan import Plan
@@ -45,6 +44,8 @@ class Spec:
     ----------
     layout : {"sparse", "dense"}
         Documents as CSR matrices of counts or weights, or rows of a dense table.
+    either : bool
+        Documents may be of the other layout too: what `fit` is given decides.
     target : {"labels", "numbers", "nothing"}
         What documents bring to be learned. A dense corpus has its numbers as the last column.
     predicts : str or None
@@ -75,6 +76,7 @@ class Spec:
     unlabelled: bool = False
     label_sets: bool = False
     shuffled: bool = True
+    either: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,26 +161,15 @@ class Trained(NamedTuple):
     history: list[dict[str, float]]
 
 
-class Estimator(BaseEstimator):
-    """What checks, files and runs see of an estimator."""
+class Estimator(Protocol):
+    """What checks, files and runs see of an estimator; `sdem_dist.estimators.base` has what most of it is by default."""
 
     spec: ClassVar[Spec]
-    _learned: ClassVar[Mapping[str, str]] = {
-        "n_features_in_": "int",
-        "history_": "list of dict\n"
-        "One entry an epoch: ``epoch``, ``seconds``, and where evaluated metrics, see the glossary: losses are means a\n"
-        "document, or a row. Those of validation documents have the prefix ``validation_``.",
-        "n_iter_": "int\nEpochs run.",
-        "damaged_shards_": "list of str\nWhat was wrong with each shard that `fit` left out, see its `skip_damaged`.",
-        "learner_, state_": "NamedTuple or dataclass\nWhat was trained: settings, and expectation parameters mu.",
-    }
-    """What fitting adds, beside properties: numpydoc's kind and meaning by name."""
-    # Parameters that some estimators lack; they have these values.
-    patience: int | None = None
-    random_state: object = 0
-    unlabelled: object = None
-    vectorizer: VectorizerSettings | None = None
-    # Parameters of all.
+    # Parameters of all, but for the first four, for which estimators that lack them have a value.
+    patience: int | None
+    random_state: object
+    unlabelled: object
+    vectorizer: VectorizerSettings | None
     evaluate_every: int
     n_jobs: int | None
     verbose: bool
@@ -193,8 +184,8 @@ class Estimator(BaseEstimator):
     n_features_in_: int
     vocabulary_: list[str] | None
     vectorizer_: dict[str, Any] | None
-    weighting_: Weighting | None = None
-    document_frequency_: np.ndarray | None = None
+    weighting_: Weighting | None
+    document_frequency_: np.ndarray | None
 
     @abstractmethod
     def stages(self, source: Source) -> Stages[Trained]:
@@ -212,65 +203,55 @@ class Estimator(BaseEstimator):
         """Return the metric of validation documents that has to fall."""
 
     @property
+    def _parameters(self) -> Any:
+        """What the model predicts by, made of the state when it is first needed."""
+
+    @property
     def holds_out(self) -> bool:
         """Whether training holds out documents of its own, by which it may stop."""
-        return False
 
     @property
     def _takes_hidden(self) -> bool:
         """Whether documents whose class is hidden may be trained on."""
-        return self.unlabelled is not None
 
     def _check(self) -> None:
         """Raise ValueError where parameters do not go together; each by itself has been checked."""
 
     def _weighed(self, source: Source) -> Source:
         """Return training documents as the model weighs them, and take note of how."""
-        return source
 
     @property
     def several_labels(self) -> bool:
         """Whether the model gives a document several labels, or none."""
-        return False
 
     @property
     def _layout(self) -> Layout:
         """What documents are."""
-        return self.spec.layout
-
-    @property
-    def layouts(self) -> tuple[Layout, ...]:
-        """What documents may be."""
-        return (self._layout,)
 
     @property
     def _n_columns(self) -> int:
         """Columns of the documents, the target's included where it is one."""
-        return self.n_features_in_
 
     def _encoded(self, X: object, *, reset: bool) -> Any:
         """Return a table as numbers."""
-        return X
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         """Return a table, or raise ValueError where it cannot be one of the model's."""
-        return X
 
-    @abstractmethod
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus does not match the training documents."""
 
-    @abstractmethod
     def _check_columns(self, source: Source) -> None:
         """Raise CorpusError where the columns of a corpus are not those that the model was trained on."""
 
-    @abstractmethod
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return raw texts as the matrix that the model was trained on."""
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name, as scikit-learn has them."""
+
     def extra(self) -> dict[str, object]:
         """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""
-        return {}
 
     def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned, or raise ValueError where it does not fit."""

@@ -12,13 +12,15 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.logarithm import log, log_single
 from sdem_dist.kernels.losses import HINGE, component_weights, loss_weights
 from sdem_dist.kernels.rows import copy_row
-from sdem_dist.kernels.vectors import WIDTH, add_eight, fetch_logarithms
+from sdem_dist.kernels.vectors import WIDTH, add_eight, fetch_rows
 
 NEGLIGIBLE = 0.01
 """Share of the largest loss weight up to which a class is left alone; less where classes are many."""
 
 AT_ONCE = 2_048
 """Counts of which logarithms are taken at once: they stay in the fastest cache."""
+MANY = 4
+"""Whole rows are changed where more than one class of so many asks for a step."""
 
 
 def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
@@ -94,14 +96,15 @@ def run_documents(documents, table, schedule, t, objective):
     sums = np.empty(n_columns + WIDTH, np.float32)
     scores, step, log_totals = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
     active = np.empty(n_columns, np.int64)
-    share, due = min(NEGLIGIBLE, 0.5 / n_columns), 0.5
+    share, due, many = min(NEGLIGIBLE, 0.5 / n_columns), 0.5, False
+    new, logs = np.empty(max(AT_ONCE, n_columns), np.float32), np.empty(max(AT_ONCE, n_columns), np.float32)
     for k in range(n_columns):
         log_totals[k] = log(totals[k])
         if learn_prior:
             log_prior[k] = np.log(class_counts[k])
     for i in range(order.size):
         d, ahead = order[i], order[min(i + 1, order.size - 1)]
-        fetch_logarithms(indices[indptr[ahead] : indptr[ahead + 1]], rows)
+        fetch_rows(indices[indptr[ahead] : indptr[ahead + 1]], rows, 0 if many else n_columns)
         if weights[d] <= 0.0:
             continue
         t += schedule.ahead * weights[d]
@@ -127,9 +130,15 @@ def run_documents(documents, table, schedule, t, objective):
         # However heavy or long a document is, its step goes no further than that of a mean one.
         reach = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
         reach /= 1.0 + schedule.decay * t
-        for first in range(0, n_active, 2):
-            columns = active[first], active[min(first + 1, n_active - 1)]
-            move(values, words, rows, schedule.start * reach, step, columns, schedule.floor, totals)
+        many = MANY * n_active > n_columns > 2  # the next document is taken to be like this one
+        if many:
+            for k in range(n_columns):
+                step[k] = step[k] if abs(step[k]) > share * largest else 0.0
+            move_rows(values, words, rows, schedule.start * reach, step, schedule.floor, totals, (new, logs))
+        else:
+            for first in range(0, n_active, 2):
+                columns = active[first], active[min(first + 1, n_active - 1)]
+                move(values, words, rows, schedule.start * reach, step, columns, schedule.floor, totals)
         for k in active[:n_active]:
             log_totals[k] = log(totals[k])
             if learn_prior:
@@ -199,3 +208,40 @@ def move(values, words, rows, rho, step, columns, least, totals):
             row = rows[words[j]]
             row[k], row[n_columns + k] = new[j], logs[j]
         totals[k] += gain
+
+
+@jit_inline
+def move_rows(values, words, rows, rho, step, least, totals, room):
+    """Add a document's weighted entries to all columns: as `move`, for many columns, whose counts lie side by side.
+
+    `room` is two flat arrays of float32, each of a row or more.
+    """
+    n_columns, floor = rows.shape[1] // 2, np.float32(least)
+    new, logs = room
+    rhos, gains = np.empty(n_columns, np.float32), np.zeros(n_columns)
+    for k in range(n_columns):
+        rhos[k] = rho * step[k]
+    at_once = new.size // n_columns
+    for first in range(0, values.size, at_once):
+        last = min(first + at_once, values.size)
+        for j in range(first, last):
+            start = (j - first) * n_columns
+            add_scaled(
+                np.float32(values[j]), rhos, rows[words[j]][:n_columns], floor, new[start : start + n_columns], gains
+            )
+        for j in range((last - first) * n_columns):
+            logs[j] = log_single(new[j])
+        for j in range(first, last):
+            row, own = rows[words[j]], slice((j - first) * n_columns, (j - first + 1) * n_columns)
+            copy_row(new[own], row[:n_columns])
+            copy_row(logs[own], row[n_columns:])
+    for k in range(n_columns):
+        totals[k] += gains[k]
+
+
+@jit_inline
+def add_scaled(x, rhos, old, floor, new, gains):
+    """``new = max(old + x rhos, floor)``, and ``gains += new - old``."""
+    for k in range(new.size):
+        new[k] = max(old[k] + rhos[k] * x, floor)
+        gains[k] += new[k] - old[k]

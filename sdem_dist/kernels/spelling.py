@@ -1,4 +1,4 @@
-"""N-grams of a tree in the order of their texts, and those texts; rows of counts in the order of columns."""
+"""Texts of the n-grams of a tree, and their hashes; rows of counts in the order of columns."""
 
 from __future__ import annotations
 
@@ -7,63 +7,10 @@ import numpy as np
 from sdem_dist.kernels.code_points import load64, store64
 from sdem_dist.kernels.jit import jit, jit_inline
 
-AT_A_TIME = 256
-"""Nodes that are looked up together."""
 MOST_BITS = 12
 """Of the first digit that entries are sorted by."""
 MOST_ALIKE = 64
 """Entries with the same first digit that are sorted by insertion."""
-
-
-@jit
-def in_order(parents, lasts, ranks, n_nodes):
-    """Return the nodes, their n-grams sorted by their words, shorter ones first: int32.
-
-    That is the order in which a walk through the tree meets them, so it takes a few passes over all nodes.
-
-    Parameters
-    ----------
-    parents, lasts : ndarray of int32
-        Parent, a node of a lower number or -1, and last word of every node.
-    ranks : ndarray of int32
-        The place of every word among all words, each place once.
-    n_nodes : int
-    """
-    starts = np.zeros(ranks.size + 1, np.int64)
-    for node in range(n_nodes):
-        starts[ranks[lasts[node]] + 1] += 1
-    for rank in range(ranks.size):
-        starts[rank + 1] += starts[rank]
-    by_word = np.empty(n_nodes, np.int32)
-    for node in range(n_nodes):
-        rank = ranks[lasts[node]]
-        by_word[starts[rank]] = node
-        starts[rank] += 1
-    sizes = np.ones(n_nodes + 1, np.int32)  # of the tree under every node, the root last
-    for node in range(n_nodes - 1, -1, -1):
-        sizes[parents[node]] += sizes[node]  # -1 is the root
-    first = np.zeros(n_nodes + 2, np.int64)  # of the children of every node, which stand together
-    for node in range(n_nodes):
-        first[parents[node] + 2] += 1
-    for i in range(n_nodes + 1):
-        first[i + 1] += first[i]
-    children = np.empty(n_nodes, np.int32)
-    for i in range(n_nodes):
-        node = by_word[i]
-        parent = parents[node]
-        children[first[parent + 1]] = node
-        first[parent + 1] += 1
-    places, result = np.empty(n_nodes + 1, np.int32), np.empty(n_nodes, np.int32)
-    places[n_nodes] = -1  # the root comes before all
-    start = 0
-    for parent in range(-1, n_nodes):
-        place = places[parent] + 1
-        for i in range(start, first[parent + 1]):
-            node = children[i]
-            places[node], result[place] = place, node
-            place += sizes[node]
-        start = first[parent + 1]
-    return result
 
 
 @jit
@@ -75,7 +22,7 @@ def text_sizes(parents, lasts, offsets, separator, sizes):
 
 
 @jit
-def spell(nodes, tree, words, separator, end, bounds, out):
+def spell(nodes, tree, words, separator, bounds, out):
     """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``, one after another.
 
     Parameters
@@ -85,32 +32,18 @@ def spell(nodes, tree, words, separator, end, bounds, out):
         Parent, -1 for none, and last word of every node.
     words : pair of ndarray
         The bytes of all words, and where each begins and the last ends.
-    separator, end : int
-        Byte between words, and at the end of every n-gram; -1 for none.
+    separator : int
+        Byte between words, -1 for none.
     bounds : ndarray of int64
-        Ends count.
     out : ndarray of uint8, overwritten
         Longer than the last bound by `PADDING`.
     """
     parents, lasts = tree
     spelled, offsets = words
     chain = np.empty(64, np.int32)
-    heads, tails = np.empty(AT_A_TIME, np.int32), np.empty(AT_A_TIME, np.int32)
-    latest, head, head_size = -2, 0, 0  # what the latest n-gram begins with is copied, if this one begins so, too
     for i in range(nodes.size):
-        at = i % AT_A_TIME
-        if at == 0:  # nodes lie anywhere: what is asked for together comes together
-            for j in range(min(AT_A_TIME, nodes.size - i)):
-                heads[j], tails[j] = parents[nodes[i + j]], lasts[nodes[i + j]]
         node, depth, place = nodes[i], 0, bounds[i]
-        alike = heads[at] == latest and latest >= 0
-        if alike:
-            for j in range(0, head_size, 8):
-                store64(out, place + j, load64(out, head + j))
-            place, depth = place + head_size, 1
-            chain[0] = tails[at]
-        latest, head = heads[at], bounds[i]
-        while node >= 0 and not alike:
+        while node >= 0:
             if depth == chain.size:
                 longer = np.empty(2 * depth, np.int32)
                 longer[:depth] = chain
@@ -126,10 +59,6 @@ def spell(nodes, tree, words, separator, end, bounds, out):
             if k and separator >= 0:
                 out[place] = separator
                 place += 1
-            if k == 1:
-                head_size = place - bounds[i]
-        if end >= 0:
-            out[place] = end
 
 
 @jit

@@ -72,10 +72,10 @@ def _fetch(typingctx, rows, row, column):
 
 
 @jit_inline
-def fetch_logarithms(words, rows):
-    """Bring the second halves of some rows, float32, into the cache, while other documents are at work."""
-    n_columns = rows.shape[1] // 2
+def fetch_rows(words, rows, first):
+    """Bring some rows, float32, into the cache from a column on, while other documents are at work."""
+    last = rows.shape[1] - 1
     for j in range(words.size):
-        for column in range(n_columns, 2 * n_columns, LINE):
+        for column in range(first, last, LINE):
             _fetch(rows, words[j], column)
-        _fetch(rows, words[j], 2 * n_columns - 1)
+        _fetch(rows, words[j], last)

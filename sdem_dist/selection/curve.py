@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sdem_dist.corpus.folds import Folds
+from sdem_dist.inputs.validation import some
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -76,13 +78,23 @@ def learning_curve(
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
     used = Folds(corpus, cv, random_state).k if n_folds is None else min(n_folds, cv)
-    sizes, found = [], []
+    sizes, found, missing = list[int](), [], dict[int, str]()
     for share in sorted(shares):
         folds = Folds(corpus, cv, random_state, share)
-        sizes.append(np.mean([folds.train(fold).weight for fold in range(used)]))
-        found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
+        parts = [folds.train(fold) for fold in range(used)]
+        sizes.append(round(float(np.mean([part.weight for part in parts]))))
+        lacks = np.any([np.asarray(part.class_weights) == 0 for part in parts], axis=0)
+        lacks &= np.asarray(corpus.class_weights) > 0
+        if lacks.any():
+            missing[sizes[-1]] = some(np.asarray(corpus.header.classes)[lacks])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* without a document of a weight above zero", UserWarning)
+            found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
+    if missing:
+        where = "; ".join(f"with {size:,} documents {classes}" for size, classes in missing.items())
+        warnings.warn(f"points of the curve where some fold trains without a class: {where}", stacklevel=2)
     of = np.array(found)
-    return LearningCurve(np.round(sizes).astype(np.int64), of[:, :, 0], of[:, :, 1])
+    return LearningCurve(np.array(sizes, np.int64), of[:, :, 0], of[:, :, 1])
 
 
 def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client | None) -> tuple[float, float]:

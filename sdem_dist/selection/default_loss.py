@@ -1,47 +1,44 @@
-"""What the default of a search is: ``loss="auto"`` is settled before settings are laid out."""
+"""What ``loss="auto"`` is in a search: settled by what the folds say of the default, by the rule of a fit."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sklearn.base import clone
 
-from sdem_dist.errors import SdemError
 from sdem_dist.estimators.naive_bayes import MultinomialNB
+from sdem_dist.fitting.training_time import may_overlap
 from sdem_dist.inputs.spec import Source
+from sdem_dist.selection.trials import MONITOR, Trial
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from sdem_dist.estimators.base import EngineEstimator
 
 
-def settled(
-    estimator: EngineEstimator, X: object, y: object, source: Source, n_jobs: int | None, client: Client | None
-) -> EngineEstimator:
-    """Return a clone of an estimator with the loss that its ``loss="auto"`` stands for on these documents.
+def is_open(estimator: EngineEstimator) -> bool:
+    """Whether a search has to settle what loss an estimator's settings are trained with."""
+    return type(estimator) is MultinomialNB and estimator.loss == "auto" and estimator.unlabelled is None
 
-    Held-out documents decide it in a fit, and a search has none. So the estimator is fitted once, as it is, where its
-    classes may overlap: where there are three or more. Otherwise "auto" is the hinge loss.
 
-    Parameters
-    ----------
-    estimator : estimator
-    X, y : as its `fit` takes them
-    source : Source
-        Of them.
-    n_jobs : int or None
-    client : distributed.Client or None
-    """
+def begun(estimator: EngineEstimator, source: Source) -> EngineEstimator:
+    """Return a clone of an estimator; where its classes cannot overlap, ``loss="auto"`` is the hinge loss at once."""
     found = clone(estimator)
-    if type(found) is not MultinomialNB or found.loss != "auto" or found.unlabelled is not None:
-        return found
-    loss = "hinge"
-    if len(source.classes) > 2:
-        try:
-            loss = cast(str, clone(estimator).set_params(n_jobs=n_jobs).fit(X, y, client=client).loss_)
-        except SdemError:
-            raise
-        except ValueError:  # the trials say what is wrong with the settings
-            return found
-    return found.set_params(loss=loss)
+    if is_open(found) and not may_overlap(source.n_documents, len(source.classes), 0.0):
+        found.set_params(loss="hinge")
+    return found
+
+
+def waits(params: Mapping[str, object]) -> bool:
+    """Whether a setting has the default's loss, which has to be settled before."""
+    return "loss" not in params
+
+
+def ncll_is_tried(hinge: Trial, source: Source) -> bool:
+    """Whether a fit would try NCLL, too, given what the folds say of the hinge loss."""
+    return may_overlap(source.n_documents, len(source.classes), float(hinge.scores["accuracy"].mean()))
+
+
+def lower(hinge: Trial, ncll: Trial) -> Trial:
+    """Return that of the two whose log-loss the folds find lower; of equals the hinge loss."""
+    return ncll if ncll.score(MONITOR) > hinge.score(MONITOR) else hinge

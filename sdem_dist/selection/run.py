@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -20,7 +20,7 @@ from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.fitting.running import executor_for, validation_source
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import positions_of, seed_of
-from sdem_dist.selection import checkpoints, one_by_one
+from sdem_dist.selection import checkpoints, default_loss, one_by_one
 from sdem_dist.selection.metrics import Metric, name_of
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
@@ -51,6 +51,8 @@ class EpochOfSettings(NamedTuple):
     """Since the search began."""
     what: str = "epoch"
     """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch."""
+    most: int = 0
+    """Settings that are tried in all, at most."""
 
 
 def made(estimator: EngineEstimator, trial: Trial) -> EngineEstimator:
@@ -66,7 +68,7 @@ class Run:
     ----------
     search : CorpusSearchCV
     estimator : estimator
-        The search's, with its loss settled: what settings are changes of.
+        What settings are changes of: the search's, and its loss once that is settled.
     schedule : Schedule
     source : Source
         All training documents.
@@ -83,20 +85,50 @@ class Run:
     trials: list[Trial] = field(default_factory=list)
 
     def turns(self, most: int) -> Iterator[list[Trial]]:
-        """Yield the settings that are tried together, `most` at most, until there are no more or a budget ends."""
-        given = self.estimator.get_params()
+        """Yield the settings that are tried together, `most` at most, until there are no more or a budget ends.
+
+        Settings that have the default's loss come after it, where its loss is not settled yet.
+        """
         while asked := self.sampler.ask(self.schedule.room(most)):
             if self.trials and self.schedule.over(len(self.trials), "setting"):
                 return
-            trials = [
-                Trial(len(self.trials) + i, chosen, *epochs_of({**given, **chosen}, self.search.max_epochs))
-                for i, chosen in enumerate(asked)
-            ]
-            self.schedule.begin(trials)
-            self.trials += trials
-            yield trials
-            self.schedule.ended_turn(trials)
-            self.sampler.tell(trials, self.search.metric)
+            alone = not self.trials and default_loss.is_open(self.estimator) and any(map(default_loss.waits, asked[1:]))
+            for part in [asked[:1], asked[1:]] if alone else [asked]:
+                trials = self._laid_out(part)
+                self.schedule.begin(trials)
+                self.trials += trials
+                yield trials
+                self._ended(trials)
+                if default_loss.is_open(self.estimator):
+                    yield from self._settle()
+
+    def _laid_out(self, asked: list[dict[str, object]]) -> list[Trial]:
+        given, first = self.estimator.get_params(), len(self.trials)
+        return [
+            Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.search.max_epochs))
+            for i, chosen in enumerate(asked)
+        ]
+
+    def _ended(self, trials: list[Trial]) -> None:
+        self.schedule.ended_turn(trials)
+        self.sampler.tell(trials, self.search.metric)
+
+    def _settle(self) -> Iterator[list[Trial]]:
+        """Settle what the default's ``loss="auto"`` is, after its turn: yield it with NCLL, if that is to be tried."""
+        default = self.trials[0]
+        if default_loss.ncll_is_tried(default, self.source):
+            if self.schedule.room(1) and not self.schedule.over(len(self.trials), "setting"):
+                (ncll,) = self._laid_out([{"loss": "ncll"}])
+                self.trials.append(ncll)
+                yield [ncll]
+                self.trials.pop()
+                self.schedule.ended_turn([ncll])
+                chosen, seconds = default_loss.lower(default, ncll), default.seconds + ncll.seconds
+                self.estimator.set_params(loss=chosen.params.get("loss", "hinge"))
+                self.trials[0] = replace(chosen, number=0, params={}, seconds=seconds)
+                return
+            _log.warning("the default has the hinge loss: nothing was left to try NCLL, which a fit would")
+        self.estimator.set_params(loss="hinge")
 
     @property
     def _metrics(self) -> tuple[Metric, ...]:
@@ -106,7 +138,7 @@ class Run:
 
     def _tell(self, epoch: int, what: str = "epoch") -> None:
         for callback in self.search.callbacks:
-            callback(EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what))
+            callback(EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what, self.sampler.most))
 
     def _documents(self, groups: ArrayLike | None, client: Client | None) -> Documents:
         search, corpus = self.search, self.source.corpus
@@ -140,6 +172,8 @@ class Run:
         return documents.numbers
 
     def _turn(self, trials: list[Trial], side: SideBySide, documents: Documents, path: Path | None) -> None:
+        if trials[0].number == 0 and trials[0].error:
+            raise ValueError(trials[0].error)
         done, run = 0, self._identity(trials, documents)
         if path is not None and path.exists():
             done = checkpoints.read(path, run, trials, documents, side)
@@ -185,13 +219,17 @@ class Run:
                 folds = None
         for (trial,) in self.turns(1):
             one_by_one.run(made(self.estimator, trial), trial, X, y, numbers, folds, validation, self._metrics, client)
+            if trial.number == 0 and trial.error:
+                raise ValueError(trial.error)
             self._tell(len(self.trials), "setting")
         return numbers
 
     def _identity(self, trials: list[Trial], documents: Documents) -> Json:
         search = self.search
         return identity(
-            search=[{**self.estimator.get_params(), **trial.params} for trial in trials],
+            estimator=self.estimator.get_params(),
+            n_settings=self.sampler.most,
+            settings={str(trial.number): trial.params for trial in trials},
             corpus=self.source.identity,
             cv="documents" if documents.folds is None else documents.folds.name,
             metric=name_of(search.metric),

@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
+
+from sdem_dist.counted import nearest
+from sdem_dist.estimators import parameters
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
@@ -98,21 +102,34 @@ def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, A
     Raises
     ------
     ValueError
-        One names parameters that the estimator does not have, or holds no values.
+        One names parameters that the estimator does not have, or holds no values or wrong ones.
     """
     spaces = [dict(space)] if isinstance(space, Mapping) else [dict(part) for part in space]
-    known = estimator.get_params(deep=False)
+    parameters.check(estimator)
+    known, name_of = estimator.get_params(deep=False), type(estimator).__name__
     for part in spaces:
         for name, values in part.items():
             if name not in known:
-                raise ValueError(f"{type(estimator).__name__} has no {name}; it has {', '.join(known)}")
-            if not hasattr(values, "rvs") and (
-                isinstance(values, str) or not isinstance(values, Sequence | np.ndarray)
-            ):
+                raise ValueError(f"{name_of} has no {name}; {nearest(name, known)}it has {', '.join(known)}")
+            if hasattr(values, "rvs"):
+                continue
+            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
                 raise ValueError(f"{name} must have a list of values or a distribution with rvs, got {values!r}")
-            if not hasattr(values, "rvs") and not len(values):
+            if not len(values):
                 raise ValueError(f"{name} has no value to try")
+            for value in values:
+                _check_value(estimator, name, value)
     return spaces
+
+
+def _check_value(estimator: EngineEstimator, name: str, value: object) -> None:
+    try:
+        parameters.check(clone(estimator).set_params(**{name: value}))
+    except ValueError as error:
+        raise ValueError(f"what is tried of {name}: {error}") from error
+    settled = getattr(estimator, "unlabelled", None) is None  # else each fit settles it
+    if name == "loss" and value == "auto" and settled:
+        raise ValueError('what is tried of loss: "auto" chooses between "hinge" and "ncll", so list these two instead')
 
 
 def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict[str, object]]:

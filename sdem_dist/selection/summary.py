@@ -11,7 +11,7 @@ import numpy as np
 from sdem_dist.counted import counted
 from sdem_dist.selection.metrics import greater_is_better, name_of, tempered
 from sdem_dist.selection.schedule import ranked
-from sdem_dist.selection.trials import Trial, hits, mean_and_error, used
+from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, hits, mean_and_error, used
 
 if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
@@ -128,16 +128,15 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     if len(shown) < len(in_order):
         said.append(f"  and {len(in_order) - len(shown)} more (cv_results_ in Python, --table here)")
     if (loss := settled_loss(search)) is not None:
-        said += ["", f'The default has loss="{loss}" here: "auto" chooses that on these documents.']
+        said += ["", f'The default has loss="{loss}" here: "auto" chooses that by these folds.']
     if found := effects(search):
         said += ["", f"What mattered: how much it changes {metric}, and the mean by value"]
         for effect in found:
             values = ", ".join(f"{_short(value)} {mean:.4f}" for value, mean, _ in effect.means)
             said += _wrapped(f"  {effect.name:<14} {effect.difference:.4f}  ", values)
-    said += ["", *_wrapped("Best: ", described(search.best_params_ if search.best_params_ else best.params))]
+    said += ["", *_wrapped("Best: ", _winner(search))]
     if in_order[0] is not best:
-        passed = f"{described(in_order[0].params)} has a lower {metric}, but is clearly less accurate than the default."
-        said += _wrapped("  Passed over: ", passed)
+        said += _wrapped("  Passed over: ", _passed_over(search, in_order[0]))
     for of in differences(search):
         clear = "" if of.low > 0 or of.high < 0 else ", which may be chance"
         gain = 0.5 * (of.low + of.high)
@@ -153,6 +152,24 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
         said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f} +- {spread:.4f}")
         return said
     return [*said, *_wrapped("", OPTIMISTIC)]
+
+
+def _winner(search: CorpusSearchCV) -> str:
+    """Return the winner in words, with the epochs that a search counted."""
+    if search.trials_[search.best_index_].params:
+        return described(search.best_params_)
+    return f"the default, with {described(search.best_params_)}" if search.best_params_ else "the default"
+
+
+def _passed_over(search: CorpusSearchCV, trial: Trial) -> str:
+    """Return why the setting with the lowest log-loss did not win."""
+    trials = search.trials_
+    lost, least = accuracy_lost(trial, trials[0], len(trials))
+    return (
+        f"{described(trial.params)}. Its log-loss is {trial.scores[MONITOR].mean():.4f}, but its accuracy is {lost:.4f} lower "
+        f"than the default's: by more than {max(least, 0.0):.4f} with 95 %, with regard to {counted(len(trials), 'setting')}. "
+        "To have it anyway, train it with sdem train."
+    )
 
 
 def _table(trials: list[Trial], metric: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.selection.metrics import Metric, name_of
+from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.search import CorpusSearchCV
 
 if TYPE_CHECKING:
@@ -80,8 +80,6 @@ def cross_validate(
         n_jobs=n_jobs,
     ).fit(X, y, groups=groups, client=client)
     trial = search.trials_[0]
-    if trial.error:
-        raise ValueError(f"{name_of(chosen)}: {trial.error}")
     proba = getattr(search, "oof_proba_", None)
     folds = getattr(search, "oof_folds_", search._numbers)
     return CrossValidated(trial.scores, proba, folds, trial.n_epochs, trial.seconds)

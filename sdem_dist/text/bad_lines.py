@@ -71,14 +71,21 @@ class LineGate:
         IngestError
             If bad lines are not to be skipped.
         """
+        if self.on_error == "skip" and len(self.examples) >= EXAMPLES_KEPT:
+            self.skipped += 1
+            return
         if self.start:
             line += _lines_before(path, self.start)
         message = f"{path}, {unit} {line}: {problem}"
         if self.on_error == "raise":
             raise IngestError(f"{message} (on_error='skip', or --on-error skip, leaves such {unit}s out)")
         self.skipped += 1
-        if len(self.examples) < EXAMPLES_KEPT:
-            self.examples.append(message)
+        self.examples.append(message)
+
+    def take(self, skipped: int, examples: list[str]) -> None:
+        """Count lines that another gate left out."""
+        self.skipped += skipped
+        self.examples += examples[: EXAMPLES_KEPT - len(self.examples)]
 
     @property
     def texts(self) -> dict[str, bool]:

@@ -22,7 +22,7 @@ from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import place as to_place
 from sdem_dist.storage.shared_files import driver_folder, load_array, save_array
-from sdem_dist.text.bad_lines import EXAMPLES_KEPT, LineGate, class_name
+from sdem_dist.text.bad_lines import LineGate, class_name
 from sdem_dist.text.counting import Tally
 from sdem_dist.text.runs import MergedTerms, vocabulary_file
 from sdem_dist.text.stages import (
@@ -121,8 +121,7 @@ def counted_by_tasks(
         tally.n_columns = max(tally.n_columns, summary["n_columns"])
         tally.first_column = min(tally.first_column, summary["first_column"])
         tally.whole = tally.whole and summary["whole"]
-        gate.skipped += summary["skipped"]
-        gate.examples += summary["examples"][: EXAMPLES_KEPT - len(gate.examples)]
+        gate.take(summary["skipped"], summary["examples"])
         for label in summary["labels"]:
             tally.classes.setdefault(label, len(tally.classes))
         for label, is_text in summary["of_text"].items():

@@ -66,20 +66,6 @@ class LearningCounter:
             parts.append((part.indptr, part.nodes.copy(), part.counts.copy()))
         return parts
 
-    def absorb(self, other: LearningCounter) -> np.ndarray:
-        """Take over what another counter of the same settings learned; return the nodes here of its nodes, int32."""
-        words = self.tokenizer.numbers(other.tokenizer.spelling)
-        return self.tree.absorb(other.tree, words, self.tokenizer.spelling.n_words)
-
-    def sorted_terms(self) -> np.ndarray:
-        """Return the nodes of terms that some text has, sorted by term."""
-        return self.tokenizer.spelling.sorted_nodes(self.tree)
-
-    def spelled(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the texts of nodes as `Spelling.texts` does."""
-        spelling = self.tokenizer.spelling
-        return spelling.texts(self.tree, nodes, spelling.sizes(self.tree))
-
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> NodeCounts:
     if not parts:

@@ -72,7 +72,7 @@ class GramTree:
         n_words : int
             Words are below it.
         tallied : ndarray of shape (n_documents,), bool
-            Whether a document has part in `tally`.
+            Whether a document has part in `tally`, if there are tallies.
 
         Returns
         -------
@@ -87,6 +87,8 @@ class GramTree:
         level = self._scratch.array("level", int(sizes.max(initial=0)), np.int32)
         self._know_words(n_words)
         entries = kernels.Entries(indptr, nodes, counts)
+        if self.tally.shape[1] == 1:
+            tallied = np.zeros(n_documents, bool)
         form = kernels.Form(*self.lengths, self._whole_if_short, self._grows, self._n_entries)
         while needed := kernels.count(tokens, tallied, form, self._tree(), done, level, entries):
             self._make_room(needed)
@@ -99,15 +101,6 @@ class GramTree:
         self._know_words(n_words)
         self._make_room(self.n_nodes + len(nodes))
         while needed := kernels.insert(ids, offsets, self._tree(), done, nodes):
-            self._make_room(needed)
-        self.n_nodes = int(done[0])
-        return nodes
-
-    def absorb(self, other: GramTree, words: np.ndarray, n_words: int) -> np.ndarray:
-        """Add the nodes and tallies of another tree, whose words have these numbers here; return its nodes' numbers here."""
-        nodes, done = np.empty(other.n_nodes, np.int32), np.array([self.n_nodes, 0, 0, 0])
-        self._know_words(n_words)
-        while needed := kernels.absorb((other.parents, other.lasts, other.tally), words, self._tree(), done, nodes):
             self._make_room(needed)
         self.n_nodes = int(done[0])
         return nodes

@@ -207,7 +207,7 @@ def ingest(
             if plan.vocabulary is not None:
                 terms = Vocabulary(plan.settings, plan.vocabulary)
             elif plan.settings.kind == "count":
-                terms = runs = Runs(folder, plan.settings, n_jobs or n_cores())
+                terms = runs = Runs(folder, plan.settings, n_jobs or n_cores(), held_out=held_out > 0)
             tally = count_text(
                 texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress, kept, kept_ids, groups
             )

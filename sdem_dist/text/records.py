@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.compressed import plain_suffix
+from sdem_dist.text.formats.folder import files_below
+from sdem_dist.text.formats.tab_lines import whole_lines
 from sdem_dist.text.sources import LINES, LINES_OR_TSV, NUMERIC_FORMATS, SUFFIXES, Reading, read_columns
-from sdem_dist.text.texts import Columns, Records
+from sdem_dist.text.stretches import in_plain_lines, parts_of
+from sdem_dist.text.texts import Columns, Records, texts_of_strings
 
 if TYPE_CHECKING:
     import pyarrow
 
+PIECE_BYTES = 1 << 21
+"""About what one task reads, where a source can be cut: little, so that workers end together."""
+
 
 def listed(column: list[object] | pyarrow.Array) -> list[object]:
     """Return a column of records as a list."""
-    found: list[object] = column if isinstance(column, list) else column.to_pylist()
+    if isinstance(column, list):
+        return column
+    numbers = str(column.type) in ("int64", "double") and not column.null_count
+    found: list[object] = column.to_numpy().tolist() if numbers else column.to_pylist()  # the first is much faster
     return found
 
 
@@ -46,10 +56,52 @@ def records_format(source: Path, reading: Reading) -> str:
     return form
 
 
-def read_records(
-    source: Path, reading: Reading, gate: LineGate, block_documents: int, *, keep: bool
-) -> Iterator[Records]:
-    """Yield the documents of a source of text, in order.
+@dataclass(frozen=True)
+class Piece:
+    """What one task reads of a source.
+
+    Attributes
+    ----------
+    source : Path
+    form : str
+        As `records_format`, but not `LINES_OR_TSV`, unless all is read.
+    columns : Columns
+    encoding : str
+    block_documents : int
+    part : pair of int, or None
+        First and last + 1 of its bytes (lines) or row groups (Parquet); None: all.
+    files : tuple of Path, or None
+        Those of a folder.
+    """
+
+    source: Path
+    form: str
+    columns: Columns
+    encoding: str
+    block_documents: int
+    part: tuple[int, int] | None = None
+    files: tuple[Path, ...] | None = None
+
+    def read(self, gate: LineGate) -> Iterator[Records]:
+        """Yield its documents, in order."""
+        gate.start = 0 if self.part is None or self.form == "parquet" else self.part[0]
+        return read_columns(
+            self.source, self.form, self.columns, self.encoding, gate, self.block_documents, self.part, self.files
+        )
+
+    def absolute(self) -> Piece:
+        """Return the same for a process that works in another folder."""
+        files = None if self.files is None else tuple(file.absolute() for file in self.files)
+        return replace(self, source=self.source.absolute(), files=files)
+
+    @property
+    def whole(self) -> bool:
+        """Nothing else is read of the source, so that this may be much."""
+        return self.part is None and self.files is None
+
+
+def pieces_of(source: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[Piece]:
+    """Yield what tasks read of a source of text; where it is cut depends on the source alone.
 
     Parameters
     ----------
@@ -57,8 +109,6 @@ def read_records(
         ``-`` is standard input.
     reading : Reading
         Labels play no part: their column is like any other.
-    gate : LineGate
-        What happens to a line that is not a document.
     block_documents : int
         Documents of a block at most.
     keep : bool
@@ -70,4 +120,40 @@ def read_records(
         The source is missing, cannot be read, or has no such column.
     """
     columns = Columns(reading.text, None, reading.id, labelled=False, keep=keep)
-    return read_columns(source, records_format(source, reading), columns, reading.encoding, gate, block_documents)
+    piece = Piece(source, records_format(source, reading), columns, reading.encoding, block_documents)
+    if piece.form == "folder":
+        yield from _of_files(piece)
+        return
+    lines = piece.form in (LINES, LINES_OR_TSV, "tsv", "jsonl") and in_plain_lines(source, reading.encoding)
+    n_bytes = source.stat().st_size if (lines or piece.form == "parquet") and source.is_file() else 0
+    if n_bytes <= PIECE_BYTES:
+        yield piece
+        return
+    if piece.form == LINES_OR_TSV:
+        piece = replace(piece, form=LINES if whole_lines(source, reading.encoding) else "tsv")
+    if lines and keep:
+        first = next(piece.read(LineGate("skip")), Records(texts_of_strings([])))
+        piece = replace(piece, columns=replace(columns, known=tuple(first.columns)))
+    for part in parts_of(source, n_bytes, PIECE_BYTES, lines=lines):
+        yield replace(piece, part=part)
+
+
+def _of_files(piece: Piece) -> Iterator[Piece]:
+    """Yield groups of the files of a folder; one without files is one group, whose reader says what is wrong."""
+    held, n_bytes, none = list[Path](), 0, True
+    for file in files_below(piece.source):
+        held.append(file)
+        n_bytes += file.stat().st_size
+        if n_bytes >= PIECE_BYTES:
+            yield replace(piece, files=tuple(held))
+            held, n_bytes, none = [], 0, False
+    if held or none:
+        yield replace(piece, files=tuple(held))
+
+
+def read_records(
+    source: Path, reading: Reading, gate: LineGate, block_documents: int, *, keep: bool
+) -> Iterator[Records]:
+    """Yield the documents of a source of text, in order, as tasks that read `pieces_of` it do."""
+    for piece in pieces_of(source, reading, block_documents, keep=keep):
+        yield from piece.read(gate)

@@ -13,6 +13,7 @@ from sdem_dist.text.counters import LearningCounter
 from sdem_dist.text.merged_runs import RunSlice, merge
 from sdem_dist.text.spill import load_arrays, save_arrays, save_bytes
 from sdem_dist.text.vectorizer import VectorizerSettings
+from sdem_dist.text.walks import ALL, sorted_terms
 
 MOST_TERMS = 1 << 21
 """Terms that the counters of all threads hold together; each takes about a hundred bytes."""
@@ -27,12 +28,15 @@ class Runs:
     settings : VectorizerSettings
     n_jobs : int
         Counters at work at a time.
+    held_out : bool
+        Some documents may have no part in the terms.
     """
 
-    def __init__(self, folder: Path, settings: VectorizerSettings, n_jobs: int) -> None:
+    def __init__(self, folder: Path, settings: VectorizerSettings, n_jobs: int, *, held_out: bool = True) -> None:
         self._folder, self._settings = folder, settings
         self._n_jobs, self._most = n_jobs, MOST_TERMS // n_jobs
         self._numbers = count()
+        self._tallies = held_out or settings.chooses_terms
         self._open: dict[int, LearningCounter] = {}
         self._any_tallied = False
         self._written: dict[int, int] = {}  # bytes of the longest term of a run
@@ -40,7 +44,7 @@ class Runs:
     def begin(self) -> tuple[int, LearningCounter]:
         """Return the number of a new run, and its counter."""
         run = next(self._numbers)
-        self._open[run] = LearningCounter(self._settings)
+        self._open[run] = LearningCounter(self._settings, tallies=self._tallies)
         return run, self._open[run]
 
     def is_full(self, run: int) -> bool:
@@ -50,10 +54,14 @@ class Runs:
     def write(self, run: int) -> None:
         """Write a run down and forget its counter."""
         counter = self._open.pop(run)
-        nodes = counter.sorted_terms()  # those of documents held out, too: another run may have them in others
-        data, offsets = counter.spelled(nodes)
-        save_bytes(self._path(run, "texts"), data[: offsets[-1]])
-        table = np.column_stack([np.diff(offsets), counter.tree.tally[nodes, 1:]])
+        terms = sorted_terms([counter])  # those of documents held out, too: another run may have them in others
+        save_bytes(self._path(run, "texts"), terms.data)
+        (columns,), sizes = terms.columns, np.diff(terms.offsets)
+        met = np.flatnonzero(columns >= 0).astype(np.int32)
+        nodes = np.empty_like(met)
+        nodes[columns[met]] = met
+        tally = counter.tree.tally[nodes, 1:] if self._tallies else np.ones((len(nodes), 2), np.int64)
+        table = np.column_stack([sizes, tally])
         save_bytes(self._path(run, "table"), table)
         save_arrays(self._path(run, "nodes"), np.array([counter.tree.n_nodes]), nodes)
         if table[:, 1].any():
@@ -63,27 +71,23 @@ class Runs:
     @property
     def is_empty(self) -> bool:
         """No tallied document has a term."""
-        tallies = (counter.tree.tally[: counter.tree.n_nodes, 2] for counter in self._open.values())
-        return not self._any_tallied and not any(tally.any() for tally in tallies)
+        trees = [counter.tree for counter in self._open.values()]
+        if not self._tallies:
+            return not self._any_tallied and not any(tree.n_nodes for tree in trees)
+        return not self._any_tallied and not any(tree.tally[: tree.n_nodes, 2].any() for tree in trees)
 
     def merged(self, least: float, most: float) -> MergedTerms:
         """Return the terms of all runs whose document frequency is within bounds."""
         bounds = int(np.ceil(least)), int(np.floor(most))
         if self._open and not self._written:
-            run, *others = self._open
-            counter = self._open.pop(run)
-            numbers = {other: counter.absorb(self._open.pop(other)) for other in others}
-            nodes = counter.sorted_terms()
-            frequency = counter.tree.tally[nodes, 1]
-            kept = nodes[(frequency >= bounds[0]) & (frequency <= bounds[1])]
-            columns = np.full(counter.tree.n_nodes, -1, np.int32)
-            columns[kept] = np.arange(len(kept), dtype=np.int32)
-            save_arrays(self._path(run, "columns"), columns)
-            for other, nodes_of_other in numbers.items():
-                save_arrays(self._path(other, "columns"), columns[nodes_of_other])
-            data, offsets = counter.spelled(kept)
-            totals = None if self._settings.max_features is None else counter.tree.tally[kept, 2]
-            return MergedTerms(self._folder, Strings(data[: offsets[-1]], offsets), totals)
+            runs, counters = list(self._open), list(self._open.values())
+            self._open = {}
+            with_totals = self._settings.max_features is not None  # nobody else asks
+            limits = bounds if self._tallies else ALL
+            terms = sorted_terms(counters, limits, with_totals=with_totals, n_jobs=self._n_jobs)
+            for run, columns in zip(runs, terms.columns, strict=True):
+                save_arrays(self._path(run, "columns"), columns)
+            return MergedTerms(self._folder, Strings(terms.data, terms.offsets), terms.totals)
         self.write_all()
         return self._merged_files(bounds)
 

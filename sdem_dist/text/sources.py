@@ -269,8 +269,9 @@ def read_columns(
     gate: LineGate,
     block_documents: int,
     part: tuple[int, int] | None = None,
+    files: Sequence[Path] | None = None,
 ) -> Iterator[Records]:
-    """Yield what is read of a source of text in this format, in blocks that hold a document."""
+    """Yield what is read of a source of text in this format, in blocks that hold a document; of a folder, of some files."""
     if form in (LINES, LINES_OR_TSV, "tsv"):
         from sdem_dist.text.formats.tab_lines import read_tab_lines
 
@@ -279,7 +280,7 @@ def read_columns(
     elif form == "folder":
         from sdem_dist.text.formats.folder import read_folder
 
-        blocks = in_blocks(read_folder(source, encoding, gate, columns, part), block_documents)
+        blocks = in_blocks(read_folder(source, encoding, gate, columns, part, files), block_documents)
     elif form == "csv":
         from sdem_dist.text.formats.csv_table import read_csv
 
@@ -287,7 +288,7 @@ def read_columns(
     elif form == "jsonl":
         from sdem_dist.text.formats.json_lines import read_json_lines
 
-        blocks = in_blocks(read_json_lines(source, encoding, gate, columns), block_documents)
+        blocks = in_blocks(read_json_lines(source, encoding, gate, columns, part), block_documents, columns.known)
     else:
         from sdem_dist.text.formats.parquet_table import read_parquet
 

@@ -61,13 +61,23 @@ def stretches(sources: Iterable[Path], reading: Reading, gate: LineGate, size: i
             yield from _of_folder(source, gate, size)
             continue
         there = source.stat()
+        lines = form == "tsv" and in_plain_lines(source, reading.encoding)
         parts: Iterable[tuple[int, int] | None] = (None,)
-        if reading.id is None and there.st_size > size:
-            if form == "tsv" and source.suffix.lower() not in COMPRESSIONS and is_utf8_name(reading.encoding):
-                parts = _of_lines(source, there.st_size, size)
-            elif form == "parquet":
-                parts = _of_row_groups(source, size)
+        if reading.id is None and (lines or form == "parquet"):
+            parts = parts_of(source, there.st_size, size, lines=lines)
         yield from (Stretch(source, there.st_size, there.st_mtime_ns, part) for part in parts)
+
+
+def in_plain_lines(source: Path, encoding: str) -> bool:
+    """Whether a file of lines can be read from the middle."""
+    return source.suffix.lower() not in COMPRESSIONS and is_utf8_name(encoding)
+
+
+def parts_of(source: Path, n_bytes: int, size: int, *, lines: bool) -> Iterable[tuple[int, int] | None]:
+    """Return the parts of a file of lines, or of a Parquet file, of about `size` bytes; None is the whole file."""
+    if n_bytes <= size:
+        return (None,)
+    return _of_lines(source, n_bytes, size) if lines else _of_row_groups(source, size)
 
 
 def _of_lines(source: Path, n_bytes: int, size: int) -> Iterator[tuple[int, int]]:

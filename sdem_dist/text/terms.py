@@ -1,4 +1,4 @@
-"""The n-grams of a tree as texts in sorted order."""
+"""How words and n-grams are written, and words in sorted order."""
 
 from __future__ import annotations
 
@@ -50,44 +50,14 @@ class Spelling:
         spelling.text_sizes(tree.parents, tree.lasts, self.offsets, int(self.separator), sizes)
         return sizes
 
-    def texts(
-        self, tree: GramTree, nodes: np.ndarray, sizes: np.ndarray, end: int = -1
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the texts of nodes: bytes, `PADDING` more among them, and where each begins and the last ends, int64.
-
-        A byte `end` that is not negative stands behind each.
-        """
+    def texts(self, tree: GramTree, nodes: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the texts of nodes: bytes, `PADDING` more among them, and where each begins and the last ends, int64."""
         bounds = np.zeros(len(nodes) + 1, np.int64)
-        np.cumsum(sizes[nodes] + int(end >= 0), out=bounds[1:])
+        np.cumsum(sizes[nodes], out=bounds[1:])
         out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
         words, separator = (self.spelled, self.offsets), 0x20 if self.separator else -1
-        spelling.spell(nodes, (tree.parents, tree.lasts), words, separator, end, bounds, out)
+        spelling.spell(nodes, (tree.parents, tree.lasts), words, separator, bounds, out)
         return out, bounds
-
-    def sorted_nodes(self, tree: GramTree) -> np.ndarray:
-        """Return the nodes of a tree that some document has, sorted by their texts, int32."""
-        nodes = spelling.in_order(tree.parents, tree.lasts, self._ranks(), tree.n_nodes)
-        met = tree.tally[: tree.n_nodes, 0] >= 0
-        if not met.all():
-            nodes = nodes[met[nodes]]
-        if self.separator and tree.lengths[1] > 1 and self._has_low_bytes():
-            # a word that goes on with a byte below the space comes before n-grams, not after
-            data, bounds = self.texts(tree, nodes, self.sizes(tree))
-            whole = data.tobytes()
-            nodes = nodes[sorted(range(len(nodes)), key=lambda i: whole[bounds[i] : bounds[i + 1]])]
-        return nodes
-
-    def _has_low_bytes(self) -> bool:
-        return bool((self.spelled[: self.offsets[self.n_words]] < 0x20).any())
-
-    def _ranks(self) -> np.ndarray:
-        """Return the place of every word among all words, sorted by their bytes, int32."""
-        if self.in_order:
-            return np.arange(self.n_words, dtype=np.int32)
-        order = sorted_words(self.spelled, self.offsets[: self.n_words + 1])
-        ranks = np.empty(self.n_words, np.int32)
-        ranks[order] = np.arange(self.n_words, dtype=np.int32)
-        return ranks
 
 
 def sorted_words(spelled: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels.cells import join_cells
 from sdem_dist.kernels.code_points import PADDING, Pieces
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Columns:
         Documents have labels, otherwise `label` plays no part.
     keep : bool
         Keep all columns.
+    known : tuple of str, or None
+        Where a part of a source is read, what is kept of it: the columns of its first documents.
     """
 
     text: str | int | None = None
@@ -87,6 +90,7 @@ class Columns:
     id: str | int | None = None
     labelled: bool = True
     keep: bool = False
+    known: tuple[str, ...] | None = None
 
     @property
     def names(self) -> tuple[str | None, str, str | None]:
@@ -131,15 +135,15 @@ Row = tuple[str, str | None, object, Mapping[str, object] | None]
 """A text, its label, its id, and what stands beside it; None for what is not read."""
 
 
-def in_blocks(rows: Iterable[Row], block_documents: int) -> Iterator[Records]:
+def in_blocks(rows: Iterable[Row], block_documents: int, names: tuple[str, ...] | None = None) -> Iterator[Records]:
     """Yield rows in blocks of at most `block_documents`, and of about `BLOCK_CHARACTERS`; all blocks have the same columns.
 
     Raises
     ------
     IngestError
-        A row has a column that no row of the first block has.
+        A row has a column that is not among `names`, by default those of the first block.
     """
-    rows, names = iter(rows), None
+    rows = iter(rows)
     while True:
         held: list[Row] = []
         characters = 0
@@ -263,3 +267,16 @@ def texts_of_arrow(texts: object) -> Texts | None:
     bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     return Texts(content, bounds[:-1], bounds[1:])
+
+
+def arrow_of_texts(texts: Texts) -> pyarrow.Array:
+    """Return texts in UTF-8 as an Arrow column."""
+    import pyarrow as pa
+
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(texts.stops - texts.starts, out=offsets[1:])
+    joined = np.empty(offsets[-1], np.uint8)
+    join_cells(texts.data, texts.starts, texts.stops, joined)
+    small = offsets[-1] < 1 << 31
+    kind, bounds = (pa.string(), offsets.astype(np.int32)) if small else (pa.large_string(), offsets)
+    return pa.Array.from_buffers(kind, len(texts), [None, pa.py_buffer(bounds), pa.py_buffer(joined)])

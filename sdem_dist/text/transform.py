@@ -11,6 +11,7 @@ import numpy as np
 from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, all_arranged, as_matrix
 from sdem_dist.text.texts import Texts, parts_of_strings, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
+from sdem_dist.text.walks import SortedTerms, sorted_terms
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 SPELLED_AT_A_TIME = 1 << 15
 """Terms that become texts together: their bytes stay in the cache."""
+_LINE = ord("\n")
 
 
 def count_texts(
@@ -52,25 +54,22 @@ def count_texts(
     counter = LearningCounter(settings, tallies=False)
     given = [texts] if isinstance(texts, Texts) else parts_of_strings(texts)
     parts = [part for some in given for part in counter.parts(some, np.zeros(len(some), bool))]
-    nodes = counter.sorted_terms()
-    columns = np.full(counter.tree.n_nodes, -1, np.int32)
-    columns[nodes] = np.arange(len(nodes), dtype=np.int32)
-    matrix = as_matrix(all_arranged(parts, columns, len(nodes)), len(nodes))
-    return matrix, _strings(counter, nodes)
+    terms = sorted_terms([counter], end=_LINE)
+    n_terms = len(terms.offsets) - 1
+    matrix = as_matrix(all_arranged(parts, terms.columns[0], n_terms), n_terms)
+    return matrix, _strings(terms)
 
 
-def _strings(counter: LearningCounter, nodes: np.ndarray) -> list[str]:
-    """Return the texts of nodes."""
-    line, tree, spelling = ord("\n"), counter.tree, counter.tokenizer.spelling
-    sizes, found = spelling.sizes(tree), list[str]()
-    for first in range(0, len(nodes), SPELLED_AT_A_TIME):
-        some = nodes[first : first + SPELLED_AT_A_TIME]
-        data, bounds = spelling.texts(tree, some, sizes, end=line)
-        whole = data[: bounds[-1]].tobytes()
-        if whole.count(b"\n") == len(some):  # cut by one call
+def _strings(terms: SortedTerms) -> list[str]:
+    """Return terms, behind each of which a line ends."""
+    found = list[str]()
+    for first in range(0, len(terms.offsets) - 1, SPELLED_AT_A_TIME):
+        bounds = terms.offsets[first : first + SPELLED_AT_A_TIME + 1]
+        whole = terms.data[bounds[0] : bounds[-1]].tobytes()
+        if whole.count(b"\n") == len(bounds) - 1:  # cut by one call
             found += whole.decode("utf-8", "surrogatepass").split("\n")[:-1]
         else:
-            limits = bounds.tolist()
+            limits = (bounds - bounds[0]).tolist()
             found += [whole[a : b - 1].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(limits)]
     return found
 

@@ -78,6 +78,12 @@ class VectorizerSettings:
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
 
+    @property
+    def chooses_terms(self) -> bool:
+        """Whether the number of its documents or occurrences may leave a term out of the vocabulary."""
+        least = self.min_df > 1 if isinstance(self.min_df, int) else self.min_df > 0
+        return least or isinstance(self.max_df, int) or self.max_df < 1 or self.max_features is not None
+
     def to_json(self) -> JsonObject:
         """Return the settings as a dictionary that JSON can hold."""
         return {

@@ -1,5 +1,9 @@
 """Measures of the code itself: sizes, types, borders, and how far it is from `fit` to the next mu.
 
+An estimator's depth is that of its longest chain of classes of the package that have methods: it is 1 for a class with no
+base but scikit-learn's. Groups of parameters, which are fields alone, and protocols do not count, since nothing that they
+have can be overridden or called. What an estimator overrides are methods that a class of its chain has with a body.
+
 Two counts say how far it is. The first is of all functions of the package that a fit calls up to the end of the first
 update, each once: checks, properties and limits of memory too. The second is of a document's path: the functions that are
 running when a shard is read, when a learner prepares, maps, combines or updates, or when a kernel is entered.
@@ -58,6 +62,25 @@ walked.discard(None)
 print(*(n for found in (called, walked) for n in (len(found), len({file for file, _ in found}))), len(made))
 """
 
+CLASSES = """
+import inspect
+from sdem_dist.catalogue import ESTIMATORS, estimator_class
+def methods(cls):
+    kinds = (property, classmethod, staticmethod)
+    found = {n for n, v in vars(cls).items() if inspect.isfunction(v) or isinstance(v, kinds)}
+    return {n for n in found if not n.startswith("__") or n.startswith("__sklearn")}
+def counts(cls):
+    return cls.__module__.startswith("sdem_dist.") and not getattr(cls, "_is_protocol", False) and bool(methods(cls))
+def depth(cls):
+    return counts(cls) + max(map(depth, cls.__bases__), default=0)
+def overridden(cls):
+    above = set().union(*(methods(c) for c in cls.__mro__[1:] if counts(c)))
+    return len(methods(cls) & above)
+found = [estimator_class(name) for name in ESTIMATORS]
+depths, replaced = [depth(c) for c in found], [overridden(c) for c in found]
+print(max(depths), sum(depths) / len(depths), max(replaced), sum(replaced) / len(replaced))
+"""
+
 
 def functions(path: Path) -> list[tuple[str, ast.FunctionDef]]:
     """Return all functions of a file by name."""
@@ -109,6 +132,8 @@ def main() -> None:
     ignored = sum(text.count("type: ignore") for text in texts.values())
     walk = subprocess.run([sys.executable, "-c", WALK], cwd=root, capture_output=True, text=True, check=False)
     walked = walk.stdout.split() or ["?"] * 5
+    classes = subprocess.run([sys.executable, "-c", CLASSES], cwd=root, capture_output=True, text=True, check=False)
+    depths = [float(figure) for figure in classes.stdout.split()] or [float("nan")] * 4
     rows = {
         "estimators/: files, lines": f"{len(own)}, {sum(texts[p].count(chr(10)) for p in own):,}",
         "sdem_dist/: files, lines": f"{len(files)}, {n_lines:,}",
@@ -119,6 +144,8 @@ def main() -> None:
         "circles of imports, those for types included": str(len(circles(root))),
         "functions called from fit to the new mu, files": f"{walked[0]}, {walked[1]}",
         "of these on a document's path, files": f"{walked[2]}, {walked[3]}",
+        "depth of estimators: most, mean": f"{depths[0]:.0f}, {depths[1]:.1f}",
+        "methods that an estimator overrides: most, mean": f"{depths[2]:.0f}, {depths[3]:.1f}",
         "executors in a fit of MultinomialMixture": walked[4],
     }
     for name, value in rows.items():

@@ -73,8 +73,24 @@ def test_a_search_is_kept(folder):
     assert refused.exit_code == 1 and "--resume" in refused.output
     again = run([*arguments, "--resume"])
     assert again.exit_code == 0
-    assert re.search(r"^resumed after epoch \d+: 0 of 3 settings go on; best log-loss", again.stderr, re.MULTILINE)
+    going_on = rf"^going on after epoch \d+ of {folder / 'run'}: 0 of 3 settings go on, \d done.*; best log-loss"
+    assert re.search(going_on, again.stderr, re.MULTILINE)
     assert "\nepoch " not in f"\n{again.stderr}"  # it had ended
+    other = run([*arguments, "--resume", "--trials", 2])
+    assert other.exit_code == 1 and "n_settings is 2, and was 3" in other.stderr
+
+
+def test_what_is_wrong_with_a_search_is_said_before_the_source_is_read(folder, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "search.sdem").touch()
+    for more, message in (
+        (["--checkpoint", tmp_path / "run"], "has an earlier search"),
+        (["--space", "loss=hinge,foo"], "what is tried of loss: loss must be one of"),
+        (["--space", "losss=hinge"], "has no losss; did you mean loss?"),
+    ):
+        result = run(["tune", folder / "posts.tsv", tmp_path / "x.model", *more])
+        assert result.exit_code == 1 and message in result.stderr
+        assert "documents" not in result.stderr  # nothing was counted
 
 
 @pytest.mark.parametrize(

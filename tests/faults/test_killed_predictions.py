@@ -13,21 +13,23 @@ import pytest
 from cli.commands import ok
 
 from sdem_dist import MultinomialNB
-from sdem_dist.cli import predict, table_files
+from sdem_dist.cli import kept_answers
+from sdem_dist.text import records
 
-BLOCK, N = 20, 300
+PIECE, N = 700, 300
 KILLED = """
 import os, signal, sys
 from sdem_dist import cli
-from sdem_dist.cli import predict, table_files
-predict.BLOCK = 20
-save, saved = table_files.Part.save, []
-def disturbed(part, path):
-    save(part, path)
-    saved.append(path)
-    if len(saved) == 4:
+from sdem_dist.cli import kept_answers
+from sdem_dist.text import records
+records.PIECE_BYTES = 700
+load, loaded = kept_answers._loaded, []
+def disturbed(folder, gate):
+    loaded.append(folder)
+    if len(loaded) == 4:
         os.killpg(0, signal.SIGKILL)
-table_files.Part.save = disturbed
+    return load(folder, gate)
+kept_answers._loaded = disturbed
 if __name__ == "__main__":
     os.setpgid(0, 0)
     cli.main(sys.argv[1:])
@@ -45,7 +47,7 @@ def made(tmp_path) -> Path:
 
 @pytest.mark.parametrize("name", ["o.parquet", pytest.param("o.csv", marks=pytest.mark.slow)])
 def test_the_same_command_goes_on_after_kills(name, made, monkeypatch):
-    monkeypatch.setattr(predict, "BLOCK", BLOCK)
+    monkeypatch.setattr(records, "PIECE_BYTES", PIECE)
     command = ["predict", str(made / "m"), str(made / "s.jsonl"), "-o"]
     ok(*command, str(made / f"here-{name}"))
     (made / "killed.py").write_text(KILLED)
@@ -53,23 +55,29 @@ def test_the_same_command_goes_on_after_kills(name, made, monkeypatch):
     assert subprocess.run(script, check=False).returncode == -signal.SIGKILL
     assert not (made / name).exists()
     (kept,) = made.glob(f".{name}.predicted-*")
-    before = len(list(kept.glob("*.part")))
-    assert before == 4
+    before = len(list(kept.glob("*/summary.json")))
+    assert before >= 4
 
-    save, saved = table_files.Part.save, []
+    in_order, asked = kept_answers.in_order, []
 
-    def and_kill_a_worker(part, path):
-        if not saved:
-            workers = [p for p in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(p.cmdline())]
-            os.kill(workers[0].pid, signal.SIGKILL)
-        saved.append(path)
-        save(part, path)
+    def and_kill_a_worker(executor, function, jobs):
+        def counted():
+            for job in jobs:
+                if not asked:
+                    workers = [
+                        p for p in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(p.cmdline())
+                    ]
+                    os.kill(workers[0].pid, signal.SIGKILL)
+                asked.append(job)
+                yield job
 
-    monkeypatch.setattr(table_files.Part, "save", and_kill_a_worker)
+        return in_order(executor, function, counted())
+
+    monkeypatch.setattr(kept_answers, "in_order", and_kill_a_worker)
     ok(*command, str(made / name), "--workers", "1")
-    assert len(saved) == N // BLOCK - before
-    assert (made / name).read_bytes() == (made / f"here-{name}").read_bytes()
-    saved.clear()
+    pieces = len(asked) + before
+    assert pieces > 10 and (made / name).read_bytes() == (made / f"here-{name}").read_bytes()
+    asked.clear()
     ok(*command, str(made / name), "--workers", "1")
-    assert len(saved) == N // BLOCK, "a whole table leaves nothing to go on with"
+    assert len(asked) == pieces, "a whole table leaves nothing to go on with"
     assert sorted(p.name for p in made.iterdir()) == sorted(["m", "s.jsonl", "killed.py", name, f"here-{name}"])

@@ -24,16 +24,13 @@ def scored(model):
     return found["accuracy"], found["ncll"]
 
 
-def test_folds_come_first_and_all_documents_are_trained_on():
-    events = []
-    model = MultinomialNB().fit(X, Y, callbacks=[events.append])
-    assert [e.stage for e in events if isinstance(e, StageEnded)] == [
-        "fold 1 of 3",
-        "fold 2 of 3",
-        "fold 3 of 3",
-        "train",
-    ]
-    whole = MultinomialNB(validation_fraction=0.0).fit(X, Y)
+@pytest.mark.parametrize(("n_documents", "n_folds"), [(150, 3), (300, 2), (900, 1)])
+def test_folds_come_first_until_200_documents_are_scored_and_all_documents_are_trained_on(n_documents, n_folds):
+    events, some = [], slice(n_documents)
+    model = MultinomialNB().fit(ALL[some], LABELS[some], callbacks=[events.append])
+    stages = [e.stage for e in events if isinstance(e, StageEnded)]
+    assert stages == [*(f"fold {number + 1} of {N_FOLDS}" for number in range(n_folds)), "train"]
+    whole = MultinomialNB(validation_fraction=0.0).fit(ALL[some], LABELS[some])
     np.testing.assert_array_equal(model.state_.words, whole.state_.words)
     assert model.temperature_ != 1.0 == whole.temperature_
 

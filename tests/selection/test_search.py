@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from fitting.test_loss_by_overlap import documents as overlapping
 from scipy.stats import loguniform
 from selection.conftest import made
@@ -216,7 +217,11 @@ def test_numbers(documents):
     [
         ({"metric": "AUC"}, "metric must be one of"),
         ({"metric": "R2"}, "has no R2"),
-        ({"space": {"stepp": [1]}}, "has no stepp"),
+        ({"space": {"stepp": [1]}}, "has no stepp; did you mean step"),
+        ({"space": {"loss": ["hinge", "foo"]}}, "what is tried of loss: loss must be .* got 'foo'"),
+        ({"space": {"loss": ["auto", "nll"]}}, "list these two"),
+        ({"estimator": MultinomialNB(norm="x")}, "norm must be"),
+        ({"estimator": MultinomialNB(alpha=0.0), "space": {"loss": ["nll"]}}, "alpha must be positive"),
         ({"space": {"loss": "hinge"}}, "list of values"),
         ({"space": {"loss": []}}, "no value"),
         ({"n_trials": 0}, "n_trials"),
@@ -226,25 +231,38 @@ def test_numbers(documents):
 )
 def test_mistakes(corpus, settings, message):
     with pytest.raises(ValueError, match=message):
-        CorpusSearchCV(MultinomialNB(), **settings).fit(corpus)
+        CorpusSearchCV(**{"estimator": MultinomialNB(), **settings}).fit(corpus)
 
 
-def test_the_default_is_what_a_fit_of_it_is():
-    """Where classes overlap, loss="auto" is NCLL: so is the setting that others are compared with."""
+def test_the_default_is_what_a_fit_of_it_is(tmp_path):
+    """Where classes overlap, loss="auto" is NCLL: so are the default, and settings that name no loss."""
     X, y = overlapping(900, 4, 2)
     assert MultinomialNB(n_jobs=1).fit(X, y).loss_ == "ncll"
-    found = CorpusSearchCV(MultinomialNB(), {"step": [0.3]}, cv=3, n_jobs=1).fit(X, y)
-    ncll = CorpusSearchCV(MultinomialNB(loss="ncll"), {"step": [0.3]}, cv=3, n_jobs=1).fit(X, y)
-    assert found.estimator.loss == "auto" and found.tuned_.loss == found.best_estimator_.loss_ == "ncll"
-    same(found, ncll)
-    assert 'The default has loss="ncll" here' in "\n".join(lines(found))
-    assert "The default has" not in "\n".join(lines(ncll))
+    more = {"space": {"step": [0.3]}, "cv": 3, "n_jobs": 1, "halving": False}
+    ncll = CorpusSearchCV(MultinomialNB(loss="ncll"), **more).fit(X, y)
+    for resume in (False, True):
+        found = CorpusSearchCV(MultinomialNB(), **more).fit(X, y, checkpoint=tmp_path / "run", resume=resume)
+        assert found.estimator.loss == "auto" and found.tuned_.loss == found.best_estimator_.loss_ == "ncll"
+        same(found, ncll)
+        assert 'The default has loss="ncll" here' in "\n".join(lines(found))
+        assert "The default has" not in "\n".join(lines(ncll))
+
+
+def test_the_loss_of_the_default_costs_nothing_where_classes_are_apart(documents):
+    """The folds' own results settle it: nothing is fitted beside the settings, and no setting learns twice."""
+    X, y = documents[0], np.arange(400) % 3
+    X = sp.csr_matrix(X + 9 * sp.csr_matrix((np.ones(400), (range(400), y)), X.shape))
+    epochs = []
+    space = {"loss": ["hinge", "ncll"], "step": [0.1]}
+    found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, callbacks=[epochs.append]).fit(X, y)
+    assert found.tuned_.loss == "hinge" and len(found.trials_) == 3
+    assert [event.epoch for event in epochs] == list(range(1, len(epochs) + 1))  # all in one turn
 
 
 def test_settings_that_cannot_be_trained_are_told_and_passed_over(corpus):
-    found = CorpusSearchCV(MultinomialNB(), {"alpha": [-1.0, 2.0]}, cv=3, n_jobs=1).fit(corpus)
+    found = CorpusSearchCV(MultinomialNB(), {"alpha": [0.0, 2.0]}, cv=3, n_jobs=1).fit(corpus)
     assert "alpha must be" in found.cv_results_["error"][1]
-    assert found.best_params_.get("alpha") != -1.0
+    assert found.best_params_.get("alpha") != 0.0
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -14,6 +14,7 @@ from sdem_dist import (
     cross_validate,
     label_suspects,
     learning_curve,
+    write_corpus,
 )
 from sdem_dist.selection.suspects import suspects_of
 
@@ -73,3 +74,11 @@ def test_more_documents_teach_more(corpus):
         learning_curve(MultinomialNB(), corpus, shares=(0.0, 1.0))
     with pytest.raises(ValueError, match="classifier"):
         learning_curve(LatentDirichletAllocation(), corpus)
+
+
+def test_a_curve_says_where_a_class_is_missing(documents, tmp_path):
+    X, y = documents[0], np.where(np.arange(400) < 8, "rare", documents[1])
+    corpus = write_corpus(tmp_path / "rare.zarr", X, y)
+    with pytest.warns(UserWarning, match=r"fold trains without a class: with \d+ documents rare$") as warned:
+        learning_curve(MultinomialNB(n_jobs=1), corpus, shares=(0.05, 1.0), cv=4, n_folds=2)
+    assert len(warned) == 1

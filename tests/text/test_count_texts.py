@@ -20,9 +20,10 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
 from sdem_dist.text.code_points import CHANGING, every_code_point
-from sdem_dist.text.counters import FixedCounter, LearningCounter, Vocabulary
+from sdem_dist.text.counters import FixedCounter, LearningCounter, Vocabulary, arranged
 from sdem_dist.text.texts import parts_of_strings, texts_of_strings
 from sdem_dist.text.transform import TextTransformer
+from sdem_dist.text.walks import sorted_terms
 
 # Letters that change their number when they turn small, final sigmas, accents alone and composed, ligatures, digits of
 # other scripts, spaces that are none in ASCII, surrogates, a private code point, an unassigned one, the last one.
@@ -133,23 +134,34 @@ def test_pieces_do_not_matter(texts, chosen, size):
 
 
 @hypothesis_settings(deadline=None, max_examples=60)
-@given(TEXTS, TEXTS, options())
+@given(st.lists(TEXTS, min_size=1, max_size=4), options(), st.integers(1, 3), st.integers(0, 3), st.integers(1, 9))
 @pytest.mark.filterwarnings("ignore")
-def test_a_counter_that_absorbs_another_has_counted_both(first, second, chosen):
-    one, other, both = (LearningCounter(VectorizerSettings(**chosen)) for _ in range(3))
-    for counter, texts in ((one, first), (other, second), (both, [*first, *second])):
-        counter.count(texts_of_strings(texts), np.ones(len(texts), bool))
-    its_terms = other.sorted_terms()
-    nodes = one.absorb(other)
-    assert spelled(one, nodes[its_terms]) == spelled(other, its_terms)
-    terms, expected = one.sorted_terms(), both.sorted_terms()
-    assert spelled(one, terms) == spelled(both, expected)
-    np.testing.assert_array_equal(one.tree.tally[terms, 1:], both.tree.tally[expected, 1:])
+def test_terms_of_several_counters_are_those_of_one(lists, chosen, n_jobs, least, most):
+    """Threads learn for themselves: merged, their terms are those of one counter, and so are documents and occurrences."""
 
+    def found(lists):
+        counters = [LearningCounter(VectorizerSettings(**chosen)) for _ in lists]
+        parts = [
+            counter.count(texts_of_strings(texts), np.ones(len(texts), bool))
+            for counter, texts in zip(counters, lists, strict=True)
+        ]
+        terms = sorted_terms(counters, (least, most), with_totals=True, n_jobs=n_jobs)
+        counts = [
+            arranged(part, columns, len(terms.offsets) - 1) for part, columns in zip(parts, terms.columns, strict=True)
+        ]
+        return (
+            [terms.data[a:b].tobytes() for a, b in pairwise(terms.offsets)],
+            terms.totals.tolist(),
+            [
+                list(zip(indices.tolist(), values.tolist(), strict=True))
+                for indptr, indices, values in counts
+                for indices, values in zip(np.split(indices, indptr[1:-1]), np.split(values, indptr[1:-1]), strict=True)
+            ],
+        )
 
-def spelled(counter, nodes):
-    data, bounds = counter.spelled(nodes)
-    return [data[a:b].tobytes() for a, b in pairwise(bounds)]
+    several, one = found(lists), found([[text for texts in lists for text in texts]])
+    assert several[0] == sorted(several[0]) and several[:2] == one[:2]
+    assert [row for row in several[2] if row] == [row for row in one[2] if row]
 
 
 @pytest.mark.parametrize("strip_accents", [None, "ascii", "unicode"])

@@ -6,6 +6,7 @@ import numpy as np
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stages
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier
 from sdem_dist.estimators.common_parameters import OfText, Running
 from sdem_dist.estimators.parameters import estimator, integer, param
@@ -16,13 +17,8 @@ from .learner import ClassMeans, scores
 
 
 @estimator
-class NearestMean(OfText, Running, EngineClassifier):
-    """The class with the nearest mean.
-
-    Parameters
-    ----------
-    {parameters}
-    """
+class NearestMean(OfText, Running, EngineClassifier, EngineEstimator):
+    """The class with the nearest mean."""
 
     n_lanes: int = param(4, integer(), "Lanes that share out the documents.")
 

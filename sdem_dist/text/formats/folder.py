@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -16,13 +16,18 @@ from sdem_dist.text.texts import Columns, Row
 
 
 def read_folder(
-    path: Path, encoding: str, gate: LineGate, columns: Columns, part: tuple[int, int] | None = None
+    path: Path,
+    encoding: str,
+    gate: LineGate,
+    columns: Columns,
+    part: tuple[int, int] | None = None,
+    some: Sequence[Path] | None = None,
 ) -> Iterator[Row]:
     """Yield a row of each file below the sub-folders of `path`, in the order of their sorted names.
 
     Hidden files and folders are left out. Files directly in `path` belong to no class and are an error; without labels
     they are documents, too. With `part` the files from one number up to another only; who cut the folder has seen what
-    is not a class.
+    is not a class. Without labels these may be named as `some`.
     """
     if columns.id is not None:
         raise IngestError(f"{path} is a folder, which has no column of ids")
@@ -32,7 +37,8 @@ def read_folder(
         if part is None
         else LineGate("skip", gate.known_classes, gate.numeric, separator=gate.separator, unlabelled=gate.unlabelled)
     )
-    files = labelled_files(path, listing) if columns.labelled else ((None, file) for file in files_below(path))
+    unlabelled = ((None, file) for file in (files_below(path) if some is None else some))
+    files = labelled_files(path, listing) if columns.labelled else unlabelled
     for label, file in islice(files, first, stop):
         text = decoded_file(file, encoding, gate)
         if text is not None:

@@ -9,19 +9,21 @@ from pathlib import Path
 import orjson
 
 from sdem_dist.text.bad_lines import LineGate, not_unicode
-from sdem_dist.text.line_blocks import LineBlock, line_blocks
+from sdem_dist.text.line_blocks import LineBlock, Part, line_blocks
 from sdem_dist.text.texts import Columns, Row
 
 _LARGEST = 2.0**53
 
 
-def read_json_lines(path: Path, encoding: str, gate: LineGate, columns: Columns) -> Iterator[Row]:
+def read_json_lines(
+    path: Path, encoding: str, gate: LineGate, columns: Columns, part: Part | None = None
+) -> Iterator[Row]:
     """Yield a row of each object; blank lines are passed over.
 
     The text must be a string; a label may be a string, a number, true or false; an id a string or a whole number.
     """
     label, text, id_ = columns.names
-    for number, found in json_objects(path, encoding, gate):
+    for number, found in json_objects(path, encoding, gate, part):
         needed = [name for name in (None if gate.unlabelled is not None else label, text) if name is not None]
         problem = _problem(found, needed, text, id_)
         if problem is None and columns.keep:
@@ -51,10 +53,12 @@ def _problem(found: dict[str, object], needed: list[str], text: str, id_: str | 
     return None if (problem := not_unicode(str(found[id_]))) is None else f"the id has {problem}"
 
 
-def json_objects(path: Path, encoding: str, gate: LineGate) -> Iterator[tuple[int, dict[str, object]]]:
+def json_objects(
+    path: Path, encoding: str, gate: LineGate, part: Part | None = None
+) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield the number, from 1, of each line that is not blank, and its object."""
     number = 0
-    for block in line_blocks(path, encoding):
+    for block in line_blocks(path, encoding, part):
         start = 0
         while start < block.size:
             stop = block.raw.find(b"\n", start, block.size)

@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels.cells import tab_fields
 from sdem_dist.kernels.lines import lines
 from sdem_dist.text.bad_lines import LineGate, not_unicode
 from sdem_dist.text.line_blocks import LineBlock, Part, line_blocks
-from sdem_dist.text.texts import Columns, Records, Texts
+from sdem_dist.text.texts import Columns, Records, Texts, arrow_of_texts
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
@@ -62,14 +66,7 @@ def read_tab_lines(
     blocks = line_blocks(path, encoding, part)
     if whole is None:
         known = list(islice(blocks, 1))
-        whole = not (known and _has_label(known[0]))
-        if not whole:
-            where = "standard input" if str(path) == "-" else path
-            warnings.warn(
-                f"{where}: its first line is label TAB text, so what follows the TAB is taken as the text of each line; "
-                "--format lines takes whole lines",
-                stacklevel=2,
-            )
+        whole = _are_texts(path, known)
         blocks = chain(known, blocks)
     reader = _Lines(path, gate, columns, whole)
     for block in blocks:
@@ -77,6 +74,23 @@ def read_tab_lines(
         while start < len(data):
             n_lines, start = lines(data, start, reader.label or 0, reader.text or 0, bounds)
             yield reader.documents(block, bounds[:n_lines].copy())
+
+
+def whole_lines(path: Path, encoding: str) -> bool:
+    """Say whether whole lines of a file are texts where no number is given; a warning says if not."""
+    return _are_texts(path, list(islice(line_blocks(path, encoding), 1)))
+
+
+def _are_texts(path: Path, first: list[LineBlock]) -> bool:
+    if not first or not _has_label(first[0]):
+        return True
+    where = "standard input" if str(path) == "-" else path
+    warnings.warn(
+        f"{where}: its first line is label TAB text, so what follows the TAB is taken as the text of each line; "
+        "--format lines takes whole lines",
+        stacklevel=3,
+    )
+    return False
 
 
 def _has_label(block: LineBlock) -> bool:
@@ -100,6 +114,8 @@ class _Lines:
         self.text = text if whole or text is not None else 1
         self._keep &= self.text is not None
         self._n_columns = None if chosen else 2
+        if self._keep and columns.known is not None:
+            self._n_columns = len(columns.known)
         self._n_lines = 0
         self._names: dict[bytes, str] = {}  # that passed the gate
 
@@ -123,12 +139,21 @@ class _Lines:
         bounds = bounds[kept]
         first = 0 if self.text is None else _TEXT
         found = Records(Texts(block.data, bounds[:, first].copy(), bounds[:, first + 1].copy()), labels)
-        if self._keep or self._ids is not None:
-            beside = [block.text(start, stop).split("\t") for start, stop in bounds[:, :2].tolist()]
-            ids: list[object] | None = None if self._ids is None else [fields[self._ids] for fields in beside]
-            names = range(self._n_columns or 0) if self._keep else ()
-            found = replace(found, ids=ids, columns={f"column_{i}": [fields[i] for fields in beside] for i in names})
+        if self._keep:
+            columns = self._beside(block, bounds)
+            ids: list[object] | None = None if self._ids is None or not columns else columns[self._ids].to_pylist()
+            found = replace(found, ids=ids, columns={f"column_{i}": column for i, column in enumerate(columns)})
+        elif self._ids is not None:
+            lines_of_ids = (block.text(start, stop).split("\t") for start, stop in bounds[:, :2].tolist())
+            found = replace(found, ids=[fields[self._ids] for fields in lines_of_ids])
         return found
+
+    def _beside(self, block: LineBlock, bounds: np.ndarray) -> list[pyarrow.Array]:
+        """Return all columns of lines; there are none before a line has shown how many."""
+        starts, stops = np.empty((2, self._n_columns or 0, len(bounds)), np.int64)
+        if len(bounds):
+            tab_fields(block.data, bounds[:, 0].copy(), bounds[:, 1].copy(), starts, stops)
+        return [arrow_of_texts(Texts(block.data, *column)) for column in zip(starts, stops, strict=True)]
 
     @staticmethod
     def _first_width(block: LineBlock, bounds: np.ndarray) -> int | None:

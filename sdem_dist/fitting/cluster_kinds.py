@@ -1,0 +1,155 @@
+"""What clusters of mixtures without labels are: multinomials over words, or families over columns of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
+from sdem_dist.fitting.mixture_starts import positions_of, sampled_positions, surveyed
+from sdem_dist.inputs.source import documents_of, table_of
+from sdem_dist.inputs.spec import Estimator, Source
+from sdem_dist.learners.column_blocks import Kind
+from sdem_dist.learners.columns import Columns
+from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.feature_em import FeatureEm
+from sdem_dist.learners.features import FeatureState
+from sdem_dist.learners.starts import (
+    counts_at_examples,
+    counts_by_k_means,
+    features_at_examples,
+    features_by_k_means,
+    rows_at,
+)
+from sdem_dist.models.em_forms import EmForm
+from sdem_dist.models.feature_classes import FeatureClasses
+from sdem_dist.models.features import FeatureModel, Features
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.word_counts import SdemState
+
+Learner = TypeVar("Learner", WordEm, FeatureEm[Features])
+State = TypeVar("State", SdemState, FeatureState, contravariant=True)
+
+
+class ClusterKind(Protocol[Learner, State]):
+    """What a mixture without labels declares: what its clusters are, and where EM may start."""
+
+    def learner(self, source: Source, plan: Plan, form: EmForm) -> Stages[Learner]:
+        """Yield the stages that EM's learner needs; return it."""
+
+    def started(self, learner: Learner, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
+        """Yield the stages that find where to start, by the seed of `once`; return the stage of EM from there."""
+
+    def prior_share(self, learner: Learner, state: State) -> float:
+        """Return what the priors add to the objective."""
+
+    def log_joint(self, model: Estimator, X: object) -> np.ndarray:
+        """Return ln p(cluster, document) of documents in memory."""
+
+    def n_parameters(self, model: Estimator) -> int:
+        """Numbers of a fitted model that are free, for information criteria."""
+
+
+@dataclass(frozen=True)
+class WordClusters:
+    """Multinomials over counts of words."""
+
+    number: int
+    alpha: float
+    init: str
+    init_documents: int
+
+    def learner(self, source: Source, plan: Plan, form: EmForm) -> Stages[WordEm]:
+        """Return EM's learner, which needs no stages."""
+        model = NaiveBayes(source.n_features, 1, self.alpha, owners=(0,) * self.number)
+        yield from ()
+        return WordEm(model, source.weight, seed=plan.seed, rule="maximise", form=form)
+
+    def started(self, learner: WordEm, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
+        """Yield the survey that draws documents and, for examples, the count of the words."""
+        n_examples = self.number if self.init == "examples" else self.init_documents
+        survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
+        if self.init == "examples":
+            naive = WordEm(NaiveBayes(source.n_features, 1, self.alpha, owners=(0,)), source.weight)
+            words = (yield from state_of(Stage(f"words{which}", naive, once))).words
+            numbers = (self.number,)
+
+        def start() -> SdemState:
+            corpus = source.corpus
+            if self.init == "examples":
+                examples = (rows_at(corpus, [p])[0] for p in positions_of(survey, numbers, source))
+                return learner.start_at(*counts_at_examples(examples, numbers, words, (source.weight,)))
+            drawn = [cast(Documents, corpus.read(p, p + 1)) for p in sampled_positions(survey)]
+            found = counts_by_k_means(Documents.concatenate(drawn), self.number, learner.model.alpha, once.seed)
+            return learner.start_at(*found)
+
+        return Stage(f"start{which}", learner, once, start)
+
+    def prior_share(self, learner: WordEm, state: SdemState) -> float:
+        """Return ``alpha ln p(word | cluster)`` and ``ln p(cluster)``, summed."""
+        parameters = learner.model.parameters(state)
+        share = learner.model.alpha * float((parameters.log_words - parameters.log_totals).sum())
+        return share + learner.model.class_alpha * float(parameters.log_prior.sum())
+
+    def log_joint(self, model: Estimator, X: object) -> np.ndarray:
+        """Return ln p(cluster, document) of documents in memory, shape (n_samples, n_components)."""
+        return joint_scores(model._parameters, documents_of(model, X))
+
+    def n_parameters(self, model: Estimator) -> int:
+        """Numbers of a fitted model that are free."""
+        n_components = self.number
+        return n_components - 1 + n_components * (model.n_features_in_ - 1)
+
+
+@dataclass(frozen=True)
+class RowClusters:
+    """Families over columns of a table, of one kind."""
+
+    number: int
+    kind: Kind
+    init: str
+    init_documents: int
+
+    def learner(self, source: Source, plan: Plan, form: EmForm) -> Stages[FeatureEm[Features]]:
+        """Yield the pass over the columns; return EM's learner."""
+        once = Plan(source.n_documents, 1, 1, plan.n_lanes, plan.seed)
+        summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))
+        model = FeatureClasses(FeatureModel((self.kind.block(summary),)), 1, (0,) * self.number)
+        return FeatureEm(model, source.weight, monitored=True, form=form, seed=plan.seed)
+
+    def started(self, learner: FeatureEm[Features], once: Plan, source: Source, which: str) -> Stages[AnyStage]:
+        """Yield the survey that draws rows and, for examples, the fit of all rows."""
+        variables = learner.model.variables
+        n_examples = self.number if self.init == "examples" else self.init_documents
+        survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
+        if self.init == "k-means":
+
+            def start() -> FeatureState:
+                rows = rows_at(source.corpus, sampled_positions(survey))
+                return features_by_k_means(rows, self.number, variables, source.weight, once.seed)
+
+            return Stage(f"start{which}", learner, once, start)
+        generative = FeatureEm(FeatureClasses(variables, 1, (0,)), source.weight)
+        whole = yield from state_of(Stage(f"all rows{which}", generative, once))
+        examples = rows_at(source.corpus, positions_of(survey, (self.number,), source))
+        return Stage(f"start{which}", learner, once, features_at_examples(examples, (self.number,), variables, whole))
+
+    def prior_share(self, learner: FeatureEm[Features], state: FeatureState) -> float:
+        """Return minus the divergence of the components from the centre of the prior, by its weight."""
+        variables, (_, mu) = learner.model.variables, state.best
+        divergence = variables.divergence(np.broadcast_to(variables.centre, mu.shape), mu)
+        return -float((variables.weight_of_variables * divergence).sum())
+
+    def log_joint(self, model: Estimator, X: object) -> np.ndarray:
+        """Return ln p(cluster, row) of rows in memory, shape (n_samples, n_components)."""
+        variables: FeatureModel = model.learner_.model.variables
+        return variables.scores(model._parameters, variables.features(table_of(model, X)))
+
+    def n_parameters(self, model: Estimator) -> int:
+        """Numbers of a fitted model that are free."""
+        parameters: Any = model._parameters
+        return int(len(parameters.log_prior) - 1 + parameters.theta.size)

@@ -1,0 +1,188 @@
+"""The n-grams of one counter or several, sorted by their texts: trees are walked and merged in threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdem_dist.kernels import walks as kernels
+from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.kernels.ragged import gather
+from sdem_dist.storage.threads import in_threads
+from sdem_dist.text.counters import LearningCounter
+from sdem_dist.text.terms import Spelling, sorted_words
+from sdem_dist.text.texts import Texts
+from sdem_dist.text.word_table import WordTable
+
+ALL = 0, 1 << 62
+"""Limits that keep every n-gram that a document has."""
+STEPS = 1 << 16
+"""Steps of the longest walk that are merged together: what they need stays in the cache."""
+
+
+@dataclass(frozen=True)
+class SortedTerms:
+    """N-grams sorted by their texts.
+
+    Attributes
+    ----------
+    data : ndarray of uint8
+    offsets : ndarray of int64
+        The text of n-gram ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
+    totals : ndarray of int64, or None
+        How often each occurs, where that was asked for.
+    columns : list of ndarray of int32
+        For each counter the n-gram of every node, -1 for those left out.
+    """
+
+    data: np.ndarray
+    offsets: np.ndarray
+    totals: np.ndarray | None
+    columns: list[np.ndarray]
+
+
+def sorted_terms(
+    counters: Sequence[LearningCounter],
+    limits: tuple[int, int] = ALL,
+    *,
+    with_totals: bool = False,
+    end: int = -1,
+    n_jobs: int = 1,
+) -> SortedTerms:
+    """Return the n-grams that documents have and that are in as many documents as the limits say.
+
+    Parameters
+    ----------
+    counters : sequence of LearningCounter
+        Of the same settings; the first learns the words of the others. Without limits and totals their tallies play no part.
+    limits : pair of int
+        Least and largest number of documents.
+    with_totals : bool
+    end : int
+        A byte that stands behind every text, -1 for none.
+    n_jobs : int
+        Threads.
+    """
+    places, spelled = _places(counters, end)
+    trees = [counter.tree for counter in counters]
+    n_places = len(spelled.offsets) - 1
+
+    def walked(number: int) -> np.ndarray:
+        tree = trees[number]
+        steps: np.ndarray = kernels.walk(
+            tree.parents, tree.lasts, tree.tally, places[number], tree.n_nodes, n_places, tree.lengths[1]
+        )
+        return steps
+
+    if _has_low_bytes(spelled) and trees[0].lengths[1] > 1:
+        walks, spelled = _flat_walks(counters, end)
+    else:
+        walks = list(in_threads(range(len(trees)), lambda: walked, n_jobs))
+    asked = limits != ALL or with_totals
+
+    def merged(part: list[np.ndarray]) -> tuple[np.ndarray, kernels.Merged]:
+        steps, none = np.concatenate(part), np.zeros((0, 2), np.int64)
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(some) for some in part])])
+        tallies = none
+        if asked:
+            tallies = np.concatenate(
+                [tree.tally[_nodes(some), 1:] for tree, some in zip(trees, part, strict=True)] or [none]
+            )
+        n = len(steps)
+        found = kernels.Merged(
+            np.empty(n, np.int32), np.empty((n, 2), np.int32), np.empty(n + 1, np.int64), np.empty(n * with_totals, int)
+        )
+        n_steps, n_kept = kernels.merge(kernels.Walks(steps, bounds, tallies), limits, spelled, found)
+        ends = found.ends[: n_kept + 1]
+        data = np.empty(int(ends[-1]) + PADDING, np.uint8)
+        kernels.spell(found.path[:n_steps], spelled, data)
+        return data[: ends[-1]], kernels.Merged(found.numbers, found.path[:0], ends, found.totals[:n_kept])
+
+    parts = _parts(walks)
+    columns = [np.full(tree.n_nodes, -1, np.int32) for tree in trees]
+    data, offsets, totals, n, size = [], [np.zeros(1, np.int64)], [], 0, 0
+    for part, (texts, found) in zip(parts, in_threads(parts, lambda: merged, n_jobs), strict=True):
+        first = 0
+        for some, its in zip(part, columns, strict=True):
+            numbers = found.numbers[first : first + len(some)]
+            its[_nodes(some)] = np.where(numbers < 0, np.int32(-1), numbers + np.int32(n))
+            first += len(some)
+        data.append(texts)
+        offsets.append(found.ends[1:] + size)
+        totals.append(found.totals)
+        n, size = n + len(found.ends) - 1, size + len(texts)
+    joined = data[0] if len(data) == 1 else np.concatenate(data)
+    return SortedTerms(joined, np.concatenate(offsets), np.concatenate(totals) if with_totals else None, columns)
+
+
+def _nodes(steps: np.ndarray) -> np.ndarray:
+    """Return the nodes of steps."""
+    nodes = steps[:, 0]
+    return np.where(nodes < 0, -1 - nodes, nodes)
+
+
+def _places(counters: Sequence[LearningCounter], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
+    """Return the place of every word of each counter among all words, sorted by their bytes, and the words in this order."""
+    first, *others = (counter.tokenizer for counter in counters)
+    numbers = [first.numbers(other.spelling) for other in others]
+    spelling = first.spelling
+    n, separator = spelling.n_words, 0x20 if spelling.separator else -1
+    if spelling.in_order:
+        spelled = kernels.Spelled(spelling.spelled, spelling.offsets, separator, end)
+        return [np.arange(n, dtype=np.int32), *numbers], spelled
+    places, spelled = _sorted_words(spelling, separator, end)
+    return [places, *(places[its] for its in numbers)], spelled
+
+
+def _sorted_words(spelling: Spelling, separator: int, end: int) -> tuple[np.ndarray, kernels.Spelled]:
+    n = spelling.n_words
+    order = sorted_words(spelling.spelled, spelling.offsets[: n + 1])
+    places = np.empty(n, np.int32)
+    places[order] = np.arange(n, dtype=np.int32)
+    offsets = np.zeros(n + 1, np.int64)
+    np.cumsum(np.diff(spelling.offsets[: n + 1])[order], out=offsets[1:])
+    data = np.zeros(int(offsets[-1]) + PADDING, np.uint8)
+    gather(spelling.spelled, spelling.offsets, order, 1, data)
+    return places, kernels.Spelled(data, offsets, separator, end)
+
+
+def _has_low_bytes(spelled: kernels.Spelled) -> bool:
+    """Say whether a word has a byte below the space: a word that goes on with it comes before n-grams, not after."""
+    return spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
+
+
+def _flat_walks(counters: Sequence[LearningCounter], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
+    """Return walks whose steps are whole n-grams, in the order of their texts, and these texts."""
+    table, numbers = WordTable(), []
+    for counter in counters:
+        spelling = counter.tokenizer.spelling
+        nodes = np.arange(counter.tree.n_nodes)
+        data, bounds = spelling.texts(counter.tree, nodes, spelling.sizes(counter.tree))
+        numbers.append(table.numbers(Texts(data, bounds[:-1], bounds[1:]), grow=True))
+    places, spelled = _sorted_words(Spelling(table.spelled, table.offsets, table.n_words, separator=False), -1, end)
+    walks = []
+    for counter, its in zip(counters, numbers, strict=True):
+        nodes = np.argsort(places[its]).astype(np.int32)
+        met = counter.tree.tally[nodes, 0] >= 0
+        walks.append(np.column_stack([np.where(met, nodes, -1 - nodes), places[its][nodes], np.ones_like(nodes)]))
+    return walks, spelled
+
+
+def _parts(walks: list[np.ndarray]) -> list[list[np.ndarray]]:
+    """Return the walks in consecutive parts; in each those of all walks begin with the same words."""
+    firsts = [np.flatnonzero(steps[:, 2] == 1) for steps in walks]
+    longest = max(range(len(walks)), key=lambda w: len(walks[w]))
+    steps, heads = walks[longest], firsts[longest]
+    at = np.searchsorted(heads, np.arange(STEPS, len(steps), STEPS))
+    borders = np.unique(steps[heads[at[at < len(heads)]], 1])
+    cuts = []
+    for its_steps, its_heads in zip(walks, firsts, strict=True):
+        ends = np.append(its_heads, len(its_steps))
+        at = np.searchsorted(its_steps[its_heads, 1], borders)
+        cuts.append([0, *ends[at].tolist(), len(its_steps)])
+    return [
+        [its_steps[cut[i] : cut[i + 1]] for its_steps, cut in zip(walks, cuts, strict=True)]
+        for i in range(len(borders) + 1)
+    ]
