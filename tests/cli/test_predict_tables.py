@@ -320,7 +320,7 @@ def test_half_a_surrogate_pair_is_kept_or_refused_with_its_line(made, tmp_path):
     assert "l.jsonl, line 2: the id has half" in said
     source.write_text('{"text": "goal", "\\ud800": 1}\n')
     assert "line 1: the name of a field has half" in refused(
-        "predict", model, str(source), "-o", str(tmp_path / "o.csv")
+        "predict", model, str(source), "-o", str(tmp_path / "p.csv")
     )
 
 
