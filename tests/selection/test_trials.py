@@ -48,7 +48,9 @@ def test_of_equal_weights_a_less_accurate_setting_is_passed_over(half):
     assert less_accurate(other, default, 2)
     assert best_of([default, other], "accuracy") is default
     lost, least = accuracy_lost(other, default, 2)
-    assert lost == pytest.approx(float(default.scores["accuracy"][0] - other.scores["accuracy"][0])) and 0 < least < lost
+    assert (
+        lost == pytest.approx(float(default.scores["accuracy"][0] - other.scores["accuracy"][0])) and 0 < least < lost
+    )
     said = _passed_over(SimpleNamespace(trials_=[default, other]), other)
     assert f"{lost:.4f} lower" in said and f"more than {least:.4f}" in said and "2 settings" in said
 
