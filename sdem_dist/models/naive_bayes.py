@@ -109,7 +109,9 @@ class NaiveBayes:
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
         """Return the natural parameters theta(mu) of the given words (M-step, Algorithm 3)."""
-        rows, totals = rows_of(state.words, words) + state.gamma, state.totals + state.gamma * self.n_features
+        rows, totals = rows_of(state.words, words), state.totals + state.gamma * self.n_features
+        # Picked rows are a copy already.
+        rows = np.add(rows, state.gamma, out=None if isinstance(words, slice) else rows)
         rows = np.ascontiguousarray(rows)
         take_logarithms(rows.reshape(-1))  # in place: memory need not hold the table of a wide model twice
         with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0

@@ -174,7 +174,7 @@ class Run:
     def _turn(self, trials: list[Trial], side: SideBySide, documents: Documents, path: Path | None) -> None:
         if trials[0].number == 0 and trials[0].error:
             raise ValueError(trials[0].error)
-        done, run = 0, self._identity(trials, documents)
+        done, run, near = 0, self._identity(trials, documents), 1.0
         if path is not None and path.exists():
             done = checkpoints.read(path, run, trials, documents, side)
             self._tell(done, RESUMED)
@@ -184,7 +184,10 @@ class Run:
             for number, predicted in side.epoch(epoch).items():
                 trial = self.trials[number]
                 calibrated = bool(trial.params.get("calibrate", self.estimator.calibrate))  # type: ignore[attr-defined]
+                if not trial.epochs:
+                    trial.temperature = near  # the search for its own begins there
                 trial.ended_epoch(predicted, self._metrics, calibrated)
+                near = trial.temperature
             self.schedule.ended_epoch(trials, epoch + 1)
             side.keep({trial.number for trial in trials if trial.alive})
             self._tell(epoch + 1)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sdem_dist.selection.metrics import Predicted, measured
-from sdem_dist.selection.summary import differences
-from sdem_dist.selection.trials import Trial, best_of, less_accurate, mean_and_error
+from sdem_dist.selection.summary import _passed_over, differences
+from sdem_dist.selection.trials import Trial, accuracy_lost, best_of, less_accurate, mean_and_error
 
 N = 400
 
@@ -47,6 +47,12 @@ def test_of_equal_weights_a_less_accurate_setting_is_passed_over(half):
     default, other = settings(np.full(N, 3.0), half)
     assert less_accurate(other, default, 2)
     assert best_of([default, other], "accuracy") is default
+    lost, least = accuracy_lost(other, default, 2)
+    assert (
+        lost == pytest.approx(float(default.scores["accuracy"][0] - other.scores["accuracy"][0])) and 0 < least < lost
+    )
+    said = _passed_over(SimpleNamespace(trials_=[default, other]), other)
+    assert f"{lost:.4f} lower" in said and f"more than {least:.4f}" in said and "2 settings" in said
 
 
 def test_equal_weights_are_no_weights():
