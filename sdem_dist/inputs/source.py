@@ -119,7 +119,9 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
             "MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
         )
     if target == "labels" and header.label_sets is not None and not estimator.spec.label_sets:
-        raise CorpusError(f"{corpus.path} has several labels a document, and {name} learns one: train MultiLabelNB")
+        raise CorpusError(
+            f"{corpus.path} has several labels a document, and {name} learns one: train MultiLabelNB or SupervisedLDAClassifier"
+        )
     if target == "numbers" and header.layout != DENSE and not header.n_targets:
         raise CorpusError(
             f"{corpus.path} has no targets, which {name} needs: ingest it with --targets, or write it with "

@@ -63,6 +63,10 @@ class Spec:
         The parameter of this name says which label stands for none.
     label_sets : bool
         Documents may have several labels, or none.
+    positive : bool
+        Values are not negative; counts of sparse documents never are.
+    poor_score : bool
+        scikit-learn's checks are not to expect good scores on their data.
     shuffled : bool
         Documents in memory are put into a random order, once: steps a few documents long need it.
     """
@@ -76,6 +80,8 @@ class Spec:
     topics: Topics | None = None
     unlabelled: bool = False
     label_sets: bool = False
+    positive: bool = False
+    poor_score: bool = False
     shuffled: bool = True
     either: bool = False
 
