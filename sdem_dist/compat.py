@@ -166,6 +166,22 @@ def import_scikit_learn() -> None:
                 del sys.modules[name]
 
 
+def without_progress_bars() -> None:
+    """Keep scikit-learn's callbacks from importing rich for a ``ProgressBar`` before somebody makes one."""
+    name = "sklearn.callback._progressbar"
+    if name in sys.modules:
+        return
+    stand_in = ModuleType(name)
+
+    def progress_bar(*args: Any, **options: Any) -> Any:
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
+        return import_module(name).ProgressBar(*args, **options)
+
+    vars(stand_in)["ProgressBar"] = progress_bar
+    sys.modules[name] = stand_in
+
+
 def check_sample_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """Return weights, one a document and none negative: scikit-learn, ``utils.validation._check_sample_weight``."""
     from sklearn.utils.validation import _check_sample_weight

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -66,6 +67,21 @@ import numpy, pandas as real, scipy.stats
 assert callable(numpy.f2py.get_include) and type(numpy.f2py) is type(sys)
 assert type(real) is type(sys) and real.DataFrame is pandas.DataFrame and scipy.stats.norm.cdf(0) == 0.5
 """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_progress_bars_are_imported_when_one_is_made():
+    code = """
+import sys
+from sdem_dist.compat import without_progress_bars
+without_progress_bars()
+import sklearn.callback
+assert "rich.progress" not in sys.modules
+bar = sklearn.callback.ProgressBar()
+assert type(bar).__name__ == "ProgressBar" and "rich.progress" in sys.modules
+"""
+    if find_spec("sklearn.callback") is None:
+        pytest.skip("scikit-learn before 1.9 has no callbacks")
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 

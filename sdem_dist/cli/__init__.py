@@ -17,6 +17,7 @@ from importlib import import_module
 import click
 
 from sdem_dist.cli.shown import visible
+from sdem_dist.compat import without_progress_bars
 from sdem_dist.counted import nearest
 from sdem_dist.errors import SdemError
 from sdem_dist.interrupts import heard
@@ -61,6 +62,7 @@ class LazyGroup(click.Group):
         if name not in _COMMANDS:
             return None
         module, attribute, _ = _COMMANDS[name]
+        without_progress_bars()  # commands show their own
         command: click.Command = getattr(import_module(module), attribute)
         return command
 

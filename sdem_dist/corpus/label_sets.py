@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.labels import plain_label
 from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.errors import CorpusError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 def label_set(labels: Iterable[object]) -> LabelSet:
@@ -26,7 +28,9 @@ def label_set(labels: Iterable[object]) -> LabelSet:
 
 def are_label_sets(y: object) -> bool:
     """Say whether labels are several a document: an indicator matrix, dense or sparse, or collections of labels."""
-    if sp.issparse(y):
+    from scipy.sparse import issparse
+
+    if issparse(y):
         return True
     if (shape := getattr(y, "shape", None)) is not None and len(shape) == 2:
         return bool(shape[1] > 1)
@@ -47,7 +51,9 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
     ValueError
         A matrix holds something else than zeros and ones.
     """
-    if not sp.issparse(y):
+    from scipy.sparse import csr_matrix, issparse
+
+    if not issparse(y):
         kinds = {type(row) for row in y} if isinstance(y, list) else set()
         if (kinds and not kinds <= {list, np.ndarray}) or (isinstance(y, np.ndarray | Sequence) and _ragged(y)):
             return None
@@ -59,7 +65,7 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
                 return None
             raise ValueError("y is a matrix of several columns, and no indicator matrix: its values are to be 0 and 1")
         y = table
-    found = sp.csr_matrix(y)
+    found = csr_matrix(y)
     if (found.data != 1).any():
         found.eliminate_zeros()
         if (found.data != 1).any():
@@ -135,10 +141,12 @@ def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr
     KeyError
         A set has a label that is not among `labels`.
     """
+    from scipy.sparse import csr_matrix
+
     place = {label: i for i, label in enumerate(labels)}
     indices = [place[label] for found in sets for label in found]
     indptr = np.cumsum([0, *map(len, sets)])
-    return sp.csr_matrix((np.ones(len(indices), np.uint8), indices, indptr), shape=(len(sets), len(labels)))
+    return csr_matrix((np.ones(len(indices), np.uint8), indices, indptr), shape=(len(sets), len(labels)))
 
 
 def name_of(labels: LabelSet) -> str:

@@ -36,6 +36,22 @@ def _begins_with_text(values: Iterable[object]) -> bool:
     return isinstance(next((v for v in values if not is_missing(v)), None), str)
 
 
+def refuse_other_texts(X: object) -> None:
+    """Raise ValueError for lists of words, and for a DataFrame with columns of texts."""
+    if hasattr(X, "__dask_graph__"):
+        return
+    if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
+        names = [name for name in X.columns if X[name].ndim == 1 and _begins_with_text(X[name])]  # type: ignore[attr-defined, index]
+        if names:
+            what = f"column {names[0]!r}" if len(names) == 1 else f"columns {', '.join(map(repr, names[:5]))}"
+            raise ValueError(f"X is a DataFrame with texts in {what}: pass one column, such as df[{names[0]!r}]")
+        return
+    if isinstance(X, list | tuple) or (getattr(X, "ndim", 0) == 1 and getattr(X, "dtype", None) in (object, None)):
+        first = next((v for v in X if not isinstance(v, list | tuple) or len(v) > 1), None)  # type: ignore[attr-defined]
+        if isinstance(first, list | tuple) and any(isinstance(word, str) for word in first):
+            raise ValueError("documents are lists of words: join them, such as [' '.join(words) for words in X]")
+
+
 def warn_of_fixed_words(estimator: Estimator) -> None:
     """Warn before the first batch of `partial_fit` becomes the vocabulary."""
     if estimator.vectorizer is None or estimator.vectorizer.kind == "count":

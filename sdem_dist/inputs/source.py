@@ -22,7 +22,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.label_sets import coded, members_of
-from sdem_dist.inputs.raw_text import are_texts, learned_counts, warn_of_fixed_words
+from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_texts, warn_of_fixed_words
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import seed_of, some
 
@@ -93,6 +93,8 @@ def _source_of(
     estimator: Estimator, X: object, y: object, sample_weight: object, client: object, use: Use, classes: object
 ) -> Source:
     checks.refuse_no_documents(X)
+    if estimator._layout == "sparse":
+        refuse_other_texts(X)
     if isinstance(X, Corpus):
         return _of_corpus(estimator, X, y, sample_weight, use)
     if client is not None:
@@ -344,6 +346,7 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         documents = checks.as_documents(X)
     else:
         checks.refuse_no_documents(X)
+        refuse_other_texts(X)
         if are_texts(X):
             X = estimator.vectorize(cast("Sequence[str]", X))
         documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))

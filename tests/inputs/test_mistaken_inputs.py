@@ -59,6 +59,26 @@ def test_raw_text_is_not_for_a_model_of_numbers(model):
             method(["some text", "more"])
 
 
+@pytest.mark.parametrize("words", [[["a", "goal"], ["bank"]] * 2, [[], ["bank", "goal"]] * 2])
+@pytest.mark.parametrize("kind", [list, pd.Series])
+def test_lists_of_words_are_to_be_joined(words, kind):
+    of_text = MultinomialNB(n_epochs=1).fit(["a goal", "the bank", "goal", "bank"], Y)
+    for call in (lambda: MultinomialNB().fit(kind(words), Y), lambda: of_text.predict(kind(words))):
+        with pytest.raises(ValueError, match="documents are lists of words: join them"):
+            call()
+
+
+def test_of_a_data_frame_one_column_is_to_be_passed():
+    of_text = MultinomialNB(n_epochs=1).fit(["a goal", "the bank", "goal", "bank"], Y)
+    frame = pd.DataFrame({"n": range(4), "body": ["a goal", "the bank", "goal", "bank"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for call in (lambda: MultinomialNB().fit(frame, Y), lambda: of_text.predict(frame)):
+            with pytest.raises(ValueError, match=r"texts in column 'body': pass one column, such as df\['body'\]"):
+                call()
+    assert list(of_text.predict(frame["body"])) == list(of_text.predict(list(frame["body"])))
+
+
 TEXTS = ["the only text", "a second text", "the third", "and one more"] * 500
 
 
