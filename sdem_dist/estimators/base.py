@@ -210,6 +210,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
                 learner, state, self.history_ = run_fit(self, source, executor, options._replace(callbacks=callbacks))
             self.n_iter_ = len(self.history_)
             self._take(learner, state)
+            self._lazy_parameters.keep(source.vectorizer, source.vocabulary, source.transformer)
             self._fitted_to(X)
             for doubt in self._doubts():
                 warnings.warn(doubt, stacklevel=CALLER)
@@ -370,6 +371,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._layout == "sparse" or self.spec.either
-        tags.input_tags.positive_only = self._layout == "sparse"
+        tags.input_tags.positive_only = self.spec.positive or (self._layout == "sparse" and not self.spec.either)
         tags.input_tags.allow_nan = self._layout == "dense" and not self.spec.either
         return tags

@@ -20,6 +20,7 @@ from sdem_dist.label_scores import probabilities
 
 if TYPE_CHECKING:
     from distributed import Client
+    from sklearn.utils import Tags
 
     from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
@@ -70,6 +71,12 @@ class EngineClassifier(ClassifierMixin, Estimator):
         if self.several_labels:
             return np.asarray(probabilities(scores) >= self._thresholds, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self.spec.poor_score
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = self.spec.label_sets
+        return tags
 
     @property
     def _monitor(self) -> str:

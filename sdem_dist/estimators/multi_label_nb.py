@@ -27,8 +27,6 @@ from sdem_dist.models.naive_bayes import joint_scores, pseudo_count
 from sdem_dist.models.one_against_rest import OneAgainstRest
 
 if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
     from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
@@ -74,7 +72,15 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         'with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
 
-    spec = Spec("sparse", "labels", "class", ("micro_f1", "label_log_loss"), words="feature_log_prob_", label_sets=True)
+    spec = Spec(
+        "sparse",
+        "labels",
+        "class",
+        ("micro_f1", "label_log_loss"),
+        words="feature_log_prob_",
+        label_sets=True,
+        poor_score=True,
+    )
     steps = "margin"
     _several = True
 
@@ -190,10 +196,3 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         if self.several_labels:
             return of_labels(self._parameters, weighed, pairs[:, 0], self.temperatures_)
         return of_naive_bayes(self._parameters, weighed, pairs, float(self.learner_.temperature))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        tags.target_tags.multi_output = True
-        tags.classifier_tags.poor_score = True
-        return tags

@@ -83,6 +83,7 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         topics="documents",
         unlabelled=True,
         label_sets=True,
+        poor_score=True,
     )
 
     @property
@@ -172,13 +173,6 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         else:
             says = output[a] - output[b]
         return of_supervised_topics(self._parameters, seen, says, theta, named(self.topics(3)))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        tags.classifier_tags.multi_label = True
-        tags.target_tags.multi_output = True
-        return tags
 
 
 @estimator
