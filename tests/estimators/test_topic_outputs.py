@@ -43,6 +43,8 @@ def test_levels_of_a_scale():
     assert model.evaluate(X[TEST], LEVELS[TEST])["ncll"] == pytest.approx(log_loss(LEVELS[TEST], p), rel=1e-6)
     even = np.bincount(LEVELS[TRAIN]) / len(LEVELS[TRAIN])
     assert log_loss(LEVELS[TEST], p) < 0.9 * log_loss(LEVELS[TEST], np.tile(even, (len(p), 1)))
+    with pytest.raises(ValueError, match="order of the alphabet: 1, 10, 2"):
+        sd.SupervisedLDAClassifier(ordered=True).fit(X[:6], ["1", "10", "2"] * 2)
     explained = model.explain(X[TEST][:5])
     assert all(abs(e.log_odds) < np.inf and e.words for e in explained)
 
