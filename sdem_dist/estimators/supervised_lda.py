@@ -104,6 +104,8 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
             raise ValueError(
                 "documents with several labels have neither levels nor class weights: leave ordered and class_weight"
             )
+        if self.ordered:
+            _check_order(source.classes.tolist())
         weights = None if several else weights_of_classes(self.class_weight, source)
         return Output(
             "labels" if several else "ordered" if self.ordered else "classes",
@@ -173,6 +175,19 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         else:
             says = output[a] - output[b]
         return of_supervised_topics(self._parameters, seen, says, theta, named(self.topics(3)))
+
+
+def _check_order(levels: list[object]) -> None:
+    """Raise ValueError where levels are numbers written as texts, which are in the order of the alphabet."""
+    try:
+        values = [float(str(level)) for level in levels]
+    except ValueError:
+        return
+    if values != sorted(values):
+        raise ValueError(
+            f"ordered levels are in the order of the alphabet: {', '.join(map(str, levels))}; write texts of one length, such "
+            "as 02 and 10, or numbers"
+        )
 
 
 @estimator

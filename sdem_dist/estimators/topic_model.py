@@ -67,7 +67,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         1.001,
         either(one_of("learned"), either(real(above=True), numbers())),
         "Of the Dirichlet prior of a document's topics: convex from 1 on, sparser below. One number, or one for each\n"
-        'topic. "learned": pseudo-counts, alpha - 1, follow the documents (fixed point of Minka 2000), see `alpha_`.',
+        'topic. "learned": common topics get more of the pseudo-counts, alpha - 1, whose mean is 0.1; see `alpha_`.',
     )
     beta: float = param(
         1.0, real(1.0), "Of the Dirichlet prior of a topic's words. Above 1 every batch moves every word."

@@ -27,9 +27,9 @@ METHODS = {
     "line-search-l1": LINE_SEARCH_L1,
 }
 START = 0.1
-"""Pseudo-counts of each topic from which a prior is learned."""
-LEAST, MOST = 1e-4, 1e4
-"""Pseudo-counts that a learned prior may have."""
+"""Mean of the topics' pseudo-counts where a prior is learned."""
+LEAST = 1e-4
+"""Pseudo-counts that a topic keeps where a prior is learned."""
 
 
 class TopicParameters(NamedTuple):
@@ -117,9 +117,9 @@ class MirrorDescent:
 def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray:
     """Return alpha after a step towards what documents say of it.
 
-    The pseudo-counts ``alpha - 1`` go towards the Dirichlet parameters that make the expected counts of the topics most
-    probable, by the fixed point of Minka 2000 (equation 55; Wallach, Mimno and McCallum 2009 for topic models). As
-    pseudo-counts of the mode they mean what the parameters themselves do in other algorithms (Asuncion et al. 2009).
+    Which topics are common is learned, as in Wallach, Mimno and McCallum 2009, by the fixed point of Minka 2000 (equation
+    55); the sum of the pseudo-counts ``alpha - 1`` stays. Counts expected at the mode say too little of how documents
+    differ: with the sum learned, too, topics that are not yet apart grow even, their pseudo-counts with them, and so on.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray
     """
     if not evidence[-1] > 0.0:
         return alpha
-    ratio = np.maximum(evidence[:-1] / evidence[-1], LEAST)
-    return np.asarray(1.0 + np.clip((alpha - 1.0) * ratio**share, LEAST, MOST))
+    pseudo = (alpha - 1.0) * np.maximum(evidence[:-1] / evidence[-1], LEAST) ** share
+    return np.asarray(1.0 + np.maximum(pseudo * ((alpha - 1.0).sum() / pseudo.sum()), LEAST))
 
 
 def outputs(output: np.ndarray, theta: np.ndarray) -> np.ndarray:

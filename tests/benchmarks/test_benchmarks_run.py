@@ -37,6 +37,7 @@ import several_labels
 import speed
 import supervised_lda
 import text_speed
+import topic_inference
 import topic_likelihood
 import topic_speed
 import uncertainty
@@ -241,6 +242,10 @@ def test_words_held_out(parts):
     model = LatentDirichletAllocation(n_components=3, n_epochs=2)
     line = topic_likelihood.row("ours", model, model.alpha, *parts, parts[1].X[:5])
     assert line.startswith("ours: -")
+
+
+def test_ways_of_inference(parts):
+    assert "AUC" in topic_inference.line({"inference": "accelerated"}, *parts, parts[1].X[:5])
 
 
 def test_speed(parts, capsys):

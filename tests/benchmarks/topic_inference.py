@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import numpy as np
-from reviews import imdb
+from reviews import Reviews, imdb
 from sklearn.metrics import roc_auc_score
 
 from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier
@@ -28,6 +28,14 @@ def seconds(model: Any, *given: Any) -> float:
     return time.process_time() - started
 
 
+def line(given: dict[str, Any], part: Reviews, other: Reviews, held_out: Any) -> str:
+    """Return what a setting reaches, and how long its fits take."""
+    supervised, words = SupervisedLDAClassifier(**KEPT, **given), LatentDirichletAllocation(**KEPT, **given)
+    times = seconds(supervised, part.X, part.y), seconds(words, part.X)
+    auc = roc_auc_score(other.y, supervised.predict_proba(other.X)[:, 1])
+    return f"{given}: AUC {auc:.4f} in {times[0]:.1f} s; {words.score(held_out):.4f} a word in {times[1]:.1f} s"
+
+
 def main() -> None:
     """Print a line for each setting."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -37,18 +45,10 @@ def main() -> None:
     order = np.random.default_rng(0).permutation(len(train.y))
     part, other = train.take(order[:n]), train.take(order[n : 2 * n])
     short = np.flatnonzero(np.asarray(other.X.sum(axis=1)).ravel() <= 120)[:100]
-    seconds(SupervisedLDAClassifier(**KEPT), part.X[:50], part.y[:50])
-    seconds(LatentDirichletAllocation(**KEPT), part.X[:50])  # these compile
+    line({}, part.take(np.arange(50)), other, other.X[short[:1]])  # compiles
     settings = [{"inference": name, "n_layers": layers} for layers in (10, 5) for name in METHODS]
     for given in [*settings, {"alpha": 1.1}, {"alpha": "learned"}]:
-        supervised = SupervisedLDAClassifier(**KEPT, **given)
-        words = LatentDirichletAllocation(**KEPT, **given)
-        times = seconds(supervised, part.X, part.y), seconds(words, part.X)
-        auc = roc_auc_score(other.y, supervised.predict_proba(other.X)[:, 1])
-        print(
-            f"{given}: AUC {auc:.4f} in {times[0]:.1f} s; {words.score(other.X[short]):.4f} a word in {times[1]:.1f} s",
-            flush=True,
-        )
+        print(line(given, part, other, other.X[short]), flush=True)
 
 
 if __name__ == "__main__":

@@ -334,7 +334,7 @@ def test_dask_arrays_are_predicted_block_by_block():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"alpha": 0.0}, "alpha must be a positive"),
+        ({"alpha": 0.0}, "alpha must be one of .* a positive"),
         ({"beta": 0.9}, "beta must be"),
         ({"merge": "max"}, "merge must be"),
         ({"inference_step": 0}, "inference_step must be"),

@@ -43,6 +43,8 @@ def test_levels_of_a_scale():
     assert model.evaluate(X[TEST], LEVELS[TEST])["ncll"] == pytest.approx(log_loss(LEVELS[TEST], p), rel=1e-6)
     even = np.bincount(LEVELS[TRAIN]) / len(LEVELS[TRAIN])
     assert log_loss(LEVELS[TEST], p) < 0.9 * log_loss(LEVELS[TEST], np.tile(even, (len(p), 1)))
+    with pytest.raises(ValueError, match="order of the alphabet: 1, 10, 2"):
+        sd.SupervisedLDAClassifier(ordered=True).fit(X[:6], ["1", "10", "2"] * 2)
     explained = model.explain(X[TEST][:5])
     assert all(abs(e.log_odds) < np.inf and e.words for e in explained)
 
@@ -122,11 +124,11 @@ def test_one_alpha_for_each_topic_is_one_for_all():
 
 
 def test_a_learned_alpha_is_that_of_the_documents():
-    """Topics that documents often mix have more pseudo-counts; somewhat too many, since counts are expected ones."""
+    """Topics that documents often mix have more of the pseudo-counts, whose sum stays."""
     true = np.array([0.1, 0.2, 0.4, 1.6])
     theta = np.random.default_rng(0).dirichlet(true, 500)
     counts = np.array([RNG.multinomial(60, t @ TOPICS) for t in theta], float)
-    alpha, how = np.full(K, 1.3), MirrorDescent(n_layers=30)
+    alpha, how = np.full(K, 1.0 + true.mean()), MirrorDescent(n_layers=30)
     rows = np.ascontiguousarray(TOPICS.T)
     for _ in range(30):
         evidence = np.zeros(K + 1)
@@ -135,6 +137,7 @@ def test_a_learned_alpha_is_that_of_the_documents():
             add_evidence(1.0, alpha, x, proportions, rows @ proportions, rows, evidence)
         alpha = renewed(alpha, evidence, 1.0)
     assert (np.diff(alpha) > 0).all()
+    assert (alpha - 1.0).sum() == pytest.approx(true.sum())
     np.testing.assert_array_less(np.abs(np.log((alpha - 1.0) / true)), np.log(2.0))
 
 
@@ -152,7 +155,7 @@ def test_the_fixed_point_of_counted_topics_is_the_likeliest_prior():
     true, rows = np.array([0.5, 2.0, 1.0]), np.eye(3)
     rng = np.random.default_rng(1)
     tables = np.array([rng.multinomial(80, p) for p in rng.dirichlet(true, 3_000)], float)
-    alpha = np.full(3, 1.3)
+    alpha = np.full(3, 1.0 + true.sum() / 3)
     for _ in range(200):
         evidence = np.zeros(4)
         for counts in tables[:600] if _ < 190 else tables:
