@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     import scipy.sparse as sp
-    from sklearn.utils import Tags
 
     from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
@@ -120,7 +119,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         "the length of a document says nothing of its class.",
     )
 
-    spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True)
+    spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
 
     def _check(self) -> None:
         check_merge(self)
@@ -353,8 +352,3 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         """What scores are divided by for probabilities."""
         check_is_fitted(self)
         return float(self.learner_.temperature)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags

@@ -25,6 +25,8 @@ from sdem_dist.reports.topics import TopicReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from distributed import Client
+
     from sdem_dist.inputs.spec import Estimator
 
 Report = ClassificationReport | LabelReport | RegressionReport | ClusterReport | TopicReport
