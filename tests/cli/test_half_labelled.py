@@ -46,5 +46,5 @@ def test_several_labels_and_unlabelled_do_not_go_together(half, tmp_path):
     assert "--label-separator ," in said
     ok("train", str(path), model, "--estimator", "MultiLabelNB", "--label-separator", ",", "--quiet")
     assert "--unlabelled is for documents of one label each" in refused(
-        "evaluate", model, str(path), "--unlabelled", ""
+        "evaluate", model, str(path), "--unlabelled", "", code=2
     )
