@@ -37,7 +37,7 @@ from sdem_dist.models.word_counts import SdemState
 
 MARGIN = 0.2
 """Lead of the first class over the second that "auto" starts at, in the median document; the hinge loss asks for 1."""
-FEWEST = 50
+FEWEST = 200
 """Labelled documents under which held-out ones are not asked."""
 EM_ALPHA, EM_EPOCHS = 0.1, 5
 """Pseudo-count of a word in EM, and its iterations."""

@@ -150,7 +150,7 @@ def test_labelled_documents_alone_are_taken_where_they_are_better_beyond_doubt(m
     assert not alone_is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.7, 0.8]))
     assert not alone_is_better(helped, of([0.1, 0.7, 0.8], [0.9, 0.9, 0.9]))
     monkeypatch.setattr(unlabelled_documents, "alone_is_better", lambda helped, alone: True)
-    hidden = np.where(np.arange(N) % 10 == 0, Y[:N], -1)
+    hidden = np.where(np.arange(N) % 5 == 0, Y[:N], -1)
     free = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
     alone = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
     assert free.kept_["unlabelled_weight"] == 0.0
