@@ -88,6 +88,7 @@ def draw_starts(results: dict, peers: dict, path: Path) -> None:
         for value, style in zip(peers.get(name, ()), ("-", "--", "--"), strict=False):
             axes.axhline(value, color="black", linestyle=style, label="sLDA" if style == "-" else None)
         axes.set(title=CORPORA[name], xlabel="epoch", ylabel="test accuracy")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.legend()
         axes.grid(alpha=0.3)
     figure.savefig(path, dpi=110)
@@ -112,6 +113,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("examples-out"), help="folder for the figures")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--starts", type=int, default=10, help="random starts of figure 4; the paper has 10")
+    parser.add_argument("--iterations", type=int, default=500, help="of Gibbs sampling for sLDA")
     parser.add_argument("--quick", action="store_true", help="some 300 documents, three epochs")
     options = parser.parse_args()
     if options.corpora is None:
@@ -135,7 +137,9 @@ def main() -> None:
         if find_spec("tomotopy") is None:
             print('the lines of sLDA need tomotopy: pip install "sdem_dist[benchmark]"')
             continue
-        found = [slda(parts, start, *((5, 20) if options.quick else (50, 500))) for start in range(starts)]
+        found = [
+            slda(parts, start, *((5, 20) if options.quick else (50, options.iterations))) for start in range(starts)
+        ]
         peers[name] = np.mean(found), min(found), max(found)
         print("{:6s} sLDA       accuracy {:.4f} ({:.4f} to {:.4f})".format(name, *peers[name]), flush=True)
     draw_starts(results, peers, options.out / "figure-4.png")

@@ -118,9 +118,10 @@ def evaluate(
         found = (report.to_dict() if full and report is not None else {}) | metrics
         click.echo(json.dumps(null_for_nan(found), allow_nan=False))
     else:
-        hidden = without_label(documents) if isinstance(documents, Corpus) else 0
-        rest = f", {hidden:,} without a label, which labels' figures leave out" if hidden else ""
-        say(f"{counted(n, 'document')} of {corpus}{rest}")
+        if isinstance(documents, Corpus) and estimator.spec.target == "labels" and (hidden := without_label(documents)):
+            n -= hidden
+            click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
+        say(f"{counted(n, 'document')} of {corpus}")
         _show(metrics if _explains_words(estimator) else _of_labels(metrics), weighted)
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)

@@ -190,6 +190,7 @@ def examined_by_workers(
     from sdem_dist.storage.kept import kept_folder
     from sdem_dist.text import ingest
 
+    _check_one_label(estimator, source)
     estimator.vectorize([])  # says what is wrong with a model of numbers
     classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
     shared = kept_folder(beside, "corpus", "0" * 32) if is_url(beside) else hidden_folder(beside.absolute(), "corpus")
@@ -220,6 +221,13 @@ def examined_by_workers(
             yield Examined(open_corpus(documents))
 
 
+def _check_one_label(estimator: EngineEstimator, source: SourceOptions) -> None:
+    if estimator.several_labels and source.reading.unlabelled is not None:
+        raise click.UsageError(
+            "--unlabelled is for documents of one label each: this model knows documents of several labels, or of none"
+        )
+
+
 def examined_documents(
     estimator: EngineEstimator, path: str, source: SourceOptions, *, keep_texts: bool = True
 ) -> Examined:
@@ -246,6 +254,7 @@ def examined_documents(
     if not is_source(path):
         refuse_for_a_corpus((*READING, "on_error"))
         return Examined(open_corpus(path))
+    _check_one_label(estimator, source)
     transformer = transformer_of(estimator)
     count = transformer.counter()
     target = estimator.spec.target
@@ -254,7 +263,7 @@ def examined_documents(
     separator = (source.reading.label_separator or ",") if several else None
     known_classes = frozenset(classes) if classes else None
     gate = LineGate(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")
-    gate.unlabelled = None if several else source.reading.unlabelled
+    gate.unlabelled = source.reading.unlabelled
     counts, labels, texts = [], [], []
     ids: list[object] = []
     n_unlabelled = 0

@@ -275,12 +275,15 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         Returns
         -------
         dict of str to float
-            The names are those of the glossary; losses are in nats a document.
+            The names are those of the glossary; losses are in nats a document. Of clusters purity, NMI and ARI, too, where
+            labels are known.
         """
         from sdem_dist.fitting.running import evaluate_source
+        from sdem_dist.inspection.reporting import agreement
 
         check_is_fitted(self)
-        return evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
+        found = evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
+        return found | agreement(self, X, y, client) if self.spec.predicts == "cluster" else found
 
     def report(self, X: object, y: object = None) -> Report:
         """Return how well the model does on documents, as arrays that show themselves at a terminal and in a notebook.

@@ -37,7 +37,7 @@ from sdem_dist.models.word_counts import SdemState
 
 MARGIN = 0.2
 """Lead of the first class over the second that "auto" starts at, in the median document; the hinge loss asks for 1."""
-FEWEST = 50
+FEWEST = 200
 """Labelled documents under which held-out ones are not asked."""
 EM_ALPHA, EM_EPOCHS = 0.1, 5
 """Pseudo-count of a word in EM, and its iterations."""
@@ -67,10 +67,13 @@ def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemSt
 
 
 def weight_of_margin(generative: SdemState, documents: Documents) -> float:
-    """Return the weight at which a generative model's best class leads by `MARGIN` in the median document; 1 at most."""
+    """Return the weight at which a generative model's best class leads by `MARGIN` in the median document; 1 at most.
+
+    It has two digits, as people read it.
+    """
     scores = documents.to_csr() @ (np.log(generative.words) - np.log(generative.totals))
     second, first = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:].T
-    return float(min(1.0, MARGIN / max(np.median(first - second), MARGIN)))
+    return float(f"{min(1.0, MARGIN / max(float(np.median(first - second)), MARGIN)):.2g}")
 
 
 def too_few(n_labelled: float) -> bool:

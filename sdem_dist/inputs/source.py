@@ -152,6 +152,8 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
             + (
                 "only if unlabelled is set (unlabelled=-1)"
                 if estimator.spec.unlabelled
+                else "only if documents have sets of labels (--label-separator ,; in Python a list of labels for each)"
+                if estimator.spec.label_sets
                 else "not: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier with "
                 "components='multinomial' (unlabelled=-1)"
             )

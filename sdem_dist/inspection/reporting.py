@@ -16,6 +16,7 @@ from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpu
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
 from sdem_dist.reports.classification import ClassificationReport, classification_report
+from sdem_dist.reports.cluster_scores import cluster_scores
 from sdem_dist.reports.clusters import ClusterReport
 from sdem_dist.reports.labels import LabelReport
 from sdem_dist.reports.regression import RegressionReport
@@ -23,6 +24,8 @@ from sdem_dist.reports.topics import TopicReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from distributed import Client
 
     from sdem_dist.inputs.spec import Estimator
 
@@ -150,6 +153,16 @@ def of_clusters(estimator: Estimator, X: object, y: object = None) -> ClusterRep
         probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]  # type: ignore[attr-defined]
     labels, classes = known_labels(X, y, len(probabilities))
     return ClusterReport(probabilities, words, labels, classes)
+
+
+def agreement(estimator: Any, X: object, y: object = None, client: Client | None = None) -> dict[str, float]:
+    """Return how well clusters agree with labels: purity, NMI and ARI; nothing where no label is known."""
+    X = as_counts(estimator, X)
+    clusters = np.asarray(estimator.predict(X, client))
+    labels, _ = known_labels(X, y, len(clusters))
+    if labels is None or not (labels >= 0).any():
+        return {}
+    return cluster_scores(labels[labels >= 0], clusters[labels >= 0])
 
 
 def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:

@@ -114,7 +114,10 @@ class LineGate:
         if name is None:
             return f"the label is {raw!r}, neither a text nor a finite number"
         if not name:
-            return "the label is empty; --unlabelled '' takes such documents as ones without a label"
+            return (
+                "the label is empty; --unlabelled '' takes such documents as ones without a label (where documents may have "
+                "several labels, or none: --label-separator ,)"
+            )
         if (problem := not_unicode(name)) is not None:
             return f"the label has {problem}"
         if self.numeric:

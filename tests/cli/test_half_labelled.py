@@ -37,3 +37,14 @@ def test_a_source_without_any_label_is_named(tmp_path, workers):
     said = refused("ingest", str(path), str(tmp_path / "c.zarr"), "--unlabelled", "", *workers)
     assert f"{path}: no document has a label" in said
     assert not (tmp_path / "c.zarr").exists()
+
+
+def test_several_labels_and_unlabelled_do_not_go_together(half, tmp_path):
+    path, model = tmp_path / "several.tsv", str(tmp_path / "m")
+    path.write_text("".join(f"{('a,b', 'b', 'a', '')[i % 4]}\tgoal match {i % 4}\n" for i in range(40)))
+    said = refused("train", str(path), model, "--estimator", "MultiLabelNB")
+    assert "--label-separator ," in said
+    ok("train", str(path), model, "--estimator", "MultiLabelNB", "--label-separator", ",", "--quiet")
+    assert "--unlabelled is for documents of one label each" in refused(
+        "evaluate", model, str(path), "--unlabelled", "", code=2
+    )

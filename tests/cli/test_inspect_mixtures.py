@@ -33,3 +33,11 @@ def test_inspect_and_evaluate(model, said, metric, tmp_path):
     assert all(words in shown.output for words in said)
     scored = CliRunner().invoke(main, ["evaluate", str(tmp_path / "m"), str(tmp_path / "c")])
     assert scored.exit_code == 0 and metric in scored.output
+    assert ("purity" in scored.output) == (metric == "perplexity")  # of clusters, where labels are known
+    if metric == "perplexity":
+        found = model.evaluate(corpus)
+        known = model.report(corpus).figures
+        assert {name: found[name] for name in ("purity", "nmi", "ari")} == known
+        documents = corpus.read(0, 60).to_csr()
+        assert "purity" not in model.evaluate(documents)
+        assert model.evaluate(documents, corpus.labels())["nmi"] == known["nmi"]

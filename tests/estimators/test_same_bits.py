@@ -14,6 +14,7 @@ import pytest
 from reference.catalogue_cases import CASES, write_corpora
 from reference.trained_bits import bits, place
 
+import sdem_dist
 from sdem_dist import MixedNB, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.corpus.label_sets import column_of
@@ -49,6 +50,11 @@ def bits_of(folder):
 
 def test_every_estimator_takes_part():
     assert {case.estimator for case in CASES.values()} == set(ESTIMATORS)
+
+
+def test_every_estimator_of_documents_without_labels_trains_on_some():
+    half = {case.estimator for case in CASES.values() if "unlabelled" in case.settings}
+    assert half == {name for name in ESTIMATORS if getattr(sdem_dist, name).spec.unlabelled}
 
 
 def test_settings_differ_so_that_equality_means_something(bits_of):

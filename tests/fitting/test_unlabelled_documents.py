@@ -64,7 +64,7 @@ def test_the_weight_puts_the_median_margin_where_it_is_to_be():
     rows = sp.csr_matrix(RNG.poisson(3.0, (51, 20)).astype(float))
     scores = np.sort(rows @ np.log(words / words.sum(axis=0)), axis=1)
     weight = weight_of_margin(generative, documents_of(rows))
-    assert np.median(weight * (scores[:, -1] - scores[:, -2])) == pytest.approx(0.2)
+    assert np.median(weight * (scores[:, -1] - scores[:, -2])) == pytest.approx(0.2, rel=0.05)
     flat = generative._replace(words=np.ones((20, 3)), totals=np.full(3, 20.0))
     assert weight_of_margin(flat, documents_of(rows)) == 1.0
 
@@ -150,7 +150,7 @@ def test_labelled_documents_alone_are_taken_where_they_are_better_beyond_doubt(m
     assert not alone_is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.7, 0.8]))
     assert not alone_is_better(helped, of([0.1, 0.7, 0.8], [0.9, 0.9, 0.9]))
     monkeypatch.setattr(unlabelled_documents, "alone_is_better", lambda helped, alone: True)
-    hidden = np.where(np.arange(N) % 10 == 0, Y[:N], -1)
+    hidden = np.where(np.arange(N) % 5 == 0, Y[:N], -1)
     free = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
     alone = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
     assert free.kept_["unlabelled_weight"] == 0.0

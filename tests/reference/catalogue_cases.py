@@ -111,6 +111,34 @@ CASES = {
         "counts",
         {"n_components": 2, "components": "multinomial", "n_epochs": 1, "n_em_epochs": 2},
     ),
+    "half-labelled ncll": Case("MultinomialNB", "half", {"unlabelled": -1, "loss": "ncll", "n_epochs": 2}),
+    "half-labelled nll": Case("MultinomialNB", "half", {"unlabelled": -1, "loss": "nll", "n_epochs": 2}),
+    "half-labelled topics": Case(
+        "SupervisedLDAClassifier", "half", {**TOPICS, "unlabelled": -1, "merge": "sum", "words_weight": 0.1}
+    ),
+    "half-labelled em of counts": Case(
+        "EMMixtureClassifier",
+        "half",
+        {"unlabelled": -1, "n_components": 2, "components": "multinomial", "n_epochs": 2},
+    ),
+    "half-labelled sdem of counts": Case(
+        "SdemMixtureClassifier",
+        "half",
+        {"unlabelled": -1, "n_components": 2, "components": "multinomial", "n_epochs": 1, "n_em_epochs": 2},
+    ),
+    "half-labelled em": Case("EMMixtureClassifier", "half table", {"unlabelled": -1, "n_components": 2, "n_epochs": 2}),
+    "half-labelled sdem": Case(
+        "SdemMixtureClassifier", "half table", {"unlabelled": -1, "n_components": 2, "n_epochs": 2, "n_em_epochs": 2}
+    ),
+    "half-labelled gaussian": Case("GaussianNB", "half table", {"unlabelled": -1, **LANES}),
+    "half-labelled bernoulli": Case("BernoulliNB", "half table", {"unlabelled": -1, "binarize": 0.5, **LANES}),
+    "half-labelled categorical": Case("CategoricalNB", "half table", {"unlabelled": -1, "loss": "nll", "n_epochs": 2}),
+    "half-labelled poisson": Case("PoissonNB", "half table", {"unlabelled": -1, **LANES}),
+    "half-labelled mixed": Case(
+        "MixedNB",
+        "half table",
+        {"unlabelled": -1, "kinds": {0: "poisson", 1: "exponential", 2: "categorical"}, "n_epochs": 2},
+    ),
 }
 N = 3_001
 
@@ -136,4 +164,7 @@ def write_corpora(folder: Path) -> None:
     tables = {"numbers": np.where(gaps, np.nan, numbers), "table": np.where(gaps, np.nan, whole), "whole": whole}
     for name, X in tables.items():
         sd.write_corpus(folder / name, X, y, dense=True, shard_documents=501)
+    hidden = np.where(np.random.default_rng(1).random(N) < 0.1, y, -1)
+    sd.write_corpus(folder / "half", counts, hidden, unlabelled=-1, shard_documents=350)
+    sd.write_corpus(folder / "half table", tables["table"], hidden, unlabelled=-1, dense=True, shard_documents=501)
     sd.write_corpus(folder / "target", np.column_stack([few, target]), dense=True, shard_documents=101)

@@ -96,11 +96,13 @@ def test_commands_take_them(tmp_path):
     trained = typed("train", corpus, model)
     assert f"{n_hidden} documents without a label" in trained
     last = trained.splitlines()[-1]
-    assert last.startswith(f"{n_hidden} documents had no label: ") and "unlabelled_weight" not in trained.split(last)[0]
-    assert f"60 documents of {corpus}, {n_hidden} without a label" in typed("evaluate", model, corpus)
-    of_source = typed("evaluate", model, source, "--unlabelled", "")
-    assert f"{n_hidden} documents without a label left out" in of_source
-    assert f"{60 - n_hidden} documents of {source}" in of_source
+    assert last.startswith(
+        f"{n_hidden} documents had no label: the model learned from them, too, with unlabelled_weight 0."
+    )
+    for place, options in ((corpus, ()), (source, ("--unlabelled", ""))):
+        said = typed("evaluate", model, place, *options)
+        assert f"{n_hidden} documents without a label left out" in said
+        assert f"{60 - n_hidden} documents of {place}" in said
     assert len(typed("predict", model, corpus).splitlines()) == 60
     for said in (typed("suspects", source, "--unlabelled", ""), typed("suspects", corpus, "--set", "n_epochs=1")):
         assert f"{n_hidden} documents without a label\n" in said
