@@ -59,4 +59,9 @@ html_theme_options = {
     "footer_end": [],
     "show_prev_next": True,
 }
-html_sidebars = {"index": [], "getting-started": []}
+html_sidebars = {
+    page: []
+    for page in (
+        "index getting-started choosing formulas formats architecture benchmarks examples glossary changelog".split()
+    )
+}
