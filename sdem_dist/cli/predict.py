@@ -84,8 +84,8 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     mixture the clusters by number. Ids come before labels with --id, and always of a corpus, whose documents are shuffled.
     Nothing is held in memory but a few blocks.
 
-    With -o FILE a table, which appears whole. What workers predicted of it before the command was killed is kept in a
-    hidden folder beside FILE, and the same command goes on from there.
+    With -o FILE a table, which appears whole. Workers read the sources and write into a hidden folder beside FILE, so all
+    of them have to see both. What they predicted before the command was killed is kept there, and the same command goes on.
 
     In the table the columns of the source come first. Those of a .csv or .tsv source are text, also in Parquet. In a .csv
     or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and

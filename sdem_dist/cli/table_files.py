@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from sdem_dist.cli.answers import on_a_line
 from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.shown import visible
 from sdem_dist.text.records import listed
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Columns = dict[str, Any]
 """Names and values of consecutive rows: lists, or Arrow arrays, which have a type even where all values are missing."""
@@ -150,6 +153,7 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
     import pyarrow.parquet as pq
 
     found, writer = pa.schema([]), None  # types as far as known: null where no value was seen
+    repeated: list[str] = []
     try:
         for part in parts:
             table = pa.ipc.open_stream(part.body).read_all()
@@ -157,10 +161,11 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
                 found = pa.unify_schemas([found, table.schema], promote_options="permissive")
                 written = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in found])
                 if writer is None:
-                    writer = pq.ParquetWriter(path, written)
+                    repeated = [name for name in part.names if _repeats(table.column(name))]
+                    writer = pq.ParquetWriter(path, written, use_dictionary=repeated)
                 elif written != writer.schema:
                     writer.close()
-                    writer = _widened(path, written)
+                    writer = _widened(path, written, repeated)
                 writer.write_table(table.cast(written))
             except pa.ArrowException as error:
                 raise click.ClickException(
@@ -170,13 +175,22 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
         (writer or pq.ParquetWriter(path, found)).close()
 
 
-def _widened(path: Path, schema: Any) -> Any:
+def _repeats(column: pyarrow.ChunkedArray) -> bool:
+    """Whether a dictionary of a column's values, which costs time, makes a file smaller."""
+    import pyarrow.types as types
+
+    if types.is_floating(column.type) or types.is_nested(column.type):
+        return False
+    return len(column.unique()) <= len(column) // 2
+
+
+def _widened(path: Path, schema: Any, repeated: list[str]) -> Any:
     """Return a writer of a file that begins with the rows of another one, whose types are narrower."""
     import pyarrow.parquet as pq
 
     narrow = path.replace(path.with_name(f"{path.name}.narrow"))
     try:
-        writer = pq.ParquetWriter(path, schema)
+        writer = pq.ParquetWriter(path, schema, use_dictionary=repeated)
         with pq.ParquetFile(narrow) as file:
             for k in range(file.num_row_groups):
                 writer.write_table(file.read_row_group(k).cast(schema))

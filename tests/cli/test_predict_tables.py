@@ -320,7 +320,7 @@ def test_half_a_surrogate_pair_is_kept_or_refused_with_its_line(made, tmp_path):
     assert "l.jsonl, line 2: the id has half" in said
     source.write_text('{"text": "goal", "\\ud800": 1}\n')
     assert "line 1: the name of a field has half" in refused(
-        "predict", model, str(source), "-o", str(tmp_path / "p.csv")
+        "predict", model, str(source), "-o", str(tmp_path / "names.csv")
     )
 
 
@@ -383,3 +383,54 @@ def test_line_ends_of_windows_are_line_ends(made, tmp_path):
     for name, text in {"o.csv": "goal\nteam\\rx", "o.tsv": "goal team\\rx", "o.jsonl": "goal\r\nteam\rx"}.items():
         ok("predict", str(made / "model"), str(tmp_path / "s.jsonl"), "-o", str(tmp_path / name))
         assert [row["text"] for row in read_back(tmp_path / name)] == [text]
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr("sdem_dist.text.records.PIECE_BYTES", 40)
+
+
+@pytest.mark.parametrize("name", ["t.tsv", "t.jsonl", "t.parquet", "files", "lines.txt"])
+def test_pieces_make_the_table_of_the_whole_source(made, tmp_path, monkeypatch, name):
+    if name == "lines.txt":
+        source, more = tmp_path / name, ()
+        source.write_text("\ufeff" + "".join(f"{text}\r\n" for text in TEXTS))
+    else:
+        source, more = made / name, ("--text", "2" if name == "t.tsv" else "body")
+    if name == "files":
+        more = ()
+    command = ("predict", str(made / "model"), str(source), *more)
+    whole = ok(*command, "-o", str(tmp_path / "whole.jsonl")) + ok(*command)
+    monkeypatch.setattr("sdem_dist.text.records.PIECE_BYTES", 40)
+    if name.endswith("parquet"):
+        pq.write_table(pq.read_table(source), tmp_path / name, row_group_size=2)
+        command = ("predict", str(made / "model"), str(tmp_path / name), *more)
+    assert ok(*command, "-o", str(tmp_path / "pieces.jsonl")) + ok(*command) == whole
+    assert (tmp_path / "pieces.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_bad_lines_of_later_pieces_have_their_numbers(made, tmp_path, small_pieces):
+    source, model = tmp_path / "s.tsv", str(made / "model")
+    source.write_bytes(b"a\tgoal team\n" * 9 + b"b\tcaf\xe9\n" + b"a\tbank\tx\n" * 7)
+    options = ("predict", model, str(source), "--text", "1", "-o")
+    for where in ((), ("--workers", "1")):
+        said = refused(*options, str(tmp_path / "o.csv"), *where)
+        assert "s.tsv, line 10: the line has the byte 0xe9" in said
+        found = run(*options, str(tmp_path / "o.csv"), "--on-error", "skip", *where)
+        assert "8 lines left out, such as" in found.stderr and "line 10: " in found.stderr
+        assert [row["column_0"] for row in read_back(tmp_path / "o.csv")] == ["a"] * 9
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "s.tsv"]
+        (tmp_path / "o.csv").unlink()
+
+
+def test_workers_read_many_sources_of_all_kinds(made, tmp_path, small_pieces):
+    for names, out in (
+        (("t.csv", "t.csv.xz"), "o.parquet"),
+        (("t.csv", "t.csv.xz", "t.jsonl", "t.parquet"), "o.tsv"),
+    ):
+        command = ("predict", str(made / "model"), *(str(made / name) for name in names), "--text", "body")
+        ok(*command, "-o", str(tmp_path / f"here-{out}"))
+        ok(*command, "-o", str(tmp_path / out), "--workers", "1")
+        assert (tmp_path / out).read_bytes() == (tmp_path / f"here-{out}").read_bytes()
+    assert ok(*command) == ok(*command, "--workers", "1")
+    assert len(list(tmp_path.iterdir())) == 4

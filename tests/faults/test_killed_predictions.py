@@ -78,6 +78,6 @@ def test_the_same_command_goes_on_after_kills(name, made, monkeypatch):
     pieces = len(asked) + before
     assert pieces > 10 and (made / name).read_bytes() == (made / f"here-{name}").read_bytes()
     asked.clear()
-    ok(*command, str(made / name), "--workers", "1")
+    ok(*command, str(made / name), "--workers", "1", "--overwrite")
     assert len(asked) == pieces, "a whole table leaves nothing to go on with"
     assert sorted(p.name for p in made.iterdir()) == sorted(["m", "s.jsonl", "killed.py", name, f"here-{name}"])
