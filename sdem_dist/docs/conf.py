@@ -62,6 +62,17 @@ html_theme_options = {
 html_sidebars = {
     page: []
     for page in (
-        "index getting-started choosing formulas formats architecture benchmarks examples glossary changelog".split()
+        [
+            "index",
+            "getting-started",
+            "choosing",
+            "formulas",
+            "formats",
+            "architecture",
+            "benchmarks",
+            "examples",
+            "glossary",
+            "changelog",
+        ]
     )
 }
