@@ -59,4 +59,8 @@ html_theme_options = {
     "footer_end": [],
     "show_prev_next": True,
 }
-html_sidebars = {"index": [], "getting-started": []}
+NO_SECTIONS = (
+    *("index", "getting-started", "choosing", "formulas", "formats", "architecture"),
+    *("benchmarks", "examples", "glossary", "changelog"),
+)
+html_sidebars: dict[str, list[str]] = {page: [] for page in NO_SECTIONS}

@@ -35,7 +35,7 @@ class BpSlda:
     ----------
     n_features, n_topics, n_outputs : int
     response : {"classes", "ordered", "labels", "targets", "counts", "words"}
-        What is learned, see `sdem_dist.learners.topic_outputs`: a class, a level of a scale, several labels, real
+        What is learned, see ``sdem_dist.learners.topic_outputs``: a class, a level of a scale, several labels, real
         numbers, counts, or the words themselves (BP-LDA, no outputs).
     n_documents : float
         D, the documents of the training corpus by weight.
@@ -363,7 +363,7 @@ class BpSlda:
         return Seen(outputs(parameters.output, theta), log_likelihood, local)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return what people read, see the outputs in `sdem_dist.learners.topic_outputs`."""
+        """Return what people read, see the outputs in ``sdem_dist.learners.topic_outputs``."""
         return self._output.metrics(self, sums)
 
 

@@ -125,7 +125,7 @@ def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray
     ----------
     alpha : ndarray of shape (n_topics,)
     evidence : ndarray of shape (n_topics + 1,)
-        Sums over documents, see `sdem_dist.kernels.topic_prior`.
+        Sums over documents, see ``sdem_dist.kernels.topic_prior``.
     share : float
         Of the step in logarithms, at most 1.
     """

@@ -50,10 +50,11 @@ def densities(name: str) -> str:
     X, y = TABLES[name](return_X_y=True)
     found: dict[str, list[float]] = {"nll": [], "ncll": [], "hinge": []}
     for train, test in RepeatedStratifiedKFold(n_splits=5, n_repeats=1, random_state=0).split(X, y):
-        scaler = StandardScaler().fit(X[train])
+        A, B = X[train], X[test]
+        scaler = StandardScaler().fit(A)
         for loss, means in found.items():
-            model = GaussianNB(loss=loss, n_jobs=1).fit(scaler.transform(X[train]), y[train])
-            joint = model.predict_joint_log_proba(scaler.transform(X[test]))
+            model = GaussianNB(loss=loss, n_jobs=1).fit(scaler.transform(A), y[train])
+            joint = model.predict_joint_log_proba(scaler.transform(B))
             means.append(float(logsumexp(joint, axis=1).mean()))
     return f"| {name} | " + " | ".join(f"{np.mean(means):.1f}" for means in found.values()) + " |"
 

@@ -21,7 +21,7 @@ def run(base, *, resume=False):
     for line in (
         f"ingest {base}/s.tsv {base}/c {again}",
         f"train {base}/c {base}/m --epochs 3 --quiet --checkpoint {base}/run {'--resume' if resume else ''}",
-        f"predict {base}/m {base}/s.tsv --text 1 -o {base}/t.jsonl",
+        f"predict {base}/m {base}/s.tsv --text 1 -o {base}/t.jsonl {again}",
     ):
         done = CliRunner().invoke(main, line.split())
         if done.exit_code:

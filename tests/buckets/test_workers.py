@@ -129,7 +129,7 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
         f"ingest {source} {bucket}/c",
         f"train {bucket}/c {bucket}/m --epochs 2 --quiet --checkpoint {bucket}/run --log {bucket}/log",
         f"train {tmp_path}/s.tsv {tmp_path}/m --epochs 2 --quiet",
-        f"evaluate {bucket}/m {bucket}/c",
+        f"evaluate {bucket}/m {bucket}/c --errors {bucket}/wrong.csv",
         f"predict {bucket}/m {source} --text 1 -o {bucket}/t.parquet",
         f"predict {tmp_path}/m {tmp_path}/s.tsv --text 1 -o {tmp_path}/t.parquet",
     ):
@@ -145,7 +145,7 @@ def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
         done = run.invoke(main, wrong.split())
         assert done.exit_code
         assert words in done.output
-    assert left(bucket) == {"s.tsv", "c", "m", "run", "log", "t.parquet"}
+    assert left(bucket) == {"s.tsv", "c", "m", "run", "log", "t.parquet", "wrong.csv"}
 
 
 def test_stretches_without_terms_of_the_last_range(bucket, source, client, tmp_path):
