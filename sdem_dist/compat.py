@@ -166,11 +166,11 @@ def import_scikit_learn() -> None:
                 del sys.modules[name]
 
 
-def check_sample_weight(sample_weight: Any, X: Any, *, dtype: type = float) -> np.ndarray:
+def check_sample_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """Return weights, one a document and none negative: scikit-learn, ``utils.validation._check_sample_weight``."""
     from sklearn.utils.validation import _check_sample_weight
 
-    weights: np.ndarray = _check_sample_weight(sample_weight, X, dtype=dtype, ensure_non_negative=True)
+    weights: np.ndarray = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
     return weights
 
 

@@ -38,6 +38,7 @@ METRICS = {
     "ari": Metric("adjusted Rand index"),
     "r2": Metric("R2", "share of the variance"),
     "mse": Metric("mean squared error", "squared units of the target"),
+    "poisson_deviance": Metric("Poisson deviance", "units of the target"),
     "rmse": Metric("its root", "units of the target"),
     "mae": Metric("mean absolute error", "units of the target"),
     "bias": Metric("mean error", "units of the target"),

@@ -84,23 +84,6 @@ class Lengths(ParamType):
         return first, last
 
 
-class ColumnNumber(ParamType):
-    """The number of a column, from 0."""
-
-    name = "number"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number; fail for a name, since these files have no names of columns."""
-        if not str(value).isdecimal():
-            self.fail(
-                f"{value!r} is not a number: columns of TAB-separated lines have numbers from 0; of a table with names of "
-                "columns write the texts alone into a .txt file, or ingest it",
-                param,
-                ctx,
-            )
-        return int(value)
-
-
 class StopWords(ParamType):
     """english, or a file of words."""
 

@@ -255,19 +255,13 @@ def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
 
 def _use_of_unlabelled(estimator: EngineEstimator, n_labelled: int) -> str:
     """Return what came of documents without a label."""
-    from sdem_dist.fitting.unlabelled_documents import too_few
-
     weight, asked = estimator.kept_.get("unlabelled_weight"), estimator.get_params().get("unlabelled_weight")
     if weight is None:
         return "the model learned from them, too"
-    tried = asked == "auto" and "held_out_log_loss" in estimator.kept_
     if weight:
-        return f"{'they helped' if tried else 'the model learned from them, too'}, with unlabelled_weight {weight:g}"
+        return f"the model learned from them, too, with unlabelled_weight {weight:g}"
     alone = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
-    if asked != "auto":
-        return alone
-    few = "too few have one to tell whether they help (set unlabelled_weight)"
-    return f"{few if too_few(n_labelled) else 'they did not help'}; {alone}"
+    return f"they did not help; {alone}" if asked == "auto" else alone
 
 
 def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:

@@ -34,7 +34,11 @@ def document_frequency(indices: np.ndarray, data: np.ndarray, n_features: int) -
         Of CSR arrays without repeated columns. Entries of 0 do not count.
     n_features : int
     """
-    return np.bincount(indices[data != 0], minlength=n_features)
+    from sdem_dist.kernels.ragged import add_each  # numba comes with it
+
+    found = np.zeros(n_features, np.int64)
+    add_each(found, indices if data.all() else indices[data != 0])
+    return found
 
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:

@@ -62,6 +62,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     document_frequency_: np.ndarray | None = None
     _trained_layout: Layout | None = None
     _lazy_parameters: LazyParameters
+    _several: bool = False
 
     @property
     def holds_out(self) -> bool:
@@ -70,8 +71,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
 
     @property
     def several_labels(self) -> bool:
-        """Whether the model gives a document several labels, or none."""
-        return False
+        """Whether the model gives a document several labels, or none; False: labels of one a document are classes."""
+        return self._several
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
@@ -209,6 +210,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
                 learner, state, self.history_ = run_fit(self, source, executor, options._replace(callbacks=callbacks))
             self.n_iter_ = len(self.history_)
             self._take(learner, state)
+            self._lazy_parameters.keep(source.vectorizer, source.vocabulary, source.transformer)
             self._fitted_to(X)
             for doubt in self._doubts():
                 warnings.warn(doubt, stacklevel=CALLER)
@@ -238,7 +240,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         self.weighting_ = source.weighting
         self.document_frequency_ = source.frequency
         if self.spec.target == "labels":
-            self.classes_ = source.classes
+            self.classes_, self._several = source.classes, source.members is not None
 
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
         """Become the model of a learner's state."""
@@ -369,6 +371,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._layout == "sparse" or self.spec.either
-        tags.input_tags.positive_only = self._layout == "sparse"
+        tags.input_tags.positive_only = self.spec.positive or (self._layout == "sparse" and not self.spec.either)
         tags.input_tags.allow_nan = self._layout == "dense" and not self.spec.either
         return tags

@@ -16,9 +16,11 @@ from sdem_dist.fitting.scoring import over_blocks, ranges_of
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inputs.validation import checked_labels, has_label
+from sdem_dist.label_scores import probabilities
 
 if TYPE_CHECKING:
     from distributed import Client
+    from sklearn.utils import Tags
 
     from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
@@ -34,21 +36,47 @@ class EngineClassifier(ClassifierMixin, Estimator):
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each document; of several labels their log-odds."""
 
+    @property
+    def _thresholds(self) -> np.ndarray:
+        """Return the probability from which on a document gets a label, where it may have several: shape (n_labels,)."""
+        return np.full(len(self.classes_), 0.5)
+
+    def _names_of_labels(self, X: object) -> list[tuple[Any, ...]]:
+        """Return the labels of each document by name, the most probable first."""
+        check_is_fitted(self)
+        names, least = self.classes_.tolist(), self._thresholds
+        return [
+            tuple(names[k] for k in np.argsort(-p, kind="stable").tolist() if p[k] >= least[k])
+            for p in np.asarray(self.predict_proba(X))
+        ]
+
     def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the logarithms of probabilities from scores."""
-        from scipy.special import log_softmax
+        from scipy.special import log_expit, log_softmax
 
+        if self.several_labels:
+            return np.asarray(log_expit(scores))
         return np.asarray(log_softmax(scores, axis=1))
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return probabilities from scores."""
         from scipy.special import softmax
 
+        if self.several_labels:
+            return probabilities(scores)
         return np.asarray(softmax(scores, axis=1))
 
     def _decided(self, scores: np.ndarray) -> np.ndarray:
         """Return classes from scores; of several labels which of them a document gets."""
+        if self.several_labels:
+            return np.asarray(probabilities(scores) >= self._thresholds, np.int64)
         return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self.spec.poor_score
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = self.spec.label_sets
+        return tags
 
     @property
     def _monitor(self) -> str:

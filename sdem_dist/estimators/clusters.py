@@ -108,14 +108,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         return self._joint_log_proba(X).argmax(axis=1)
 
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(cluster | d), shape (n_samples, n_components).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            A corpus is read piece by piece. For a dask array the result is one too.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
+        """Return p(cluster | d), shape (n_samples, n_components); `X` and `client` as for `predict`.
 
         Returns
         -------

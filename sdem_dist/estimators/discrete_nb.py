@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,15 +38,12 @@ class BernoulliNB(FeatureNB):
         0.0, or_none(real(-np.inf)), "Values above it count as 1, others as 0; None: values are 0 and 1."
     )
 
+    spec = replace(FeatureNB.spec, poor_score=True)  # a threshold loses much of a continuous feature
+
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         threshold = None if self.binarize is None else float(self.binarize)
         family = Bernoulli(pseudo_count(self.alpha, 0), threshold)
         return (Block(family, tuple(range(len(summary.n)))),)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # a threshold loses much of a continuous feature
-        return tags
 
 
 @estimator
@@ -69,6 +67,8 @@ class CategoricalNB(FeatureNB):
         "Least categories of a column; None: as many as training shows.",
     )
 
+    spec = replace(FeatureNB.spec, positive=True)
+
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         columns = np.arange(len(summary.n))
         return categorical_blocks(summary, columns, pseudo_count(self.alpha, 0), self.min_categories)
@@ -80,7 +80,6 @@ class CategoricalNB(FeatureNB):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
-        tags.input_tags.positive_only = True
         return tags
 
 
@@ -98,14 +97,11 @@ class PoissonNB(FeatureNB):
 
     alpha: float = param(1.0, real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class.")
 
+    spec = replace(FeatureNB.spec, positive=True)
+
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         return (Block(Poisson(pseudo_count(self.alpha, 0)), tuple(range(len(summary.n)))),)
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         refuse(X, X < 0, "Negative values", type(self).__name__, "counts are 0 or more")
         return X
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags

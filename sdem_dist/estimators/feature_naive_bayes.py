@@ -53,8 +53,8 @@ MEAN_LANE_DOCUMENTS = 256
 MEAN_BATCH = 32
 _HELD_BACK = (
     "{}: training ended at the loss of the generative fit, since the prior outweighs the loss, as it may where rows are few, "
-    "a class has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0, or "
-    "a smaller prior_scale), or leave out classes of one row and values far off; or take loss='nll', which is faster"
+    "a class has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0), "
+    "or leave out classes of one row and values far off; or take loss='nll', which is faster"
 )
 
 
@@ -89,7 +89,6 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` a document.',
     )
     step_decay: float = param(1e-5, real(), "lambda of the paper's steps, and of safe ones with batches.")
-    prior_scale: float = param(1.0, real(), "Multiplies the conjugate prior of the discriminative losses.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
     _learned: ClassVar[Mapping[str, str]] = {
@@ -176,7 +175,6 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
             step=self.step,
             judged=plan.n_rounds == 1 and self.step == "safe",
             step_decay=float(self.step_decay),
-            prior_scale=float(self.prior_scale),
             seed=plan.seed,
         )
 

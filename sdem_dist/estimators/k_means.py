@@ -27,8 +27,6 @@ from sdem_dist.learners.k_means_start import TRIES, k_means
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
     from sdem_dist.inputs.source import Source
     from sdem_dist.inputs.spec import Extra
 
@@ -192,8 +190,3 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
         """Take back what `extra` returned."""
         super().take_extra(extra)
         self.inertia_ = float(extra["inertia"])
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = False
-        return tags

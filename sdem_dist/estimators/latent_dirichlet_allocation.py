@@ -76,7 +76,8 @@ class LatentDirichletAllocation(TopicModel):
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
 
         Topics and proportions are summed out, see `sdem_dist.models.held_out.log_probability`. Its time grows with the
-        square of a document's length, and with `n_particles`, which make it less noisy.
+        square of a document's length, and with `n_particles`, which make it less noisy. The prior is `alpha_`; where that was
+        learned it is the pseudo-counts, ``alpha_ - 1``, which are what makes counts of topics most probable.
 
         Parameters
         ----------
@@ -90,7 +91,7 @@ class LatentDirichletAllocation(TopicModel):
             In nats.
         """
         check_is_fitted(self)
-        topics, alpha = self._parameters.topics, self.learner_.inference.alpha
+        topics, alpha = self._parameters.topics, self.alpha_ - (1.0 if self.learner_.inference.learned else 0.0)
         return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, n_particles))
 
     def score(self, X: object, y: object = None, *, n_particles: int = 10) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import softmax
@@ -36,9 +36,6 @@ from sdem_dist.models.lda import (
 from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
-    from distributed import Client
-    from sklearn.utils import Tags
-
     from sdem_dist.inputs.source import Source
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.reports.explained import DocumentParts
@@ -60,7 +57,9 @@ class LDAClassifier(
     p(class, topic | document): the posterior of the class times the document's topic proportions under it.
 
     "nll" and "perplexity" of the history and of `evaluate` are upper bounds unless `n_particles` estimates them:
-    ``-ln p(y, d)`` and the perplexity are at most that.
+    ``-ln p(y, d)`` and the perplexity are at most that. `predict_joint_log_proba` returns what they are made of. Classes are
+    told apart by another score, which training lowers and from which `predict_proba` and "ncll" come: the two may rank them
+    differently.
 
     References
     ----------
@@ -115,7 +114,7 @@ class LDAClassifier(
     init_noise: float = param(0.1, real(), "Counts start times ``exp(init_noise * normal)``, so that topics can part.")
     n_epochs: int = param(10, integer(), "Passes over the documents.")
 
-    spec = Spec("sparse", "labels", "class", topics="classes")
+    spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
 
     def _check(self) -> None:
         check_merge(self)
@@ -216,26 +215,6 @@ class LDAClassifier(
         inference = self.learner_.model.inference
         return log_joint(self._parameters, documents_of(self, X), inference, *self._scored(X))
 
-    def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return ln p(y, d), shape (n_samples, n_classes), or at least: without particles it is a lower bound.
-
-        It is what "nll" and "perplexity" are made of, see `sdem_dist.models.lda.log_joint`. Classes are told apart by
-        another score, which training lowers and from which `predict_proba` and "ncll" come: the two may rank them differently.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), float64
-            In nats.
-        """
-        return super().predict_joint_log_proba(X, client)
-
     def _transformed(self, X: object) -> np.ndarray:
         scores, proportions = self._scored(X)
         joint = proportions.swapaxes(1, 2) * softmax(scores, axis=1)[:, :, None]
@@ -245,8 +224,3 @@ class LDAClassifier(
         from sdem_dist.inspection.topics import topics_of_classes
 
         return topics_of_classes(self, n_words)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy.special import log_expit
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
@@ -22,15 +21,12 @@ from sdem_dist.inputs.matching import check_classes
 from sdem_dist.inputs.source import documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.label_scores import probabilities
 from sdem_dist.learners.label_sdem import TEMPERATURE, THRESHOLD, LabelSdem
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.naive_bayes import joint_scores, pseudo_count
 from sdem_dist.models.one_against_rest import OneAgainstRest
 
 if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
     from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
@@ -76,8 +72,17 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         'with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
 
-    spec = Spec("sparse", "labels", "class", ("micro_f1", "label_log_loss"), words="feature_log_prob_", label_sets=True)
+    spec = Spec(
+        "sparse",
+        "labels",
+        "class",
+        ("micro_f1", "label_log_loss"),
+        words="feature_log_prob_",
+        label_sets=True,
+        poor_score=True,
+    )
     steps = "margin"
+    _several = True
 
     def _check(self) -> None:
         check_merge(self)
@@ -92,15 +97,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
     @property
     def _monitor(self) -> str:
         return "label_log_loss" if self.several_labels else super()._monitor
-
-    @property
-    def several_labels(self) -> bool:
-        """Whether the model gives a document several labels, or none; False: labels of one a document are classes."""
-        return bool(getattr(self, "_several", True))
-
-    def _describe(self, source: Source) -> None:
-        super()._describe(source)
-        self._several = source.members is not None
 
     def _take(self, learner: Any, state: Any) -> None:
         super()._take(learner, state)
@@ -157,17 +153,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         odds = joint_scores(self._parameters, documents_of(self, X))
         return odds / (self.temperatures_ if self.several_labels else float(self.learner_.temperature))
 
-    def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
-        return np.asarray(log_expit(scores)) if self.several_labels else super()._log_probabilities(scores)
-
-    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
-        return probabilities(scores) if self.several_labels else super()._probabilities(scores)
-
-    def _decided(self, scores: np.ndarray) -> np.ndarray:
-        if not self.several_labels:
-            return super()._decided(scores)
-        return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)
-
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first.
 
@@ -179,13 +164,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         -------
         list of tuple
         """
-        check_is_fitted(self)
-        names, found = self.classes_.tolist(), []
-        probabilities = np.asarray(self.predict_proba(X))
-        for p in probabilities:
-            order = np.argsort(-p, kind="stable").tolist()
-            found.append(tuple(names[k] for k in order if p[k] >= self.thresholds_[k]))
-        return found
+        return self._names_of_labels(X)
 
     @property
     def temperatures_(self) -> np.ndarray:
@@ -198,6 +177,10 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         """The probability from which on a document gets a label, shape (n_labels,)."""
         check_is_fitted(self)
         return cast(np.ndarray, self.learner_.decisions.thresholds)
+
+    @property
+    def _thresholds(self) -> np.ndarray:
+        return self.thresholds_
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
@@ -213,10 +196,3 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         if self.several_labels:
             return of_labels(self._parameters, weighed, pairs[:, 0], self.temperatures_)
         return of_naive_bayes(self._parameters, weighed, pairs, float(self.learner_.temperature))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        tags.target_tags.multi_output = True
-        tags.classifier_tags.poor_score = True
-        return tags

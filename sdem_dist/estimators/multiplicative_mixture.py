@@ -27,8 +27,6 @@ from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 
 if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
     from sdem_dist.inputs.source import Source
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
@@ -83,7 +81,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         "float64", one_of("float64", "float32"), "Of products and posteriors. float32 is twice as fast, for tables."
     )
 
-    spec = Spec("dense", "labels", "class", either=True)
+    spec = Spec("dense", "labels", "class", either=True, positive=True, poor_score=True)
 
     def _check(self) -> None:
         if self.shared and not isinstance(self.n_components, int | np.integer):
@@ -190,9 +188,3 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         # In C order as in training: sums along a row would round otherwise.
         rows = learner.transform.dense(np.ascontiguousarray(table_of(self, X), learner.dtype))
         return learner.scores(self._parameters, rows)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.classifier_tags.poor_score = True
-        return tags

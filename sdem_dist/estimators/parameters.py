@@ -59,6 +59,17 @@ def real(low: float = 0.0, high: float = np.inf, *, above: bool = False) -> Cons
     return Constraint("float", words, allows)
 
 
+def numbers() -> Constraint:
+    """Allow sequences of positive numbers."""
+
+    def allows(value: object) -> bool:
+        if not isinstance(value, list | tuple | np.ndarray) or not len(value):
+            return False
+        return all(_is(v, Real) and 0.0 < float(cast(float, v)) < np.inf for v in value)
+
+    return Constraint("sequence of float", "a sequence of positive numbers", allows)
+
+
 def a_loss() -> Constraint:
     """Allow objects with the methods of `sdem_dist.losses.Loss`."""
     return Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights"))

@@ -14,6 +14,7 @@ from sdem_dist.estimators.parameters import checked_later, either, estimator, on
 from sdem_dist.estimators.topic_model import Output, TopicModel
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.spec import Spec
+from sdem_dist.learners.topic_outputs.ordered import Ordered, thresholds
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.supervised_lda import outputs
 
@@ -57,7 +58,13 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
     (200, 2)
     """
 
-    gamma: float = param(1.0, real(above=True), "Factor inside the softmax.")
+    ordered: bool = param(
+        False,
+        truth(),
+        "Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours\n"
+        "(cumulative logit), rather than the softmax.",
+    )
+    gamma: float = param(1.0, real(above=True), "Factor inside the softmax, or of the scores of levels and labels.")
     output_rate: float = param(3.0, real(above=True), _RATE)
     log_counts: bool = param(False, truth(), _LOG_COUNTS)
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes, as in scikit-learn.")
@@ -68,16 +75,38 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         "The label, such as -1, of documents whose class is hidden: they count through `words_weight` alone.",
     )
 
-    spec = Spec("sparse", "labels", "class", topics="documents", unlabelled=True)
+    spec = Spec(
+        "sparse",
+        "labels",
+        "class",
+        ("accuracy", "ncll", "micro_f1", "label_log_loss"),
+        topics="documents",
+        unlabelled=True,
+        label_sets=True,
+        poor_score=True,
+    )
 
     @property
     def _takes_hidden(self) -> bool:
         return True
 
+    @property
+    def _monitor(self) -> str:
+        return "label_log_loss" if self.several_labels else "ncll"
+
+    def _take(self, learner: Any, state: Any) -> None:
+        super()._take(learner, state)
+        self._several = learner.response == "labels"
+
     def _output(self, source: Source, summary: WordSummary) -> Output:
-        weights = weights_of_classes(self.class_weight, source)
+        several = source.members is not None
+        if several and (self.ordered or self.class_weight is not None):
+            raise ValueError(
+                "documents with several labels have neither levels nor class weights: leave ordered and class_weight"
+            )
+        weights = None if several else weights_of_classes(self.class_weight, source)
         return Output(
-            "classes",
+            "labels" if several else "ordered" if self.ordered else "classes",
             len(source.classes),
             float(self.gamma),
             float(self.output_rate),
@@ -87,35 +116,71 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
 
     @property
     def coef_(self) -> np.ndarray:
-        """U, shape (n_classes, n_components)."""
+        """U, shape (n_classes, n_components); with `ordered` of the score, shape (1, n_components)."""
         check_is_fitted(self)
-        return np.asarray(self._parameters.output)
+        return np.asarray(self._parameters.output[: 1 if self.learner_.response == "ordered" else None])
+
+    @property
+    def level_thresholds_(self) -> np.ndarray:
+        """With `ordered` what gamma times a document's score has to pass for each next level, shape (n_classes - 1,)."""
+        check_is_fitted(self)
+        if self.learner_.response != "ordered":
+            raise AttributeError("level_thresholds_ are those of ordered=True")
+        return thresholds(self._parameters.output)
+
+    @property
+    def thresholds_(self) -> np.ndarray:
+        """The probability from which on a document gets a label, where it may have several: shape (n_labels,)."""
+        check_is_fitted(self)
+        return self._thresholds
+
+    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
+        """Return the labels of each document by name, the most probable first, where it may have several.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        list of tuple
+        """
+        return self._names_of_labels(X)
 
     def _topic_labels(self) -> list[object]:
-        return self.classes_[self._parameters.output.argmax(axis=0)].tolist()
+        return self.classes_[self._scores(np.eye(self._n_features_out)).argmax(axis=1)].tolist()
+
+    def _scores(self, theta: np.ndarray) -> np.ndarray:
+        """Return what decides between classes, or the log-odds of labels, from topic proportions."""
+        found = outputs(self._parameters.output, theta)
+        if self.learner_.response == "ordered":
+            return Ordered().scores(self.learner_.gamma, self._parameters, found)
+        return np.asarray(self.learner_.gamma * found)
 
     def _class_scores(self, X: object) -> np.ndarray:
-        return self.learner_.gamma * outputs(self._parameters.output, self._transformed(X))
+        return self._scores(self._transformed(X))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.inspection.parts import of_supervised_topics
         from sdem_dist.inspection.topics import named
 
         theta, output = self._transformed(documents), self.learner_.gamma * self._parameters.output
-        says, seen = output[pairs[:, 0]] - output[pairs[:, 1]], self._documents(documents)
+        seen, (a, b) = self._documents(documents), pairs.T
+        if self.several_labels:
+            says = output[a]
+        elif self.learner_.response == "ordered":
+            says = np.sign(a - b)[:, None] * output[:1]
+        else:
+            says = output[a] - output[b]
         return of_supervised_topics(self._parameters, seen, says, theta, named(self.topics(3)))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
 
 @estimator
 class SupervisedLDARegressor(RegressorMixin, TopicModel):
-    """Topics that are learned to predict real numbers, one or several: BP-sLDA with Gaussian outputs.
+    """Topics that are learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
 
-    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training.
+    As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Counts have
+    ``family="poisson"``: the prediction is the exponential of U theta, times the mean of training.
 
     References
     ----------
@@ -131,17 +196,24 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     True
     """
 
+    family: str = param(
+        "gaussian", one_of("gaussian", "poisson"), "Distribution of the targets: real numbers, or counts (log link)."
+    )
     gamma: float = param(
         1.0,
         real(above=True),
-        "Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error.",
+        "Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error. Of counts it\n"
+        "multiplies minus the log-likelihood.",
     )
     output_rate: float = param(0.3, real(above=True), _RATE)
     log_counts: bool = param(False, truth(), _LOG_COUNTS)
     words_weight: float | str = param(0.0, either(one_of("auto"), real()), _WORDS)
 
-    spec = Spec("sparse", "numbers", "number", shown=("r2", "mse"), topics="documents")
-    _monitor = "mse"
+    spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
+
+    @property
+    def _monitor(self) -> str:
+        return "poisson_deviance" if self.family == "poisson" else "mse"
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)
@@ -150,20 +222,26 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     def _output(self, source: Source, summary: WordSummary) -> Output:
         if not np.isfinite(summary.squares).all():
             raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
+        counts = self.family == "poisson"
+        mean, scale = summary.mean, summary.scale
+        if counts and not (mean > 0.0).all():
+            raise ValueError("family='poisson' learns counts, and the mean of y is not positive")
         return Output(
-            "targets",
-            len(summary.mean),
+            "counts" if counts else "targets",
+            len(mean),
             float(self.gamma),
             float(self.output_rate),
             words_weight=self.words_weight,
-            location=tuple(summary.mean.tolist()),
-            scale=tuple(summary.scale.tolist()),
+            location=tuple((np.zeros_like(mean) if counts else mean).tolist()),
+            scale=tuple((mean if counts else scale).tolist()),
         )
 
     @property
     def coef_(self) -> np.ndarray:
-        """What each topic predicts, shape (n_targets, n_components)."""
+        """What each topic predicts, of counts its logarithm, shape (n_targets, n_components)."""
         check_is_fitted(self)
+        if self.learner_.response == "counts":
+            return np.asarray(self._parameters.output + np.log(self.learner_.scale)[:, None])
         location, scale = (np.asarray(v)[:, None] for v in (self.learner_.location, self.learner_.scale))
         return np.asarray(location + scale * self._parameters.output)
 
@@ -188,10 +266,15 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.
-            found = outputs(self.coef_, self._transformed(rows))
+            found = self._means(self._transformed(rows))
             return found[:, 0] if self._single else found
 
         return over_blocks(self, X, predicted, None if self._single else self.learner_.n_outputs, client)
+
+    def _means(self, theta: np.ndarray) -> np.ndarray:
+        """Return what is predicted from topic proportions, shape (n_documents, n_targets)."""
+        found = outputs(self.coef_, theta)
+        return np.asarray(np.exp(found)) if self.learner_.response == "counts" else found
 
     def explain(self, X: object, target: int = 0) -> NumberExplanations:
         """Return why each document got its number: what its topics, and so its words, add to the mean of training.
@@ -213,9 +296,12 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         return number_explanations(self, X, target)
 
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+        from sdem_dist.inspection.explaining import refused
         from sdem_dist.inspection.parts import of_supervised_topics
         from sdem_dist.inspection.topics import named
 
+        if self.learner_.response == "counts":  # a product over topics
+            raise refused(self)
         theta, mean = self._transformed(documents), float(self.learner_.location[target])
         says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
         found = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))

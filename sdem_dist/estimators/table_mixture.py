@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,9 +17,6 @@ from sdem_dist.learners.column_blocks import Kind, moments
 from sdem_dist.learners.feature_em import FeatureEm
 from sdem_dist.learners.features import FeatureState
 from sdem_dist.models.features import Features
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 
 @estimator
@@ -113,6 +111,7 @@ class ExponentialMixture(OfRows, ClusterMixture[FeatureEm[Features], FeatureStat
     True
     """
 
+    spec = replace(OfRows.spec, positive=True)
     _family = "exponential"
 
     @property
@@ -121,8 +120,3 @@ class ExponentialMixture(OfRows, ClusterMixture[FeatureEm[Features], FeatureStat
         check_is_fitted(self)
         block = self.learner_.model.variables.blocks[0]
         return np.asarray(-1.0 / self._parameters.theta * np.asarray(block.scale))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,7 @@ from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
 from sdem_dist.estimators.answers import Transforming, WithTopics
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import OfText, Seeded
-from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
+from sdem_dist.estimators.parameters import either, estimator, integer, numbers, one_of, or_none, param, real
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.words_weight import chosen_weight
 from sdem_dist.inputs.source import documents_of
@@ -26,7 +26,7 @@ from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.topic_shares import TopicShares
 from sdem_dist.learners.words import Words, WordSummary
-from sdem_dist.models.supervised_lda import MirrorDescent
+from sdem_dist.models.supervised_lda import METHODS, MirrorDescent
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.source import Source
@@ -63,8 +63,11 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     """Base of the topic models by mirror descent."""
 
     n_components: int = param(20, integer(), "K, the topics.", positional=True)
-    alpha: float = param(
-        1.001, real(above=True), "Of the Dirichlet prior of a document's topics: convex from 1 on, sparser below."
+    alpha: object = param(
+        1.001,
+        either(one_of("learned"), either(real(above=True), numbers())),
+        "Of the Dirichlet prior of a document's topics: convex from 1 on, sparser below. One number, or one for each\n"
+        'topic. "learned": pseudo-counts, alpha - 1, follow the documents (fixed point of Minka 2000), see `alpha_`.',
     )
     beta: float = param(
         1.0, real(1.0), "Of the Dirichlet prior of a topic's words. Above 1 every batch moves every word."
@@ -73,7 +76,12 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     inference_step: float = param(
         1.0, real(above=True), "Length T of a step, times a document's words and pseudo-counts."
     )
-    line_search: bool = param(False, truth(), "Find each step by line search (Algorithm 1).")
+    inference: str = param(
+        "mirror-descent",
+        one_of(*METHODS),
+        "How steps are taken: of that length; with momentum (accelerated mirror descent, Tseng 2008); or by line search,\n"
+        "whose bound has the divergence (Algorithm 1) or the 1-norm (equation 29) of Chen et al.",
+    )
     topic_rate: float | None = param(
         None,
         or_none(real(above=True)),
@@ -111,6 +119,9 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         """Return what is learned."""
 
     def _check(self) -> None:
+        given = np.asarray(self.alpha)
+        if given.ndim and given.size != self.n_components:
+            raise ValueError(f"alpha has {given.size} numbers for {self.n_components} topics")
         if self.merge == "sum" and self.rounds_per_epoch is not None:
             raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
@@ -161,9 +172,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
             n_outputs=output.n_outputs,
             response=output.response,
             n_documents=float(weight),
-            inference=MirrorDescent(
-                float(self.alpha), int(self.n_layers), float(self.inference_step), bool(self.line_search)
-            ),
+            inference=MirrorDescent(_plain(self.alpha), int(self.n_layers), float(self.inference_step), self.inference),
             beta=float(self.beta),
             gamma=output.gamma,
             topic_rate=float(rate),
@@ -188,6 +197,12 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         return np.asarray(self._parameters.topics.T)
 
     @property
+    def alpha_(self) -> np.ndarray:
+        """Alpha of the Dirichlet prior of a document's topics, shape (n_components,), as it was given or learned."""
+        check_is_fitted(self)
+        return np.asarray(self._parameters.alpha)
+
+    @property
     def _n_features_out(self) -> int:
         return int(self.learner_.n_topics)
 
@@ -207,7 +222,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         return replace(documents, data=entries(documents.data, self.learner_.log_counts))
 
     def _transformed(self, X: object) -> np.ndarray:
-        return np.asarray(self.learner_.inference.proportions(self._parameters.topics, self._documents(X))[0])
+        return np.asarray(self.learner_.inference.proportions(self._parameters, self._documents(X))[0])
 
     def _topic_labels(self) -> list[object]:
         """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
@@ -217,3 +232,11 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         from sdem_dist.inspection.topics import topics_of_documents
 
         return topics_of_documents(self, self._topic_labels(), n_words)
+
+
+def _plain(alpha: object) -> float | tuple[float, ...] | Literal["learned"]:
+    """Return alpha as settings hold it."""
+    if isinstance(alpha, str):
+        return "learned"
+    given = np.asarray(alpha, np.float64)
+    return tuple(given.tolist()) if given.ndim else float(given)

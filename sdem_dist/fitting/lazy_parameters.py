@@ -50,6 +50,10 @@ class LazyParameters:
             self._transformer = kept
         return kept[2]
 
+    def keep(self, vectorizer: object, vocabulary: object, transformer: TextTransformer | None) -> None:
+        """Keep what counts texts with these settings and words, where the training has made it."""
+        self._transformer = None if transformer is None else (vectorizer, vocabulary, transformer)
+
     @property
     def value(self) -> Any:
         """The parameters: the same bits whatever the number of threads that BLAS has."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sdem_dist.inputs.spec import Estimator
+    from sdem_dist.text.transform import TextTransformer
 
 
 def are_texts(X: object) -> bool:
@@ -45,20 +46,30 @@ def warn_of_fixed_words(estimator: Estimator) -> None:
         )
 
 
-def learned_counts(estimator: Estimator, X: object) -> tuple[sp.csr_matrix, list[str] | None, dict[str, object]]:
-    """Return the counts of training texts, their vocabulary (None if words are hashed), and how they were made.
+def learned_counts(
+    estimator: Estimator, X: object
+) -> tuple[sp.csr_matrix, list[str] | None, dict[str, object], TextTransformer | None]:
+    """Return the counts of training texts, their vocabulary, how they were made, and what counts others so.
+
+    Where words are hashed there is neither a vocabulary nor the last.
 
     Raises
     ------
     ValueError
         Something is not text, or there are no words at all.
     """
-    from sdem_dist.text.transform import count_texts
+    from sdem_dist.text.transform import count_texts, learned_texts
 
     settings = estimator.vectorizer or VectorizerSettings()
-    counts, words = count_texts(cast("Sequence[str]", X), settings)
+    texts = cast("Sequence[str]", X)
+    words: list[str] | None = None
+    transformer: TextTransformer | None = None
+    if settings.kind == "count":
+        counts, words, transformer = learned_texts(texts, settings)
+    else:
+        counts, _ = count_texts(texts, settings)
     if counts.shape[1] == 0:
         raise ValueError(
             "none of the texts holds a word: the vectorizer's token_pattern and stop_words decide what one is"
         )
-    return counts, words if settings.kind == "count" else None, dict(settings.to_json())
+    return counts, words, dict(settings.to_json()), transformer

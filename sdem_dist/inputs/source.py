@@ -68,17 +68,17 @@ def source_of(
     ValueError, CorpusError
         What is wrong, where, and what to do.
     """
-    words, made = None, None
+    words, made, transformer = None, None, None
     if estimator._layout == "sparse" and are_texts(X):
         if use == "train":
             if classes is not None:
                 warn_of_fixed_words(estimator)
-            X, words, made = learned_counts(estimator, X)
+            X, words, made, transformer = learned_counts(estimator, X)
         else:
             X = estimator.vectorize(cast("Sequence[str]", X))
     source = _source_of(estimator, X, y, sample_weight, client, use, classes)
     if made is not None:
-        source = replace(source, vocabulary=words, vectorizer=made)
+        source = replace(source, vocabulary=words, vectorizer=made, transformer=transformer)
     if use == "train" or estimator.weighting_ is None:
         return source
     return replace(
@@ -119,7 +119,9 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
             "MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
         )
     if target == "labels" and header.label_sets is not None and not estimator.spec.label_sets:
-        raise CorpusError(f"{corpus.path} has several labels a document, and {name} learns one: train MultiLabelNB")
+        raise CorpusError(
+            f"{corpus.path} has several labels a document, and {name} learns one: train MultiLabelNB or SupervisedLDAClassifier"
+        )
     if target == "numbers" and header.layout != DENSE and not header.n_targets:
         raise CorpusError(
             f"{corpus.path} has no targets, which {name} needs: ingest it with --targets, or write it with "

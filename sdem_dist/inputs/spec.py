@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sdem_dist.engine.tasks import CorpusLike
     from sdem_dist.learners.protocol import AnyModelLearner
     from sdem_dist.models.weighting import Weighting
+    from sdem_dist.text.transform import TextTransformer
     from sdem_dist.text.vectorizer import VectorizerSettings
 
 Layout = Literal["sparse", "dense"]
@@ -62,6 +63,10 @@ class Spec:
         The parameter of this name says which label stands for none.
     label_sets : bool
         Documents may have several labels, or none.
+    positive : bool
+        Values are not negative; counts of sparse documents never are.
+    poor_score : bool
+        scikit-learn's checks are not to expect good scores on their data.
     shuffled : bool
         Documents in memory are put into a random order, once: steps a few documents long need it.
     """
@@ -75,6 +80,8 @@ class Spec:
     topics: Topics | None = None
     unlabelled: bool = False
     label_sets: bool = False
+    positive: bool = False
+    poor_score: bool = False
     shuffled: bool = True
     either: bool = False
 
@@ -93,6 +100,8 @@ class Source:
     vocabulary: list[str] | None = None
     vectorizer: dict[str, object] | None = None
     """How text became numbers, if the corpus knows."""
+    transformer: TextTransformer | None = None
+    """What counts other texts so, where these were texts."""
     single: bool = True
     """Numbers to be learned are one a document, not a column of a table."""
     weighting: Weighting | None = None

@@ -55,7 +55,7 @@ def refuse_no_labels(estimator: Estimator, y: object) -> None:
     if are_label_sets(y) and not estimator.spec.label_sets:
         raise ValueError(
             f"y has several labels a document, or lists of labels, and {type(estimator).__name__} learns one label, such as "
-            "y = ['sport', 'money']: MultiLabelNB learns several"
+            "y = ['sport', 'money']: MultiLabelNB and SupervisedLDAClassifier learn several"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -40,10 +41,12 @@ class WeightedCorpus(View):
         # Caches are not sent.
         return {"corpus": self.corpus, "weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}
 
-    @property
+    @cached_property
     def cache_key(self) -> str:
         """Name the content."""
-        return f"{self.corpus.cache_key} {self.weighting}"
+        given = self.trained_on
+        frequency = hashlib.sha256(given.tobytes()).hexdigest() if isinstance(given, np.ndarray) else ""
+        return f"{self.corpus.cache_key} {self.weighting} {frequency}"
 
     @cached_property
     def factors(self) -> np.ndarray:

@@ -80,7 +80,7 @@ def _of_labels(
                 probability_against=float(expit(-score)),
                 log_odds=score,
                 offset=score - parts.prior - float(parts.parts.sum()) if parts.offset_name else 0.0,
-                temperature=float(estimator.temperatures_[k]),
+                temperature=float(estimator.temperatures_[k]) if hasattr(estimator, "temperatures_") else 1.0,
             )
         )
     return found

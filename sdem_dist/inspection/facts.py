@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sdem_dist.glossary import called
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 def model_facts(model: EngineEstimator) -> dict[str, str]:
     """Return a fitted model's kind, settings, inputs and training, by name."""
     defaults = type(model)().get_params()
-    given = {k: v for k, v in model.get_params().items() if v != defaults[k]}
+    given = {k: v for k, v in model.get_params().items() if not np.array_equal(v, defaults[k])}
     kept = model.kept_
     which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
     loss = getattr(model, "loss_", None) or model.get_params().get("loss")
@@ -56,6 +58,13 @@ def _trained_on(model: EngineEstimator) -> dict[str, str]:
     return {} if n is None else {"trained on": f"{n:,.10g} documents"}
 
 
+def _prior(alpha: np.ndarray, learned: bool) -> dict[str, str]:
+    """Return the prior of topics, where it is more than one given number."""
+    if not learned and np.ptp(alpha) == 0.0:
+        return {}
+    return {"alpha of the topics": f"{', '.join(f'{a:.4g}' for a in alpha)}{', learned' if learned else ''}"}
+
+
 def _inputs(model: EngineEstimator) -> dict[str, str]:
     """Return what a model takes."""
     n, named = f"{model.n_features_in_:,}", model.vocabulary_ is not None
@@ -83,10 +92,12 @@ def _weighting(model: EngineEstimator) -> dict[str, str]:
 
 def _parts(model: EngineEstimator) -> dict[str, str]:
     """Return what a model tells apart; nothing, if it predicts numbers from a table."""
-    if model.spec.predicts == "class":
-        return {"classes": f"{len(model.classes_)}"}
-    if model.spec.topics:
-        return {"topics": f"{model.n_components}"}
+    classes = {"classes": f"{len(model.classes_)}"} if model.spec.predicts == "class" else {}
+    if model.spec.topics == "documents":
+        topics = {} if classes else {"topics": f"{model.n_components}"}
+        return {**classes, **topics, **_prior(model.alpha_, model.learner_.inference.learned)}
+    if classes:
+        return classes
     settings = model.get_params()
     number = settings.get("n_components", settings.get("n_clusters"))
     return {"clusters": f"{number}"} if model.spec.predicts == "cluster" else {}

@@ -63,7 +63,8 @@ def infer(beta, counts, how, key, first, theta, scores):
                 if how.n_particles == 0:
                     scores[k] = plug_in(block, positions, repeats, theta_k)
             if how.n_particles > 0:
-                sampled[k] = left_to_right(block, positions, repeats, how.alpha, how.n_particles, derived(key_k, 0))
+                alpha = np.full(block.shape[1], how.alpha)
+                sampled[k] = left_to_right(block, positions, repeats, alpha, how.n_particles, derived(key_k, 0))
     if how.method == MAP:
         maximum_a_posteriori(beta, counts, how.alpha, how.n_sweeps, theta, scores)
     if how.n_particles > 0:

@@ -19,8 +19,8 @@ def estimate_documents(documents, topics, alpha, n_particles, seed, out):
         Of whole numbers.
     topics : ndarray of shape (n_words, n_topics), float64
         p(word | topic).
-    alpha : float
-        Of the symmetric Dirichlet prior.
+    alpha : ndarray of shape (n_topics,)
+        Of the Dirichlet prior.
     n_particles : int
     seed : uint64
         Of the order of a document's words and of all draws for it, with what it holds: not its place or its neighbours.

@@ -21,18 +21,21 @@ and the gradient grows from layer to layer, to 1e60 and more.
 """
 TRIALS = 40
 """Steps that a line search tries before it stays where it is."""
+MIRROR_DESCENT, ACCELERATED, LINE_SEARCH, LINE_SEARCH_L1 = 0, 1, 2, 3
+"""How layers follow each other: by steps of given length, with momentum, or by steps that a line search finds, whose bound
+has the divergence of Algorithm 1 or the squared 1-norm of equation 29."""
 
 
 class Descent(NamedTuple):
     """How topic proportions are found."""
 
-    alpha: float
-    """Of the Dirichlet prior."""
+    alpha: np.ndarray
+    """Of the Dirichlet prior, shape (n_topics,), float64."""
     n_layers: int
     step: float
-    """T of a document, times its words and pseudo-counts, see `step_length`; with `search` that from which it starts."""
-    search: bool
-    """Find each layer's step by line search; a layer that finds none stays where it is, with step 0."""
+    """T of a document, times its words and pseudo-counts, see `step_length`; with a line search that from which it starts."""
+    method: int
+    """One of the four above. A layer whose line search finds no step stays where it is, with step 0."""
 
 
 class Words(NamedTuple):
@@ -52,7 +55,9 @@ class Layers(NamedTuple):
     """What `infer` leaves of every layer."""
 
     thetas: np.ndarray
-    """theta_0 to theta_L, shape (n_layers + 1, n_topics)."""
+    """Where gradients are taken, and last what is found, shape (n_layers + 1, n_topics): theta_0 to theta_L."""
+    points: np.ndarray
+    """What steps lead to, of the same shape: the same array, but with `ACCELERATED`."""
     steps: np.ndarray
     """Shape (n_layers,)."""
     masses: np.ndarray
@@ -66,17 +71,20 @@ class Room(NamedTuple):
     columns: np.ndarray
     masses: np.ndarray
     thetas: np.ndarray
+    points: np.ndarray
     steps: np.ndarray
     ascending: np.ndarray
 
 
 @jit
-def room_for(longest, n_topics, n_layers):
+def room_for(longest, n_topics, n_layers, method):
     """Return room for documents of up to `longest` distinct words."""
     ascending = np.arange(max(longest, n_topics, 2 * n_layers)).astype(np.uint32)
     rows, columns = np.empty(longest * n_topics), np.empty(longest * n_topics)
     masses = np.empty((n_layers + 1) * longest)
-    return Room(rows, columns, masses, np.empty((n_layers + 1, n_topics)), np.empty(n_layers), ascending)
+    thetas = np.empty((n_layers + 1, n_topics))
+    points = np.empty_like(thetas) if method == ACCELERATED else thetas
+    return Room(rows, columns, masses, thetas, points, np.empty(n_layers), ascending)
 
 
 @jit_inline
@@ -117,80 +125,106 @@ def objective(counts, mass, theta, alpha):
     for v in range(counts.size):
         total -= counts[v] * np.log(mass[v])
     for k in range(theta.size):
-        total -= (alpha - 1.0) * np.log(theta[k])
+        total -= (alpha[k] - 1.0) * np.log(theta[k])
     return total
 
 
 @jit_inline
-def _model_gap(theta, new, pull, step):
-    """Return by how much the model that a step minimises is below f(theta) at its end: the bound of the line search."""
-    slope, divergence = 0.0, 0.0
+def _model_gap(theta, new, pull, step, method):
+    """Return by how much the line search's bound is below f(theta) at the end of a step (Algorithm 1, or equation 29)."""
+    slope, divergence, moved = 0.0, 0.0, 0.0
     for k in range(theta.size):
         slope -= pull[k] * (new[k] - theta[k])
-        divergence += new[k] * np.log(new[k] / theta[k]) - new[k] + theta[k]
-    return slope + divergence / step
+        if method == LINE_SEARCH_L1:
+            moved += abs(new[k] - theta[k])
+        else:
+            divergence += new[k] * np.log(new[k] / theta[k]) - new[k] + theta[k]
+    return slope + (divergence + 0.5 * moved * moved) / step
+
+
+@jit_inline
+def _momentum(method, layer):
+    """Return the share of the last point in where a layer takes its gradient, and in what it leaves."""
+    return 2.0 / (layer + 2.0) if method == ACCELERATED else 1.0
 
 
 @jit
-def infer(document, alpha, step, search, layers):
-    """Find a document's topic proportions, layer by layer (Algorithm 1).
+def infer(document, alpha, step, method, layers):
+    """Find a document's topic proportions, layer by layer (Algorithm 1, or accelerated mirror descent).
+
+    Accelerated (Tseng 2008, Algorithm 1), a layer takes its gradient between what was found and the last point, steps from
+    that point, farther in each layer, and mixes the new point into what was found.
 
     Parameters
     ----------
     document : Words
-    alpha : float
+    alpha : ndarray of shape (n_topics,)
     step : float
-        T, the step of every layer unless it is too steep; with `search` that from which the search starts.
-    search : bool
+        T, the step of every layer unless it is too steep; with a line search that from which the search starts.
+    method : int
     layers : Layers, overwritten
     """
     rows, columns, counts, ascending = document
-    thetas, steps, masses = layers
+    thetas, points, steps, masses = layers
     n_topics = thetas.shape[1]
-    ratios, pull = np.empty(counts.size), np.empty(n_topics)
-    thetas[0, :] = 1.0 / n_topics
+    ratios, pull, found = np.empty(counts.size), np.empty(n_topics), np.full(n_topics, 1.0 / n_topics)
+    search = step > 0.0 and method in (LINE_SEARCH, LINE_SEARCH_L1)
+    thetas[0, :] = found
+    points[0, :] = found
     _mixed(thetas[0], columns, ascending, masses[0])
     value = objective(counts, masses[0], thetas[0], alpha) if search else 0.0
     for layer in range(steps.size):
-        theta, new, mass = thetas[layer], thetas[layer + 1], masses[layer]
+        theta, point, new, mass = thetas[layer], points[layer], points[layer + 1], masses[layer]
         for v in range(counts.size):
             ratios[v] = counts[v] / mass[v]
         for k in range(n_topics):
-            pull[k] = (alpha - 1.0) / theta[k]
+            pull[k] = (alpha[k] - 1.0) / theta[k]
         add_rows_at(ratios, ascending[: counts.size], rows, pull)
-        steps[layer] = step
-        if not search:
-            steps[layer] = _bounded(step, theta, pull)
-            _descend(theta, pull, steps[layer], new)
-            _mixed(new, columns, ascending, masses[layer + 1])
+        if search:
+            step, value = _searched(
+                document, alpha, Layers(thetas, points, steps, masses), pull, layer, step, value, method
+            )
             continue
-        step /= SHRINKAGE
-        accepted = False
-        for _ in range(TRIALS):
-            _descend(theta, pull, step, new)
-            _mixed(new, columns, ascending, masses[layer + 1])
-            reached = objective(counts, masses[layer + 1], new, alpha)
-            # The bound is never above f(theta) but for rounding and floors, which must not let f rise either.
-            if reached <= value + min(_model_gap(theta, new, pull, step), 0.0):
-                accepted = True
-                break
-            step *= SHRINKAGE
-        steps[layer] = step if accepted else 0.0
-        if accepted:
-            value = reached
-        else:
-            new[:] = theta
-            masses[layer + 1, :] = mass
+        share = _momentum(method, layer)
+        steps[layer] = _bounded(step / share, point, pull)
+        _descend(point, pull, steps[layer], new)
+        if method == ACCELERATED:
+            ahead = _momentum(method, layer + 1) if layer + 1 < steps.size else 0.0
+            for k in range(n_topics):
+                found[k] += share * (new[k] - found[k])
+                thetas[layer + 1, k] = found[k] + ahead * (new[k] - found[k])
+        _mixed(thetas[layer + 1], columns, ascending, masses[layer + 1])
+
+
+@jit_inline
+def _searched(document, alpha, layers, pull, layer, step, value, method):
+    """Take the step of a layer that the line search accepts, or none; return it and the value of f it leads to."""
+    theta, new, mass = layers.thetas[layer], layers.thetas[layer + 1], layers.masses[layer + 1]
+    step /= SHRINKAGE
+    for _ in range(TRIALS):
+        _descend(theta, pull, step, new)
+        _mixed(new, document.columns, document.ascending, mass)
+        reached = objective(document.counts, mass, new, alpha)
+        # The bound is never above f(theta) but for rounding and floors, which must not let f rise either.
+        if reached <= value + min(_model_gap(theta, new, pull, step, method), 0.0):
+            layers.steps[layer] = step
+            return step, reached
+        step *= SHRINKAGE
+    layers.steps[layer] = 0.0
+    new[:] = theta
+    mass[:] = layers.masses[layer]
+    return step, value
 
 
 @jit
-def propagate(document, alpha, layers, slope, table, factors):
+def propagate(document, alpha, method, layers, slope, table, factors):
     """Propagate an error back through the layers (Algorithm 3), step sizes held fast.
 
     Parameters
     ----------
     document : Words
-    alpha : float
+    alpha : ndarray of shape (n_topics,)
+    method : int
     layers : Layers
         As `infer` left them.
     slope : ndarray of shape (n_topics,), overwritten
@@ -201,17 +235,18 @@ def propagate(document, alpha, layers, slope, table, factors):
         ``T (x / Phi theta) g'`` and ``-T (Phi g x / (Phi theta)^2) theta'``, where ``g = theta * xi`` of Algorithm 3.
     """
     rows, columns, counts, ascending = document
-    thetas, steps, masses = layers
+    thetas, points, steps, masses = layers
     n_layers, n_topics = steps.size, slope.size
-    push, back = np.empty(counts.size), np.empty(n_topics)
+    push, back, ahead = np.empty(counts.size), np.empty(n_topics), np.zeros(n_topics)
     for layer in range(n_layers - 1, -1, -1):
-        theta, new, mass, step = thetas[layer], thetas[layer + 1], masses[layer], steps[layer]
-        error = table[layer]
+        theta, point, new, mass, step = thetas[layer], points[layer], points[layer + 1], masses[layer], steps[layer]
+        error, share = table[layer], _momentum(method, layer)
         mean = 0.0
         for k in range(n_topics):
-            mean += new[k] * slope[k]
+            ahead[k] += share * slope[k]
+            mean += new[k] * ahead[k]
         for k in range(n_topics):  # what the floor holds does not move
-            error[k] = new[k] * (slope[k] - mean) if new[k] > FLOOR else 0.0
+            error[k] = new[k] * (ahead[k] - mean) if new[k] > FLOOR else 0.0
             table[n_layers + layer, k] = theta[k]
             back[k] = 0.0
         _mixed(error, columns, ascending, push)
@@ -222,11 +257,13 @@ def propagate(document, alpha, layers, slope, table, factors):
             factors[v, n_layers + layer] = -step * push[v]
         add_rows_at(push, ascending[: counts.size], rows, back)
         for k in range(n_topics):
-            slope[k] = error[k] / theta[k] * (1.0 - step * (alpha - 1.0) / theta[k]) - step * back[k]
+            by_theta = -step * (error[k] * (alpha[k] - 1.0) / (theta[k] * theta[k]) + back[k])
+            ahead[k] = error[k] / point[k] + share * by_theta
+            slope[k] = (1.0 - share) * (slope[k] + by_theta)
 
 
 @jit_inline
-def step_length(step, counts, alpha, n_topics):
+def step_length(step, counts, alpha):
     """Return T of a document; 0 if it is empty.
 
     The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one over
@@ -235,7 +272,11 @@ def step_length(step, counts, alpha, n_topics):
     length = 0.0
     for v in range(counts.size):
         length += counts[v]
-    return step / (length + max(alpha - 1.0, 0.0) * n_topics) if length > 0.0 else 0.0
+    if length == 0.0:
+        return 0.0
+    for k in range(alpha.size):
+        length += max(alpha[k] - 1.0, 0.0)
+    return step / length
 
 
 @jit
@@ -259,9 +300,9 @@ def inferred(room, words, counts, topics, totals, how):
     columns = room.columns[: n * n_topics].reshape(n_topics, n)
     masses = room.masses[: room.thetas.shape[0] * n].reshape(room.thetas.shape[0], n)
     gather_topics(words, topics, totals, rows, columns)
-    document, layers = Words(rows, columns, counts, room.ascending), Layers(room.thetas, room.steps, masses)
-    step = step_length(how.step, counts, how.alpha, n_topics)
-    infer(document, how.alpha, step, how.search and step > 0.0, layers)
+    document = Words(rows, columns, counts, room.ascending)
+    layers = Layers(room.thetas, room.points, room.steps, masses)
+    infer(document, how.alpha, step_length(how.step, counts, how.alpha), how.method, layers)
     return document, layers
 
 
@@ -285,9 +326,9 @@ def infer_documents(documents, topics, how, out, likelihoods):
     n_topics, longest = topics.shape[1], 0
     for d in range(indptr.size - 1):
         longest = max(longest, indptr[d + 1] - indptr[d])
-    room, ones = room_for(longest, n_topics, how.n_layers), np.ones(n_topics)
+    room, ones = room_for(longest, n_topics, how.n_layers, how.method), np.ones(n_topics)
     for d in range(indptr.size - 1):
         words, counts = indices[indptr[d] : indptr[d + 1]], data[indptr[d] : indptr[d + 1]]
         _, layers = inferred(room, words, counts, topics, ones, how)
         out[d] = layers.thetas[how.n_layers]
-        likelihoods[d] = -objective(counts, layers.masses[how.n_layers], ones, 1.0)
+        likelihoods[d] = -objective(counts, layers.masses[how.n_layers], ones, ones)

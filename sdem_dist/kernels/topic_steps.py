@@ -10,9 +10,10 @@ from sdem_dist.kernels.documents import runs
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.mirror_descent import FLOOR, inferred, propagate, room_for
 from sdem_dist.kernels.rows import add_row, add_rows_at
+from sdem_dist.kernels.topic_outputs import NONE, add_output_gradient, has_labels, output_error
+from sdem_dist.kernels.topic_prior import add_evidence
 
-SOFTMAX, GAUSSIAN, NONE = 0, 1, 2
-"""What follows from the topic proportions: a class, real numbers, or nothing but the words."""
+NO_EVIDENCE = np.zeros(0)
 EPSILON = 1e-12
 """epsilon of Algorithm 2, line 9."""
 STEEPEST = 1.0
@@ -28,22 +29,10 @@ class TopicDocuments(NamedTuple):
     """Rows of a table of topics."""
     indptr: np.ndarray
     labels: np.ndarray
-    """Shape (n_documents,), int32, with ``SOFTMAX``; -1 where the class is hidden."""
+    """Shape (n_documents,), int32, with classes or levels; -1 where it is hidden."""
     targets: np.ndarray
-    """Shape (n_documents, n_outputs), float64, with ``GAUSSIAN``."""
+    """Shape (n_documents, n_outputs), float64, with other outputs."""
     weights: np.ndarray
-
-
-class Response(NamedTuple):
-    """How outputs follow from topics, and what the words count beside them."""
-
-    kind: int
-    gamma: float
-    """Factor inside the softmax; for ``GAUSSIAN`` the precision of the targets."""
-    words: float = 0.0
-    """What a document's ``-ln p(words | theta)`` is multiplied by in its loss."""
-    labelled: float = 1.0
-    """For how many documents one with a label stands, in the gradient by Phi."""
 
 
 class Topics(NamedTuple):
@@ -55,6 +44,8 @@ class Topics(NamedTuple):
     """Shape (n_topics,), float64."""
     output: np.ndarray
     """U, shape (n_outputs, n_topics), float64."""
+    evidence: np.ndarray = NO_EVIDENCE
+    """Of sums: what documents say of the prior of topics (`sdem_dist.kernels.topic_prior`); empty unless it is learned."""
 
 
 class Rates(NamedTuple):
@@ -84,28 +75,6 @@ class Progress(NamedTuple):
     """Documents, by weight."""
 
 
-@jit_inline
-def _output_error(response, output, theta, label, target, error):
-    """Set `error` to the gradient of the loss by U theta; for classes that is ``gamma (p(c | d) - [c = y])``."""
-    kind, gamma = response.kind, response.gamma
-    for c in range(error.size):
-        error[c] = 0.0
-        for k in range(theta.size):
-            error[c] += output[c, k] * theta[k]
-    if kind == GAUSSIAN:
-        for c in range(error.size):
-            error[c] = gamma * (error[c] - target[c])
-        return
-    top, total = error[0], 0.0
-    for c in range(error.size):
-        top = max(top, error[c])
-    for c in range(error.size):
-        error[c] = np.exp(gamma * (error[c] - top))
-        total += error[c]
-    for c in range(error.size):
-        error[c] = gamma * (error[c] / total - (1.0 if c == label else 0.0))
-
-
 @jit
 def add_gradients(documents, chosen, response, parameters, how, gradient):
     """Add the gradients of some documents' losses by Phi and by U.
@@ -120,12 +89,13 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
     gradient : Topics, changed in place
     """
     data, indices, indptr, labels, targets, weights = documents
-    topics, totals, output = parameters
+    topics, totals, output, _ = parameters
     kind, n_layers, n_topics, n_outputs = response.kind, how.n_layers, totals.size, output.shape[0]
     longest = 0
     for i in range(chosen.size):
         longest = max(longest, indptr[chosen[i] + 1] - indptr[chosen[i]])
-    room, ascending = room_for(longest, n_topics, n_layers), np.arange(2 * n_layers).astype(np.uint32)
+    room = room_for(longest, n_topics, n_layers, how.method)
+    ascending = np.arange(2 * n_layers).astype(np.uint32)
     flat_factors, table = np.empty(2 * n_layers * longest), np.empty((2 * n_layers, n_topics))
     slope, error = np.empty(n_topics), np.empty(n_outputs)
     for i in range(chosen.size):
@@ -136,28 +106,31 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
         n = words.size
         document, layers = inferred(room, words, counts, topics, totals, how)
         theta = layers.thetas[n_layers]
+        if gradient.evidence.size > 0:
+            last = layers.masses[n_layers]
+            add_evidence(weights[d], how.alpha, counts, theta, last, document.rows, gradient.evidence)
         if kind == NONE:
             for v in range(n):
                 add_row(-weights[d] * counts[v] / layers.masses[n_layers, v], theta, gradient.topics[words[v]])
             continue
-        label = labels[d] if kind == SOFTMAX else np.int32(0)
+        label = labels[d] if has_labels(kind) else np.int32(0)
         if label < 0 and response.words == 0.0:
             continue
         for k in range(n_topics):
             slope[k] = 0.0
         if label >= 0:
-            _output_error(response, output, theta, label, targets[d if kind == GAUSSIAN else 0], error)
+            output_error(response, output, theta, label, targets[0 if has_labels(kind) else d], error)
             for c in range(n_outputs):
                 error[c] *= weights[d]
-                add_row(error[c], theta, gradient.output[c])
                 add_row(response.labelled * error[c], output[c], slope)
+            add_output_gradient(response, error, theta, gradient.output)
         if response.words > 0.0:
             for v in range(n):
                 pull = -response.words * weights[d] * counts[v] / layers.masses[n_layers, v]
                 add_row(pull, theta, gradient.topics[words[v]])
                 add_row(pull, document.rows[v], slope)
         factors = flat_factors[: n * 2 * n_layers].reshape(n, 2 * n_layers)
-        propagate(document, how.alpha, layers, slope, table, factors)
+        propagate(document, how.alpha, how.method, layers, slope, table, factors)
         for v in range(n):
             add_rows_at(factors[v], ascending, table, gradient.topics[words[v]])
 
@@ -185,7 +158,7 @@ def step_topics(parameters, touched, gradient, weight, progress, rates):
     rates : Rates
         Its `topic_rate` is that of this batch.
     """
-    topics, totals, _ = parameters
+    topics, totals = parameters.topics, parameters.totals
     squares, t, prior = progress.squares, progress.t, rates.prior
     n_topics = totals.size
     start, steps = totals.copy(), np.empty(n_topics)
@@ -281,7 +254,7 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     rates : Rates
     progress : Progress
     sums : Topics
-        Phi and U after every batch are added; topics of shape (0, 0) ask for no sums.
+        Phi and U after every batch are added; topics of shape (0, 0) ask for no sums. To `evidence` all documents add.
 
     Returns
     -------
@@ -293,13 +266,13 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     t : float
         Batches with documents of any weight, those before included.
     """
-    topics, totals, output = parameters
+    topics, totals, output, _ = parameters
     n_words, n_topics = topics.shape
     n_batches = -(-order.size // rates.batch_size)
     current = Topics(topics, totals_with(topics, totals), output)
     run = Run(
         current,
-        Topics(np.zeros_like(topics), current.totals, np.zeros_like(output)),
+        Topics(np.zeros_like(topics), current.totals, np.zeros_like(output), sums.evidence),
         sums,
         np.ones(n_topics),
         np.zeros(n_topics),
@@ -353,7 +326,7 @@ def visit(documents, order, start, stop, response, how, rates, run):
 @jit
 def _end_batch(documents, chosen, batch, at_the_end, rates, run):
     """Step along the gradients of a batch, and average."""
-    topics, totals, output = run.current
+    topics, totals, output, _ = run.current
     gradient, sums, last, cumulated = run.gradient, run.sums, run.last, run.cumulated
     averaging, n_topics = sums.topics.size > 0, totals.size
     n_touched, weight, labelled = _words_of(documents, chosen, batch, run.stamp, run.touched)

@@ -296,24 +296,26 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):
     Parameters
     ----------
     beta, positions, counts, key : as for `gibbs`
-    alpha : float
+    alpha : ndarray of shape (n_topics,)
     n_particles : int
     """
-    n_topics = beta.shape[1]
+    n_topics, least = beta.shape[1], alpha.min()
     topics = np.empty((n_particles, positions.size), np.int32)
-    sums, weights = np.zeros((n_particles, n_topics)), np.empty(n_topics)
+    sums, weights = np.empty((n_particles, n_topics)), np.empty(n_topics)
+    sums[:] = alpha - least
+    pseudo = n_topics * least + (alpha - least).sum()
     found = np.empty(n_particles)
     seen, score = 0.0, 0.0
     for i in range(positions.size):
-        rising = math.lgamma(seen + n_topics * alpha + counts[i]) - math.lgamma(seen + n_topics * alpha)
+        rising = math.lgamma(seen + pseudo + counts[i]) - math.lgamma(seen + pseudo)
         for r in range(n_particles):
             for before in range(i):
                 sums[r, topics[r, before]] -= counts[before]
-                _conditional(beta[positions[before]], sums[r], alpha, counts[before], weights)
+                _conditional(beta[positions[before]], sums[r], least, counts[before], weights)
                 key = advanced(key)
                 topics[r, before] = _drawn(weights, uniform(key))
                 sums[r, topics[r, before]] += counts[before]
-            scale = _conditional(beta[positions[i]], sums[r], alpha, counts[i], weights)
+            scale = _conditional(beta[positions[i]], sums[r], least, counts[i], weights)
             found[r] = np.log(weights.sum()) - scale - rising
             key = advanced(key)
             topics[r, i] = _drawn(weights, uniform(key))

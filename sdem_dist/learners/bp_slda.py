@@ -9,26 +9,21 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.errors import TrainingError
-from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
+from sdem_dist.kernels.topic_outputs import Response
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import NO_TARGETS, entries, localised, visiting_order
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.topic_outputs import OUTPUTS, Seen, TopicOutput
 from sdem_dist.learners.topic_statistics import TopicState, TopicStatistics, combined
 from sdem_dist.models.class_weight import trained_part, weighted
-from sdem_dist.models.naive_bayes import lengths
-from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
+from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs, renewed
 from sdem_dist.models.word_counts import LocalDocuments
 from sdem_dist.records import record
 
-_KIND = {"classes": topic_steps.SOFTMAX, "targets": topic_steps.GAUSSIAN, "words": topic_steps.NONE}
-
-CLASSES = ("accuracy", "ncll", "macro_f1", "brier", "ece")
-"""Metrics of classes: the model has no p(d)."""
-
-RUNAWAY = 1e6
-"""Standard deviations of a target that no topic stands for."""
+SETTLING = 1 / 3
+"""Share of the run in which a prior is not learned yet: while topics are alike, documents seem to be of all of them."""
 
 
 @record
@@ -39,15 +34,16 @@ class BpSlda:
     Attributes
     ----------
     n_features, n_topics, n_outputs : int
-    response : {"classes", "targets", "words"}
-        What is learned: a class (softmax), real numbers (Gaussian), or the words themselves (BP-LDA, no outputs).
+    response : {"classes", "ordered", "labels", "targets", "counts", "words"}
+        What is learned, see `sdem_dist.learners.topic_outputs`: a class, a level of a scale, several labels, real
+        numbers, counts, or the words themselves (BP-LDA, no outputs).
     n_documents : float
         D, the documents of the training corpus by weight.
     inference : MirrorDescent
     beta : float
         Of the Dirichlet prior of the topics.
     gamma : float
-        Factor inside the softmax; for targets the precision of their noise.
+        Factor of U theta; for targets the precision of their noise.
     topic_rate, output_rate : float
         mu_0 and mu_u of Algorithm 2; both fall linearly to 0. mu_0 is the share by which a step changes the probabilities
         of common words, see `sdem_dist.kernels.topic_steps.step_topics`.
@@ -122,6 +118,7 @@ class BpSlda:
             "mean_topics": topics,
             "mean_output": output,
             "n_averaged": number,
+            "alpha": Field((self.n_topics,), 0.0),
         }
 
     def check_state(self, state: TopicState) -> None:
@@ -132,7 +129,7 @@ class BpSlda:
         if len(self.location) != len(self.scale) or len(self.location) not in (0, self.n_outputs):
             raise ValueError("the targets' locations and scales do not match the outputs")
         check_class_weight(self.class_weight, self.n_outputs)
-        if self.response not in _KIND or self.merge not in ("mean", "sum"):
+        if self.response not in OUTPUTS or self.merge not in ("mean", "sum"):
             raise ValueError(f"it learns {self.response!r} with merge {self.merge!r}, which are unknown")
 
     @property
@@ -161,30 +158,31 @@ class BpSlda:
         rng = np.random.Generator(bits)
         noise = np.exp(0.1 * rng.standard_normal((self.n_features, self.n_topics)))
         share = frequencies[:, None] / max(float(frequencies.sum()), FLOOR)
-        shape = self.n_outputs, self.n_topics
+        output = self._output.start(rng, (self.n_outputs, self.n_topics))
         return TopicState(
             topics=_on_the_simplex(share * noise),
-            output=rng.standard_normal(shape),
+            output=output,
             squares=np.zeros(self.n_topics),
             t=0.0,
             seen=0.0,
             mean_topics=np.zeros_like(noise),  # from the start: memory is checked once
-            mean_output=np.zeros(shape),
+            mean_output=np.zeros_like(output),
             n_averaged=0.0,
+            alpha=self.inference.prior(self.n_topics),
         )
 
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Renumber words compactly, take logarithms, standardise targets."""
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         labels, targets = np.zeros(0, np.int32), NO_TARGETS
-        if self.response == "classes":
+        if self._output.learns == "labels":
             if documents.labels is None:
                 raise ValueError("documents without labels cannot be prepared for training or evaluation")
             labels = documents.labels
-        elif self.response == "targets":
+        elif self._output.learns == "targets":
             if documents.targets is None:
                 raise ValueError("documents without targets cannot be prepared for training or evaluation")
-            targets = (documents.targets - np.asarray(self.location)) / np.asarray(self.scale)
+            targets = self._output.prepared(documents.targets, np.asarray(self.location), np.asarray(self.scale))
         made = replace(documents, data=entries(documents.data, self.log_counts))
         local = localised(made, labels, weights, targets)
         indices = local.documents.indices.astype(np.uint32)  # kernels are compiled for one dtype
@@ -207,15 +205,17 @@ class BpSlda:
         weight = local.weight
         before = state.topics[local.words]
         topics, output, squares = before.copy(), state.output.copy(), state.squares.copy()
-        averaging, none = lane.epoch >= self.average_from, np.zeros(0)
-        sums = topic_steps.Topics(np.zeros_like(topics) if averaging else np.empty((0, 0)), none, np.zeros_like(output))
+        averaging, none, evidence = lane.epoch >= self.average_from, np.zeros(0), self._no_evidence
+        sums = topic_steps.Topics(
+            np.zeros_like(topics) if averaging else np.empty((0, 0)), none, np.zeros_like(output), evidence
+        )
         n = local.documents.n_documents
         kept, kept_sums, n_batches, t = topic_steps.run_batches(
             _documents(local),
             visiting_order(self.seed, lane, n),
             self._response,
             topic_steps.Topics(topics, np.maximum(1.0 - before.sum(axis=0), 0.0), output),
-            self.inference.how,
+            self.inference.how(state.alpha),
             self._rates(lane.round_documents / max(n, 1)),
             topic_steps.Progress(squares, float(state.t), float(state.seen)),
             sums,
@@ -233,6 +233,7 @@ class BpSlda:
             n_averaged=weight * n_batches * averaging,
             weight=weight,
             labelled=_labelled(local),
+            evidence=evidence,
         )
 
     def _gradients(self, state: TopicState, local: LocalDocuments) -> TopicStatistics:
@@ -240,18 +241,28 @@ class BpSlda:
         rows, output = np.zeros((len(local.words), self.n_topics)), np.zeros_like(state.output)
         none = np.zeros(self.n_topics)
         parameters = topic_steps.Topics(state.topics[local.words], np.ones(self.n_topics), state.output)
-        gradient = topic_steps.Topics(rows, none, output)
-        topic_steps.sum_gradients(_documents(local), self._response, parameters, self.inference.how, gradient)
+        gradient = topic_steps.Topics(rows, none, output, self._no_evidence)
+        how = self.inference.how(state.alpha)
+        topic_steps.sum_gradients(_documents(local), self._response, parameters, how, gradient)
         empty = np.empty((0, 0))
         labelled, mean_output = _labelled(local), np.zeros_like(output)
         return TopicStatistics(
-            local.words, rows, empty, none, none, output, mean_output, none, 0.0, 0.0, local.weight, labelled
-        )
+            local.words, rows, empty, none, none, output, mean_output, none, 0.0, 0.0, local.weight, labelled,
+            gradient.evidence,
+        )  # fmt: skip
 
     @property
-    def _response(self) -> topic_steps.Response:
+    def _output(self) -> TopicOutput:
+        return OUTPUTS[self.response]
+
+    @property
+    def _no_evidence(self) -> np.ndarray:
+        return np.zeros(self.n_topics + 1 if self.inference.learned else 0)
+
+    @property
+    def _response(self) -> Response:
         labelled = self.n_documents / self.n_labelled if self.n_labelled else 1.0
-        return topic_steps.Response(_KIND[self.response], float(self.gamma), float(self.words_weight), labelled)
+        return Response(self._output.kind, float(self.gamma), float(self.words_weight), labelled)
 
     def _rates(self, ahead: float, topic_rate: float | None = None) -> topic_steps.Rates:
         rate = self.topic_rate if topic_rate is None else topic_rate
@@ -273,8 +284,11 @@ class BpSlda:
         if statistics.weight == 0.0:
             return state
         new = self._mean(state, statistics) if self.merge == "mean" else self._step(state, statistics)
+        remaining = self._remaining(state, statistics)
+        if statistics.evidence.size and remaining < 1.0 - SETTLING:
+            new = new._replace(alpha=renewed(state.alpha, statistics.evidence, remaining))
         largest = float(np.abs(new.output).max(initial=0.0))
-        if not largest <= (RUNAWAY if self.response == "targets" else np.inf):
+        if not largest <= self._output.runaway:
             raise TrainingError(
                 f"training diverged: after {new.seen:,.0f} documents by weight an entry of U is {largest:.3g}; lower "
                 f"output_rate ({self.output_rate:g}) or gamma ({self.gamma:g}), whose product is the step"
@@ -301,12 +315,17 @@ class BpSlda:
             mean_topics=mean_topics,
             mean_output=mean_output,
             n_averaged=total,
+            alpha=state.alpha,
         )
+
+    def _remaining(self, state: TopicState, s: TopicStatistics) -> float:
+        """Return which part of the run remains halfway through a round."""
+        return max(1.0 - (state.seen + 0.5 * s.weight) / (self.n_epochs * self.n_documents), 0.0)
 
     def _step(self, state: TopicState, s: TopicStatistics) -> TopicState:
         """Take the one step of a batch (Algorithm 2, lines 6 to 12)."""
         topics, squares, t = state.topics.copy(), state.squares.copy(), state.t + 1.0
-        remaining = max(1.0 - (state.seen + 0.5 * s.weight) / (self.n_epochs * self.n_documents), 0.0)
+        remaining = self._remaining(state, s)
         gradient, words = s.rows.copy(), np.arange(len(s.words))
         rows, totals = topics[s.words], np.ones(self.n_topics)
         parameters, progress = (
@@ -330,51 +349,22 @@ class BpSlda:
     def parameters(self, state: TopicState) -> TopicParameters:
         """Return the running means, or the last parameters before there are any."""
         if state.n_averaged:
-            return TopicParameters(state.mean_topics, state.mean_output)
-        return TopicParameters(state.topics, state.output)
+            return TopicParameters(state.mean_topics, state.mean_output, state.alpha)
+        return TopicParameters(state.topics, state.output, state.alpha)
 
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return sums over all batches, see `metrics`."""
         parameters = self.parameters(state)
-        if self.response == "classes":
-            return classifier_sums(joined(self._scored(parameters, local) for local in batches))
-        total = np.zeros(1 + 3 * self.n_outputs if self.response == "targets" else 3)
-        for local in batches:
-            theta, log_likelihood = self.inference.proportions(parameters.topics[local.words], local.documents)
-            total += self._sums(outputs(parameters.output, theta), log_likelihood, local)
-        return total
+        return self._output.sums(self, parameters, (self._seen(parameters, local) for local in batches))
 
-    def _scored(self, parameters: TopicParameters, d: LocalDocuments) -> Scored:
-        theta, _ = self.inference.proportions(parameters.topics[d.words], d.documents)
-        return scored(self.gamma * outputs(parameters.output, theta), d.labels, d.weights, lengths(d.documents))
-
-    def _sums(self, scores: np.ndarray, log_likelihood: np.ndarray, d: LocalDocuments) -> np.ndarray:
-        if self.response == "words":
-            return np.array(
-                [(d.weights * lengths(d.documents)).sum(), -(d.weights * log_likelihood).sum(), d.weights.sum()]
-            )
-        columns = (d.targets - scores) ** 2, d.targets, d.targets**2
-        return np.array([d.weights.sum(), *np.concatenate([(d.weights[:, None] * c).sum(axis=0) for c in columns])])
+    def _seen(self, parameters: TopicParameters, local: LocalDocuments) -> Seen:
+        own = parameters._replace(topics=parameters.topics[local.words])
+        theta, log_likelihood = self.inference.proportions(own, local.documents)
+        return Seen(outputs(parameters.output, theta), log_likelihood, local)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return what people read.
-
-        Of classes what `CLASSES` names, among them the mean of ``-ln p(y | d)`` (ncll); of targets the mean squared error
-        and the predictive R2, means over targets (of a constant one 0, or 1 if it is met, as scikit-learn's); of words
-        ``-ln p(w | theta)`` a word, theta being found from the same words: lower than of words held out.
-        """
-        weight = max(float(sums[0]), 1e-300)
-        if self.response == "words":
-            return {"plug_in_nll": float(sums[1]) / weight}
-        if self.response == "classes":
-            found = classifier_metrics(sums, self.n_outputs)
-            return {name: found[name] for name in CLASSES}
-        errors, totals, squares = sums[1:].reshape(3, -1)
-        spread = squares - totals**2 / weight
-        varies = spread > 1e-12 * squares  # the rest is rounding
-        r2 = np.where(varies, 1.0 - errors / np.where(varies, spread, 1.0), errors == 0.0)
-        mse = errors / weight * np.asarray(self.scale) ** 2
-        return {"mse": float(mse.mean()), "r2": float(r2.mean())}
+        """Return what people read, see the outputs in `sdem_dist.learners.topic_outputs`."""
+        return self._output.metrics(self, sums)
 
 
 def _documents(local: LocalDocuments) -> topic_steps.TopicDocuments:

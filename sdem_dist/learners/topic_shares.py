@@ -36,9 +36,10 @@ class TopicShares:
 
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the expected words of each topic, shape (n_topics,)."""
-        topics, total = self.learner.parameters(state).topics, np.zeros(self.learner.n_topics)
+        parameters, total = self.learner.parameters(state), np.zeros(self.learner.n_topics)
         for local in batches:
-            theta, _ = self.learner.inference.proportions(topics[local.words], local.documents)
+            own = parameters._replace(topics=parameters.topics[local.words])
+            theta, _ = self.learner.inference.proportions(own, local.documents)
             total += np.einsum("d,dk->k", local.weights * lengths(local.documents), theta)
         return total
 

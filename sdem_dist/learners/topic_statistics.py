@@ -28,6 +28,8 @@ class TopicState(NamedTuple):
     mean_output: np.ndarray
     n_averaged: float
     """Batches averaged."""
+    alpha: np.ndarray
+    """Of the Dirichlet prior of a document's topics, shape (n_topics,)."""
 
 
 class TopicStatistics(NamedTuple):
@@ -51,6 +53,8 @@ class TopicStatistics(NamedTuple):
     """Documents."""
     labelled: float
     """Those that have a label, or all where there are no labels."""
+    evidence: np.ndarray
+    """What documents say of alpha, see `sdem_dist.kernels.topic_prior`; empty unless it is learned."""
 
 
 def combined(parts: Sequence[TopicStatistics], n_features: int) -> TopicStatistics:

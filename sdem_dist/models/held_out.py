@@ -13,7 +13,7 @@ from sdem_dist.models.naive_bayes import lengths
 
 
 def log_probability(
-    topics: np.ndarray, documents: Documents, alpha: float, n_particles: int = 10, seed: int = 0
+    topics: np.ndarray, documents: Documents, alpha: float | np.ndarray, n_particles: int = 10, seed: int = 0
 ) -> np.ndarray:
     """Return ln p(words of each document), topics and proportions summed out: the "left-to-right" estimator.
 
@@ -26,8 +26,8 @@ def log_probability(
         p(word | topic).
     documents : Documents
         Counts, whole numbers.
-    alpha : float
-        Of the symmetric Dirichlet prior of a document's topics.
+    alpha : float or ndarray of shape (n_topics,)
+        Of the Dirichlet prior of a document's topics.
     n_particles : int
         More make the estimate less noisy.
     seed : int
@@ -47,7 +47,8 @@ def log_probability(
         raise ValueError("the probability of documents is that of words, counted: their entries must be whole numbers")
     out = np.empty(documents.n_documents)
     key, topics = np.uint64(mixed(np.uint64(seed))), np.ascontiguousarray(topics, np.float64)
+    prior = np.full(topics.shape[1], alpha, np.float64)
     for a, b in runs(lengths(documents) ** 2 * (10.0 * n_particles * topics.shape[1])):
         counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
-        estimate_documents(counted, topics, float(alpha), int(n_particles), key, out[a:b])
+        estimate_documents(counted, topics, prior, int(n_particles), key, out[a:b])
     return out

@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.documents import Counted, runs
-from sdem_dist.kernels.mirror_descent import Descent, infer_documents
+from sdem_dist.kernels.mirror_descent import (
+    ACCELERATED,
+    LINE_SEARCH,
+    LINE_SEARCH_L1,
+    MIRROR_DESCENT,
+    Descent,
+    infer_documents,
+)
 from sdem_dist.kernels.topics import check_number
 from sdem_dist.records import record
 
+METHODS = {
+    "mirror-descent": MIRROR_DESCENT,
+    "accelerated": ACCELERATED,
+    "line-search": LINE_SEARCH,
+    "line-search-l1": LINE_SEARCH_L1,
+}
+START = 0.1
+"""Pseudo-counts of each topic from which a prior is learned."""
+LEAST, MOST = 1e-4, 1e4
+"""Pseudo-counts that a learned prior may have."""
+
 
 class TopicParameters(NamedTuple):
-    """Phi and U."""
+    """Phi, U and alpha."""
 
     topics: np.ndarray
     """p(word | topic), shape (n_words, n_topics), float64; columns sum to 1 over the whole vocabulary."""
     output: np.ndarray
     """Shape (n_outputs, n_topics), float64."""
+    alpha: np.ndarray
+    """Shape (n_topics,), float64."""
 
 
 @record
@@ -30,38 +50,52 @@ class MirrorDescent:
 
     Attributes
     ----------
-    alpha : float
-        Of the Dirichlet prior; the problem is convex from 1 on.
+    alpha : float, tuple of float, or "learned"
+        Of the Dirichlet prior, the same for all topics or one for each; the problem is convex from 1 on. "learned": see
+        `renewed`.
     n_layers : int
         L, steps of mirror descent.
     step : float
-        T of a document times its words and pseudo-counts; with `search` half of what the search tries first.
-    search : bool
-        Find every step by line search.
+        T of a document times its words and pseudo-counts; with a line search half of what it tries first.
+    method : {"mirror-descent", "accelerated", "line-search", "line-search-l1"}
+        Steps of that length, the same with momentum (Tseng 2008), or a line search whose bound has the divergence
+        (Algorithm 1) or the 1-norm (equation 29).
     """
 
-    alpha: float = 1.001
+    alpha: float | tuple[float, ...] | Literal["learned"] = 1.001
     n_layers: int = 10
     step: float = 1.0
-    search: bool = False
+    method: str = "mirror-descent"
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.alpha < np.inf and 0.0 < self.step < np.inf):
+        given = np.array(START if self.alpha == "learned" else self.alpha)
+        if not (np.all((given > 0.0) & (given < np.inf)) and 0.0 < self.step < np.inf):
             raise ValueError(f"alpha and the step must be positive and finite, and are {self.alpha} and {self.step}")
+        if self.method not in METHODS:
+            raise ValueError(f"topics are inferred by {self.method!r}, which is unknown")
         check_number("n_layers", self.n_layers, 1)
 
     @property
-    def how(self) -> Descent:
-        """What kernels take."""
-        return Descent(float(self.alpha), self.n_layers, float(self.step), self.search)
+    def learned(self) -> bool:
+        """Whether alpha is learned."""
+        return self.alpha == "learned"
 
-    def proportions(self, topics: np.ndarray, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
+    def prior(self, n_topics: int) -> np.ndarray:
+        """Return alpha before the first document, shape (n_topics,)."""
+        given = 1.0 + START if self.alpha == "learned" else np.asarray(self.alpha, np.float64)
+        return np.array(np.broadcast_to(given, (n_topics,)))
+
+    def how(self, alpha: np.ndarray) -> Descent:
+        """Return what kernels take."""
+        return Descent(alpha, self.n_layers, float(self.step), METHODS[self.method])
+
+    def proportions(self, parameters: TopicParameters, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
         """Return the topic proportions of documents, and how well they explain the words.
 
         Parameters
         ----------
-        topics : ndarray of shape (n_words, n_topics), float64
-            Rows are what ``documents.indices`` point to.
+        parameters : TopicParameters
+            Rows of its topics are what ``documents.indices`` point to.
         documents : Documents
 
         Returns
@@ -70,13 +104,35 @@ class MirrorDescent:
         log_likelihood : ndarray of shape (n_documents,), float64
             ln p(words | theta), without the multinomial coefficient (equation 9).
         """
+        topics, how = parameters.topics, self.how(parameters.alpha)
         theta = np.empty((documents.n_documents, topics.shape[1]))
         log_likelihood = np.empty(documents.n_documents)
         costs = np.diff(documents.indptr) * (4.0 * self.n_layers * topics.shape[1])
         for a, b in runs(costs):
             counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
-            infer_documents(counted, topics, self.how, theta[a:b], log_likelihood[a:b])
+            infer_documents(counted, topics, how, theta[a:b], log_likelihood[a:b])
         return theta, log_likelihood
+
+
+def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray:
+    """Return alpha after a step towards what documents say of it.
+
+    The pseudo-counts ``alpha - 1`` go towards the Dirichlet parameters that make the expected counts of the topics most
+    probable, by the fixed point of Minka 2000 (equation 55; Wallach, Mimno and McCallum 2009 for topic models). As
+    pseudo-counts of the mode they mean what the parameters themselves do in other algorithms (Asuncion et al. 2009).
+
+    Parameters
+    ----------
+    alpha : ndarray of shape (n_topics,)
+    evidence : ndarray of shape (n_topics + 1,)
+        Sums over documents, see `sdem_dist.kernels.topic_prior`.
+    share : float
+        Of the step in logarithms, at most 1.
+    """
+    if not evidence[-1] > 0.0:
+        return alpha
+    ratio = np.maximum(evidence[:-1] / evidence[-1], LEAST)
+    return np.asarray(1.0 + np.clip((alpha - 1.0) * ratio**share, LEAST, MOST))
 
 
 def outputs(output: np.ndarray, theta: np.ndarray) -> np.ndarray:

@@ -29,9 +29,9 @@ class MarkedText:
             end = stop
         return [(piece, value) for piece, value in [*found, (text[end:], 0.0)] if piece]
 
-    def marked_text(self, least: float = 0.25) -> str:
+    def marked_text(self) -> str:
         """Return the text with the loudest words in brackets, with their parts."""
-        return "".join(visible(t) if not v else f"[{visible(t)} {v:+.2f}]" for t, v in self.stretches(least))
+        return "".join(visible(t) if not v else f"[{visible(t)} {v:+.2f}]" for t, v in self.stretches(0.25))
 
     def styled(self) -> list[tuple[str, str]]:
         """Return the text as (stretch, style) for rich: blue for the class, orange against it, loud words bold."""

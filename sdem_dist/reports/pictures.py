@@ -128,10 +128,10 @@ def reliability_picture(bins: Reliability) -> str:
     return picture(left + side + 14, base + 42, "".join(parts), caption)
 
 
-def round_ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return numbers of few digits between two others: at most `most` multiples of 1, 2 or 5 times a power of ten."""
-    power = 10.0 ** np.floor(np.log10((high - low) / most))
-    step = next(s for s in (power, 2 * power, 5 * power, 10 * power, 20 * power) if (high - low) / s <= most - 1)
+def round_ticks(low: float, high: float) -> list[float]:
+    """Return numbers of few digits between two others: at most five multiples of 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** np.floor(np.log10((high - low) / 5))
+    step = next(s for s in (power, 2 * power, 5 * power, 10 * power, 20 * power) if (high - low) / s <= 4)
     return [float(k * step) for k in range(int(np.ceil(low / step)), int(np.floor(high / step)) + 1)]
 
 

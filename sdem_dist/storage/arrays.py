@@ -19,7 +19,7 @@ from sdem_dist.storage.bucket_failures import named
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.shared_files import REQUESTS
-from sdem_dist.storage.whole_arrays import CLEVEL, CNAME, write_whole
+from sdem_dist.storage.whole_arrays import CLEVEL, CNAME, read_whole, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,6 +173,10 @@ def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = No
     BucketError
         The bucket refuses.
     """
+    if shape is not None and isinstance(group.store, LocalStore):
+        found = read_whole(group.store.root / group.path / name, tuple(shape))
+        if found is not None:
+            return found
     array = _child(group, name)
     if not isinstance(array, zarr.Array):
         raise CorpusError(f"{name!r} of {group.store_path} is a group, where an array belongs")

@@ -31,12 +31,12 @@ def for_a_reader(path: Path) -> Path | IO[Any]:
     return path.open("rb") if is_url(path) else path
 
 
-def refuse_url(path: str | Path, what: str, error: type[SdemError] = SdemError) -> None:
-    """Raise `error` if `path` is a URL, also one that was made a Path: as a path it would name a local folder."""
+def refuse_url(path: str | Path, what: str) -> None:
+    """Raise SdemError if `path` is a URL, also one that was made a Path: as a path it would name a local folder."""
     if _URL.match(str(path)):
         shown = re.sub(":/+", "://", str(path), count=1)
         shown = re.sub(r"(?<=//).*@|\?.*", "", shown)  # these may be credentials
-        raise error(f"{shown} is a URL, and {what}: give a path of this machine or of a mounted file system")
+        raise SdemError(f"{shown} is a URL, and {what}: give a path of this machine or of a mounted file system")
 
 
 def identity_of(path: str) -> tuple[int, ...] | None:

@@ -81,9 +81,7 @@ def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> N
 
 
 @contextmanager
-def publish_directory(
-    path: str | Path, *, overwrite: bool = False, error: type[SdemError] = CorpusError
-) -> Iterator[Path]:
+def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield an empty hidden sibling of `path`; when the block succeeds, flush it and rename it to `path`.
 
     Parameters
@@ -93,23 +91,21 @@ def publish_directory(
     overwrite : bool, default False
         Replace what is at `path`: in one step where the system can; elsewhere it is moved aside, and if the process dies
         in that moment, moved back by the next to write here.
-    error : class of SdemError, default CorpusError
-        Raised when `path` is taken, or the device is full, read-only or failing.
 
     Raises
     ------
-    SdemError
-        As `error`, see there. Whatever the block raises passes through. In every case what was at `path` is
-        untouched and the temporary directory is gone.
+    CorpusError
+        `path` is taken, or the device is full, read-only or failing. Whatever the block raises passes through. In every
+        case what was at `path` is untouched and the temporary directory is gone.
     """
     path = _resolved(path)
-    with _explained(path, error):
+    with _explained(path, CorpusError):
         _recover(path)
-    _refuse_existing(path, overwrite, error)
-    with _explained(path, error), hidden_folder(path, "partial") as partial:
+    _refuse_existing(path, overwrite)
+    with _explained(path, CorpusError), hidden_folder(path, "partial") as partial:
         yield partial
         _fsync_tree(partial)
-        _refuse_existing(path, overwrite, error)
+        _refuse_existing(path, overwrite)
         _put(partial, path, overwrite)
         _fsync(path.parent)
 
@@ -177,9 +173,9 @@ def _recover(path: Path) -> None:
             old.rename(path)
 
 
-def _refuse_existing(path: Path, overwrite: bool, error: type[SdemError]) -> None:
+def _refuse_existing(path: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
-        raise error(f"{path} exists already: choose another name, or replace it (overwrite=True)")
+        raise CorpusError(f"{path} exists already: choose another name, or replace it (overwrite=True)")
 
 
 @contextmanager

@@ -87,13 +87,25 @@ class Vocabulary:
     """
 
     def __init__(self, settings: VectorizerSettings, terms: Sequence[str]) -> None:
-        self.n_features = len(terms)
-        self.tokenizer = tokenizer_of(settings)
-        self.tree = GramTree(self.tokenizer.lengths, self.tokenizer.whole_if_short, tallies=False)
-        parts = self.tokenizer.parts_of(list(terms))
-        nodes = self.tree.insert(*parts, self.tokenizer.spelling.n_words)
-        self.columns = np.full(self.tree.n_nodes, -1, np.int32)
-        self.columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
+        tokenizer = tokenizer_of(settings)
+        tree = GramTree(tokenizer.lengths, tokenizer.whole_if_short, tallies=False)
+        nodes = tree.insert(*tokenizer.parts_of(list(terms)), tokenizer.spelling.n_words)
+        columns = np.full(tree.n_nodes, -1, np.int32)
+        columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
+        self.tokenizer, self.tree, self.columns, self.n_features = tokenizer, tree, columns, len(terms)
+
+    @classmethod
+    def learned(cls, counter: LearningCounter, columns: np.ndarray, n_features: int) -> Vocabulary:
+        """Return the terms that a counter has learned, which learns no more; `columns` are those of its nodes."""
+        known = cls.__new__(cls)
+        known.tokenizer, known.tree, known.columns, known.n_features = (
+            counter.tokenizer,
+            counter.tree,
+            columns,
+            n_features,
+        )
+        known.tree.tally = known.tree.tally[:0].copy()  # those who count have one of their own
+        return known
 
 
 class FixedCounter:

@@ -48,16 +48,24 @@ def count_texts(
     ValueError
         Something is not text.
     """
-    if vocabulary is not None or settings.kind != "count":
-        texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
-        return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
+    if vocabulary is None and settings.kind == "count":
+        return learned_texts(texts, settings)[:2]
+    texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
+    return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
+
+
+def learned_texts(
+    texts: Sequence[str] | np.ndarray | pyarrow.Array | Texts, settings: VectorizerSettings
+) -> tuple[sp.csr_matrix, list[str], TextTransformer]:
+    """Count texts as `count_texts` does without a vocabulary; return what counts others by these terms, too."""
     counter = LearningCounter(settings, tallies=False)
     given = [texts] if isinstance(texts, Texts) else parts_of_strings(texts)
     parts = [part for some in given for part in counter.parts(some, np.zeros(len(some), bool))]
     terms = sorted_terms([counter], end=_LINE)
     n_terms = len(terms.offsets) - 1
     matrix = as_matrix(all_arranged(parts, terms.columns[0], n_terms), n_terms)
-    return matrix, _strings(terms)
+    words = _strings(terms)
+    return matrix, words, TextTransformer(settings, words, Vocabulary.learned(counter, terms.columns[0], n_terms))
 
 
 def _strings(terms: SortedTerms) -> list[str]:
@@ -83,6 +91,8 @@ class TextTransformer:
         Of a corpus or model; its kind is not "matrix".
     vocabulary : sequence of str, or None
         The terms of kind "count"; others are passed over.
+    learned : Vocabulary, optional
+        The same terms, ready to be found: making it of many takes long.
 
     Raises
     ------
@@ -90,15 +100,20 @@ class TextTransformer:
         If the settings need a vocabulary that is not given, or are of numbers.
     """
 
-    def __init__(self, settings: VectorizerSettings, vocabulary: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: VectorizerSettings,
+        vocabulary: Sequence[str] | None = None,
+        learned: Vocabulary | None = None,
+    ) -> None:
         if settings.kind == "matrix":
             raise ValueError("these documents came as numbers; there is no way from text to their columns")
         if settings.kind == "count" and vocabulary is None:
             raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
         self._settings, self._terms = settings, vocabulary
         self._counters: list[FixedCounter] = []
-        self._vocabulary: Vocabulary | None = None
-        if settings.kind == "count" and vocabulary is not None:
+        self._vocabulary = learned
+        if learned is None and settings.kind == "count" and vocabulary is not None:
             self._vocabulary = Vocabulary(settings, vocabulary)
 
     def __reduce__(self) -> tuple[type[TextTransformer], tuple[object, ...]]:

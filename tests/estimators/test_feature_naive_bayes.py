@@ -214,7 +214,6 @@ def test_kinds_that_make_no_sense(kinds, said):
         ({"merge": "max"}, "merge must be"),
         ({"step": "paper"}, "merge='mean'"),
         ({"n_epochs": 0}, "n_epochs"),
-        ({"prior_scale": -1.0}, "prior_scale"),
         ({"var_smoothing": -1.0}, "var_smoothing"),
     ],
 )

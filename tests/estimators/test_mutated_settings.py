@@ -31,7 +31,7 @@ MODELS = {
     "categories": lambda: sd.CategoricalNB(n_epochs=2).fit(X, Y),
     "regression": lambda: sd.GaussianRegressor().fit(Z, Z[:, 0]),
     "topics": lambda: sd.SupervisedLDAClassifier(2, n_epochs=1).fit(COUNTS, Y),
-    "real targets": lambda: sd.SupervisedLDARegressor(2, n_epochs=1, line_search=True).fit(COUNTS, Z[:, 0]),
+    "real targets": lambda: sd.SupervisedLDARegressor(2, n_epochs=1, inference="line-search").fit(COUNTS, Z[:, 0]),
     "words": lambda: sd.LatentDirichletAllocation(2, n_epochs=1).fit(COUNTS),
     "clusters": lambda: sd.MultinomialMixture(2, n_epochs=1).fit(COUNTS),
     "multiplicative": lambda: sd.MultiplicativeMixtureClassifier(2, n_epochs=1).fit(X, Y),

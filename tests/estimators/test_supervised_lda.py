@@ -155,7 +155,7 @@ def test_smaller_alpha_gives_sparser_topics(alpha):
 
 
 def test_line_search_and_beta():
-    model = SupervisedLDAClassifier(line_search=True, n_layers=3, beta=1.01, batch_size=20, **SMALL)
+    model = SupervisedLDAClassifier(inference="line-search", n_layers=3, beta=1.01, batch_size=20, **SMALL)
     assert model.fit(X[TRAIN], Y[TRAIN]).score(X[TEST], Y[TEST]) > 0.75
 
 
@@ -299,7 +299,7 @@ def test_stopping_on_validation_keeps_the_best(tmp_path):
     [
         (SupervisedLDAClassifier(**SMALL, class_weight="balanced", log_counts=True), Y),
         (SupervisedLDARegressor(**SMALL, alpha=0.7), R),
-        (LatentDirichletAllocation(**SMALL, line_search=True), None),
+        (LatentDirichletAllocation(**SMALL, inference="line-search"), None),
     ],
 )
 def test_saved_and_loaded(tmp_path, estimator, y):
@@ -340,7 +340,7 @@ def test_dask_arrays_are_predicted_block_by_block():
         ({"inference_step": 0}, "inference_step must be"),
         ({"n_layers": None}, "n_layers must be"),
         ({"log_counts": "no"}, "log_counts must be True or False"),
-        ({"line_search": 1}, "line_search must be True or False"),
+        ({"inference": "newton"}, "inference must be one of"),
         ({"class_weight": dict.fromkeys("abc", 0)}, "gives no document a weight"),
         ({"average_from": -1}, "average_from must be"),
         ({"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),

@@ -32,8 +32,8 @@ def same(a, b) -> bool:
 
 def words_explained(model) -> float:
     """Return the mean ln p(words | theta) of test documents."""
-    learner = model.learner_
-    return float(learner.inference.proportions(model.components_.T.copy(), model._documents(X[TEST]))[1].mean())
+    inference = model.learner_.inference
+    return float(inference.proportions(model._parameters, model._documents(X[TEST]))[1].mean())
 
 
 def test_documents_whose_class_is_hidden_help():

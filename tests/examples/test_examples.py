@@ -175,6 +175,8 @@ def test_table_1(run, monkeypatch, tmp_path):
         (name, m) for name in ("EM-PCA40", "EM-NMF80", "DT-NMF80", "defaults") for m in "12"
     ]
     assert all(float(train) < 60 for *_, train, _ in rows)
+    assert len(re.findall(r"^\| (?:SVC|nearest neighbours) \| [\d,]+ digits kept \|", shown, re.MULTILINE)) == 2
+    assert "A part of the table: 2,000 digits" in shown
     assert (tmp_path / "out" / "mixtures-figure-1.png").read_bytes().startswith(PNG)
 
 

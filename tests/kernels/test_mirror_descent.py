@@ -8,14 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdem_dist.kernels.documents import Counted
-from sdem_dist.kernels.mirror_descent import FLOOR, Descent, Layers, Words, infer, infer_documents, objective
+from sdem_dist.kernels.mirror_descent import (
+    ACCELERATED,
+    FLOOR,
+    LINE_SEARCH,
+    LINE_SEARCH_L1,
+    MIRROR_DESCENT,
+    Descent,
+    Layers,
+    Words,
+    infer,
+    infer_documents,
+    objective,
+)
+from sdem_dist.kernels.topic_outputs import GAUSSIAN, LABELS, NONE, ORDERED, POISSON, SOFTMAX, Response
 from sdem_dist.kernels.topic_steps import (
-    GAUSSIAN,
-    NONE,
-    SOFTMAX,
     Progress,
     Rates,
-    Response,
     TopicDocuments,
     Topics,
     add_gradients,
@@ -24,6 +33,9 @@ from sdem_dist.kernels.topic_steps import (
 )
 
 ASCENDING = np.arange(256).astype(np.uint32)
+SEARCHES = LINE_SEARCH, LINE_SEARCH_L1
+UNEVEN = (1.001, 1.4, 0.6, 2.5)
+"""Alpha of four topics."""
 
 
 def problem(seed: int, n_topics: int = 4, n_words: int = 9, n_documents: int = 3, n_outputs: int = 3):
@@ -44,46 +56,68 @@ def csr(counts: np.ndarray):
     return counts[rows, columns], columns.astype(np.uint32), indptr
 
 
-def inferred(topics, counts, alpha, step, search, n_layers):
+def inferred(topics, counts, alpha, step, method, n_layers):
     """Return theta_0 to theta_L and the steps of one document, by the kernel."""
     words = np.flatnonzero(counts)
     rows = np.ascontiguousarray(topics[words])
     thetas, steps = np.empty((n_layers + 1, topics.shape[1])), np.empty(n_layers)
     masses = np.empty((n_layers + 1, len(words)))
     document = Words(rows, np.ascontiguousarray(rows.T), counts[words], ASCENDING)
-    infer(document, alpha, step, search, Layers(thetas, steps, masses))
+    points = np.empty_like(thetas) if method == ACCELERATED else thetas
+    infer(document, prior(alpha, topics.shape[1]), step, method, Layers(thetas, points, steps, masses))
     np.testing.assert_allclose(masses, thetas @ rows.T, rtol=1e-12)
     return thetas, steps
 
 
+def prior(alpha, n_topics):
+    """Return alpha of each topic."""
+    return np.array(np.broadcast_to(alpha, (n_topics,)), np.float64)
+
+
 def length(step, counts, alpha, n_topics=4):
     """Return the step of a document, by its words and pseudo-counts."""
-    return step / (counts.sum() + max(alpha - 1, 0) * n_topics)
+    return step / (counts.sum() + np.maximum(prior(alpha, n_topics) - 1, 0).sum())
 
 
-def forward(topics, counts, alpha, steps):
-    """Equation 12 with given steps, and the floor."""
-    theta = np.full(topics.shape[1], 1 / topics.shape[1])
-    for step in steps:
-        pull = topics.T @ (counts / (topics @ theta)) + (alpha - 1) / theta
-        p = theta * np.exp(step * (pull - pull.max()))
-        theta = np.maximum(p / p.sum(), FLOOR)
-    return theta
+def forward(topics, counts, alpha, steps, method=MIRROR_DESCENT):
+    """Equation 12 with given steps, and the floor; or Tseng's Algorithm 1, whose steps are those from the last point."""
+    theta = found = point = np.full(topics.shape[1], 1 / topics.shape[1])
+    for layer, step in enumerate(steps):
+        share = 2 / (layer + 2) if method == ACCELERATED else 1.0
+        theta = (1 - share) * found + share * point
+        pull = topics.T @ (counts / (topics @ theta)) + (np.asarray(alpha) - 1) / theta
+        p = point * np.exp(step * (pull - pull.max()))
+        point = np.maximum(p / p.sum(), FLOOR)
+        found = (1 - share) * found + share * point
+    return found
 
 
-def loss(kind, topics, output, counts, label, target, alpha, gamma, steps):
-    theta = forward(topics, counts, alpha, steps)
+def ordered_loss(score, cuts, label):
+    """Minus ln p(level), from the score and a first threshold with the logarithms of the gaps after it."""
+    at = np.concatenate([[-np.inf], cuts[0] + np.concatenate([[0.0], np.cumsum(np.exp(cuts[1:]))]), [np.inf]])
+    below = 1 / (1 + np.exp(score - at))
+    return -np.log(below[label + 1] - below[label])
+
+
+def loss(kind, topics, output, counts, label, target, alpha, gamma, steps, method=MIRROR_DESCENT):
+    theta = forward(topics, counts, alpha, steps, method)
+    scores = gamma * output @ theta
     if kind == SOFTMAX:
-        scores = gamma * output @ theta
         return np.log(np.exp(scores).sum()) - scores[label]
+    if kind == ORDERED:  # a cut is the sum of its row, which by itself says nothing of theta
+        return ordered_loss(scores[0], output[1:].sum(axis=1) / 4, label)
+    if kind == POISSON:
+        return gamma * (np.exp(output @ theta) - target * (output @ theta)).sum()
+    if kind == LABELS:
+        return (np.logaddexp(0, scores) - target * scores).sum()
     return 0.5 * gamma * ((target - output @ theta) ** 2).sum()
 
 
-def gradients(kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, search):
+def gradients(kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, method):
     by_topics, by_output = np.zeros_like(topics), np.zeros_like(output)
     n, totals = len(counts), np.ones(topics.shape[1])
     documents = TopicDocuments(*csr(counts), labels, targets, np.ones(n))
-    parameters, how = Topics(topics, totals, output), Descent(alpha, n_layers, step, search)
+    parameters, how = Topics(topics, totals, output), Descent(prior(alpha, topics.shape[1]), n_layers, step, method)
     add_gradients(documents, np.arange(n), Response(kind, gamma), parameters, how, Topics(by_topics, totals, by_output))
     return by_topics, by_output
 
@@ -101,34 +135,46 @@ def differences(function, table, width=1e-6):
     return found
 
 
-@pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN])
+@pytest.mark.parametrize("kind", [SOFTMAX, GAUSSIAN, POISSON, ORDERED, LABELS])
 @pytest.mark.parametrize(
-    ("alpha", "step", "search"),
+    ("alpha", "step", "method"),
     [
-        (1.001, 1.0, False),
-        (1.001, 30.0, False),
-        (1.5, 1.0, True),
-        (0.5, 0.1, False),
-        (0.7, 1.0, True),
-        (1.0, 2.0, True),
+        (1.001, 1.0, MIRROR_DESCENT),
+        (1.001, 30.0, MIRROR_DESCENT),
+        (1.5, 1.0, LINE_SEARCH),
+        (0.5, 0.1, MIRROR_DESCENT),
+        (0.7, 1.0, LINE_SEARCH),
+        (1.0, 2.0, LINE_SEARCH_L1),
+        (1.001, 1.0, ACCELERATED),
+        (1.5, 5.0, ACCELERATED),
+        (UNEVEN, 1.0, MIRROR_DESCENT),
+        (UNEVEN, 1.0, ACCELERATED),
+        (UNEVEN, 1.0, LINE_SEARCH_L1),
     ],
 )
 @pytest.mark.parametrize("n_layers", [1, 3, 10])
-def test_gradients_are_those_of_finite_differences(kind, alpha, step, search, n_layers):
+def test_gradients_are_those_of_finite_differences(kind, alpha, step, method, n_layers):
     topics, output, counts, labels, targets = problem(n_layers)
     gamma = 1.3
+    if kind in (POISSON, LABELS):
+        targets = np.floor(np.abs(targets) * 1.7) if kind == POISSON else (targets > 0).astype(float)
+    if kind == ORDERED:
+        output[1:] = np.array([[-0.4], [0.3]])
     by_topics, by_output = gradients(
-        kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, search
+        kind, topics, output, counts, labels, targets, alpha, gamma, n_layers, step, method
     )
-    frozen = [inferred(topics, x, alpha, length(step, x, alpha), search, n_layers)[1] for x in counts]
+    frozen = [inferred(topics, x, alpha, length(step, x, alpha), method, n_layers)[1] for x in counts]
 
     def total(topics, output):
         return sum(
-            loss(kind, topics, output, x, y, r, alpha, gamma, steps)
+            loss(kind, topics, output, x, y, r, alpha, gamma, steps, method)
             for x, y, r, steps in zip(counts, labels, targets, frozen, strict=True)
         )
 
-    np.testing.assert_allclose(by_output, differences(lambda u: total(topics, u), output), rtol=1e-5, atol=1e-7)
+    expected = differences(lambda u: total(topics, u), output)
+    if kind == ORDERED:
+        expected[1:] *= 4
+    np.testing.assert_allclose(by_output, expected, rtol=1e-5, atol=1e-7)
     expected = differences(lambda phi: total(phi, output), topics)
     np.testing.assert_allclose(by_topics, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
@@ -140,11 +186,15 @@ def test_gradients_of_words_and_labels_are_those_of_finite_differences(words, la
     labels[1] = -1
     by_topics, by_output, n = np.zeros_like(topics), np.zeros_like(output), len(counts)
     documents = TopicDocuments(*csr(counts), labels, targets, np.array([1.0, 2.0, 0.5]))
-    totals, how, response = np.ones(4), Descent(1.001, 6, 1.0, False), Response(SOFTMAX, 1.3, words, labelled)
+    totals, how, response = (
+        np.ones(4),
+        Descent(prior(1.001, 4), 6, 1.0, MIRROR_DESCENT),
+        Response(SOFTMAX, 1.3, words, labelled),
+    )
     add_gradients(
         documents, np.arange(n), response, Topics(topics, totals, output), how, Topics(by_topics, totals, by_output)
     )
-    frozen = [inferred(topics, x, 1.001, length(1.0, x, 1.001), False, 6)[1] for x in counts]
+    frozen = [inferred(topics, x, 1.001, length(1.0, x, 1.001), MIRROR_DESCENT, 6)[1] for x in counts]
 
     def of_labels(topics, output):
         parts = zip(counts, labels, targets, frozen, documents.weights, strict=True)
@@ -161,8 +211,8 @@ def test_gradients_of_words_and_labels_are_those_of_finite_differences(words, la
 
 def test_the_gradient_without_outputs_holds_theta_fast():
     topics, output, counts, labels, targets = problem(7)
-    by_topics, _ = gradients(NONE, topics, output[:0], counts, labels, targets, 1.001, 1.0, 10, 1.0, False)
-    thetas = [inferred(topics, x, 1.001, length(1.0, x, 1.001), False, 10)[0][-1] for x in counts]
+    by_topics, _ = gradients(NONE, topics, output[:0], counts, labels, targets, 1.001, 1.0, 10, 1.0, MIRROR_DESCENT)
+    thetas = [inferred(topics, x, 1.001, length(1.0, x, 1.001), MIRROR_DESCENT, 10)[0][-1] for x in counts]
     expected = differences(
         lambda phi: -sum(x @ np.log(phi @ theta) for x, theta in zip(counts, thetas, strict=True)), topics
     )
@@ -176,13 +226,14 @@ def test_the_gradient_without_outputs_holds_theta_fast():
     n_topics=st.integers(1, 8),
     scale=st.floats(1e-3, 1e4),
     step=st.floats(1e-4, 1e4),
+    method=st.sampled_from(SEARCHES),
 )
-def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, step):
+def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, step, method):
     topics, _, counts, _, _ = problem(seed, n_topics)
     counts *= scale
-    thetas, steps = inferred(topics, counts[0], alpha, step / counts[0].sum(), True, 8)
+    thetas, steps = inferred(topics, counts[0], alpha, step / counts[0].sum(), method, 8)
     words = np.flatnonzero(counts[0])
-    values = [objective(counts[0][words], topics[words] @ theta, theta, alpha) for theta in thetas]
+    values = [objective(counts[0][words], topics[words] @ theta, theta, prior(alpha, n_topics)) for theta in thetas]
     assert (np.diff(values) <= 1e-12 * np.abs(values[:-1]).max()).all()
     for before, after, taken in zip(thetas, thetas[1:], steps, strict=False):
         assert taken > 0 or np.array_equal(before, after)
@@ -197,11 +248,11 @@ def test_steps_of_given_length_end_where_the_search_does(alpha, n_words):
     topics, _, _, _, _ = problem(4, n_topics=20, n_words=30)
     counts = np.random.default_rng(0).multinomial(n_words, topics @ np.full(20, 0.05)).astype(float)
     words, values = np.flatnonzero(counts), []
-    for search, n_layers in ((False, 300), (True, 60)):
-        theta = np.empty((1, 20))
-        infer_documents(Counted(*csr(counts[None])), topics, Descent(alpha, n_layers, 1.0, search), theta, np.empty(1))
-        values.append(objective(counts[words], topics[words] @ theta[0], theta[0], alpha))
-    assert values[0] == pytest.approx(values[1], rel=1e-4)
+    theta, own = np.empty((1, 20)), prior(alpha, 20)
+    for method, n_layers in ((LINE_SEARCH, 60), (LINE_SEARCH_L1, 60), (MIRROR_DESCENT, 300), (ACCELERATED, 300)):
+        infer_documents(Counted(*csr(counts[None])), topics, Descent(own, n_layers, 1.0, method), theta, np.empty(1))
+        values.append(objective(counts[words], topics[words] @ theta[0], theta[0], own))
+    np.testing.assert_allclose(values[1:], values[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("alpha", [1.001, 1.0, 0.5])
@@ -212,13 +263,15 @@ def test_gradients_of_sharp_topics_stay_small(alpha, n_topics):
     topics = rng.dirichlet(np.full(200, 0.01), n_topics).T + 1e-9
     topics /= topics.sum(axis=0)
     counts = np.array([rng.multinomial(30, topics[:, rng.integers(0, n_topics, 3)].mean(axis=1)) for _ in range(20)])
-    thetas = [inferred(topics, x, alpha, length(1.0, x, alpha, n_topics), False, 20)[0] for x in counts.astype(float)]
+    thetas = [
+        inferred(topics, x, alpha, length(1.0, x, alpha, n_topics), MIRROR_DESCENT, 20)[0] for x in counts.astype(float)
+    ]
     with np.errstate(divide="ignore"):
         gains = np.array([np.diff(np.log(theta), axis=0).max() for theta in thetas])
     assert gains.max() < 2.5  # 1 before shares are normalised
     targets, u = rng.normal(size=(20, 1)), rng.normal(size=(1, n_topics))
     by_topics, _ = gradients(
-        GAUSSIAN, topics, u, counts.astype(float), np.zeros(20, np.int32), targets, alpha, 1.0, 20, 1.0, False
+        GAUSSIAN, topics, u, counts.astype(float), np.zeros(20, np.int32), targets, alpha, 1.0, 20, 1.0, MIRROR_DESCENT
     )
     relative = by_topics * topics  # by ln Phi, which is what steps change
     assert np.abs(relative).max() < 1e3
@@ -230,7 +283,7 @@ def test_batches_without_weight_are_not_counted():
     documents = TopicDocuments(*csr(counts), labels, targets, weights)
     parameters = Topics(topics.copy(), np.zeros(4), output.copy())
     *_, n, t = run_batches(
-        documents, np.arange(8), Response(SOFTMAX, 1.0), parameters, Descent(1.001, 5, 1.0, False),
+        documents, np.arange(8), Response(SOFTMAX, 1.0), parameters, Descent(prior(1.001, 4), 5, 1.0, MIRROR_DESCENT),
         Rates(2, 0.3, 0.7, 0.0, 1.0, 8.0), Progress(np.zeros(4), 10.0, 0.0),
         Topics(np.empty((0, 0)), np.zeros(0), output.copy()),
     )  # fmt: skip
@@ -240,7 +293,9 @@ def test_batches_without_weight_are_not_counted():
 def test_a_document_without_words_has_even_topics():
     topics, output, counts, labels, targets = problem(1)
     counts[1] = 0
-    by_topics, by_output = gradients(SOFTMAX, topics, output, counts[1:2], labels, targets, 1.001, 1.0, 5, 1.0, False)
+    by_topics, by_output = gradients(
+        SOFTMAX, topics, output, counts[1:2], labels, targets, 1.001, 1.0, 5, 1.0, MIRROR_DESCENT
+    )
     assert not by_topics.any()
     assert np.isfinite(by_output).all() and by_output.any()
 
@@ -282,7 +337,17 @@ def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rat
     squares, seen, found = np.zeros(topics.shape[1]), 0.0, []
     for t, batch in enumerate(batches, start=1):
         by_topics, by_output = gradients(
-            kind, topics, output, counts[batch], labels[batch], targets[batch], 1.001, 1.0, n_layers, 1.0, False
+            kind,
+            topics,
+            output,
+            counts[batch],
+            labels[batch],
+            targets[batch],
+            1.001,
+            1.0,
+            n_layers,
+            1.0,
+            MIRROR_DESCENT,
         )
         by_topics = by_topics / len(batch) - prior / topics
         remaining = 1 - (seen + len(batch) / 2) / len(counts)
@@ -309,7 +374,7 @@ def test_where_calls_are_cut_changes_no_bit(averaging, prior, monkeypatch):
         rates, totals = Rates(7, 0.3, 0.7, prior, 1.0, 23.0), Topics(sums, np.zeros(0), np.zeros_like(output))
         kept = run_batches(
             documents, np.random.default_rng(1).permutation(23), Response(SOFTMAX, 1.0), made[0],
-            Descent(1.001, 5, 1.0, False), rates, Progress(made[1], 2.0, 0.0), totals,
+            Descent(prior(1.001, 4), 5, 1.0, MIRROR_DESCENT), rates, Progress(made[1], 2.0, 0.0), totals,
         )  # fmt: skip
         return [*made[0], made[1], *totals, *map(np.asarray, kept)]
 
@@ -335,7 +400,7 @@ def test_a_lane_is_algorithm_2(kind, prior):
     documents = TopicDocuments(*csr(counts), labels, targets, np.ones(11))
     kept, kept_sums, n, t = run_batches(
         documents, np.arange(11), Response(kind, 1.0), Topics(local, topics[n_local:].sum(axis=0), own_output),
-        Descent(1.001, 5, 1.0, False), Rates(4, 0.3, 0.7, prior, 1.0, 11.0), Progress(own_squares, 0.0, 0.0),
+        Descent(prior(1.001, 4), 5, 1.0, MIRROR_DESCENT), Rates(4, 0.3, 0.7, prior, 1.0, 11.0), Progress(own_squares, 0.0, 0.0),
         Topics(sums, np.zeros(0), output_sums),
     )  # fmt: skip
     assert n == t == 3
@@ -352,7 +417,9 @@ def test_automatic_differentiation_agrees():
     jax.config.update("jax_enable_x64", True)
     jnp = jax.numpy
     topics, output, counts, labels, targets = problem(5)
-    by_topics, by_output = gradients(SOFTMAX, topics, output, counts, labels, targets, 1.001, 1.0, 10, 1.0, False)
+    by_topics, by_output = gradients(
+        SOFTMAX, topics, output, counts, labels, targets, 1.001, 1.0, 10, 1.0, MIRROR_DESCENT
+    )
 
     def total(phi, u):
         theta = jnp.full((len(counts), topics.shape[1]), 1 / topics.shape[1])

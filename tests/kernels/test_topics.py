@@ -78,7 +78,7 @@ def test_left_to_right_is_unbiased_and_consistent(seed, largest, alpha, within):
     positions = np.arange(len(counts))
     for n_particles, keys in ((1, 100_000), (4, 30_000), (30_000, 1)):
         each = [
-            topics.left_to_right(beta, positions, counts, alpha, n_particles, key)
+            topics.left_to_right(beta, positions, counts, np.full(beta.shape[1], alpha), n_particles, key)
             for key in document_keys(seed, n_particles, 0, keys)
         ]
         np.testing.assert_allclose(logsumexp(each) - np.log(len(each)), expected, atol=within)

@@ -157,8 +157,8 @@ def test_without_a_prior_ncll_reaches_logistic_regression():
     p = rng.dirichlet(np.full(words, 4.0), 3)
     y = rng.integers(0, 3, n)
     X = np.stack([rng.multinomial(length, p[k]) for k in y]).astype(float)
-    kinds = {tuple(range(words)): Multinomial(words, length=length)}
-    ours = MixedNB(kinds=kinds, prior_scale=0.0, n_epochs=300).fit(X, y)
+    kinds = {tuple(range(words)): Multinomial(words, alpha=1e-12, length=length)}
+    ours = MixedNB(kinds=kinds, n_epochs=300).fit(X, y)
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000).fit(X, y)
     best = -theirs.predict_log_proba(X)[np.arange(n), y].mean()
     assert ours.evaluate(X, y)["ncll"] == pytest.approx(best, abs=1e-6)

@@ -21,7 +21,9 @@ def exact(counts, alpha):
     total = 0.0
     for z in product(range(3), repeat=len(words)):
         n = np.bincount(z, minlength=3)
-        prior = gammaln(n + alpha).sum() - 3 * gammaln(alpha) + gammaln(3 * alpha) - gammaln(len(words) + 3 * alpha)
+        pseudo = np.broadcast_to(alpha, 3)
+        prior = gammaln(n + pseudo).sum() - gammaln(pseudo).sum()
+        prior += gammaln(pseudo.sum()) - gammaln(len(words) + pseudo.sum())
         total += np.exp(prior) * TOPICS[words, list(z)].prod()
     return np.log(total)
 
@@ -31,7 +33,7 @@ def of(table) -> Documents:
     return Documents(csr.data, csr.indices, csr.indptr.astype(np.int64), csr.shape[1])
 
 
-@pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0, np.array([0.2, 3.0, 1.0])])
 def test_it_is_the_sum_over_topics(alpha):
     tables = [[3, 1, 2], [0, 5, 1], [1, 0, 0], [0, 0, 0]]
     found = np.mean([log_probability(TOPICS, of(tables), alpha, 5_000, seed) for seed in range(5)], axis=0)

@@ -157,17 +157,20 @@ def test_multiplicative_updates(schedule, sparse):
     check_learner(learner, documents, state=learner.start(weights), additive=True)
 
 
-@pytest.mark.parametrize(("kind", "n_outputs"), [("classes", K), ("targets", 2), ("words", 0)])
+@pytest.mark.parametrize(
+    ("kind", "n_outputs"), [("classes", K), ("ordered", K), ("targets", 2), ("counts", 2), ("labels", 2), ("words", 0)]
+)
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 @pytest.mark.parametrize("beta", [1.0, 1.01])
 def test_topics(kind, n_outputs, merge, beta):
-    scales = {"location": (0.0, 1.0), "scale": (1.0, 2.0)} if kind == "targets" else {}
+    scales = {"location": (0.0, 1.0), "scale": (1.0, 2.0)} if kind in ("targets", "counts") else {}
     for average_from in (0, 1):
         learner = BpSlda(
-            WIDTH, 4, n_outputs, kind, TOTAL, MirrorDescent(n_layers=3), beta, merge=merge, batch_size=4,
+            WIDTH, 4, n_outputs, kind, TOTAL, MirrorDescent("learned", n_layers=3), beta, merge=merge, batch_size=4,
             average_from=average_from, **scales,
         )  # fmt: skip
-        check_learner(learner, counted(), additive=merge == "sum")
+        targets = {"counts": np.abs(TARGETS), "labels": (TARGETS > 0).astype(float)}.get(kind, TARGETS)
+        check_learner(learner, counted(targets=targets), additive=merge == "sum")
 
 
 def test_passes_that_train_nothing():

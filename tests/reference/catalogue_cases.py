@@ -50,10 +50,22 @@ CASES = {
     "targets, beta": Case(
         "SupervisedLDARegressor", "counts", {**TOPICS, "n_lanes": 4, "beta": 1.01, "log_counts": True}
     ),
+    "levels, learned alpha": Case(
+        "SupervisedLDAClassifier", "counts", {**TOPICS, "n_lanes": 4, "ordered": True, "alpha": "learned"}
+    ),
+    "several labels by topics": Case("SupervisedLDAClassifier", "labels", {**TOPICS, "n_lanes": 3}),
+    "counts by topics": Case(
+        "SupervisedLDARegressor",
+        "rates",
+        {**TOPICS, "n_lanes": 3, "family": "poisson", "inference": "accelerated", "alpha": [0.9, 1.0, 1.1, 1.2, 1.3]},
+    ),
+    "words, learned alpha": Case(
+        "LatentDirichletAllocation", "counts", {**TOPICS, "alpha": "learned", "inference": "line-search-l1"}
+    ),
     "words, searched": Case(
         "LatentDirichletAllocation",
         "counts",
-        {**TOPICS, "n_lanes": 20, "merge": "mean", "line_search": True, "n_layers": 3},
+        {**TOPICS, "n_lanes": 20, "merge": "mean", "inference": "line-search", "n_layers": 3},
     ),
     "clusters": Case("MultinomialMixture", "counts", {"n_components": 4, "n_init": 2, "n_epochs": 2}),
     "clusters, sampled": Case(
@@ -118,6 +130,7 @@ def write_corpora(folder: Path) -> None:
     few[gaps[:600, :5]] = np.nan
     targets = np.column_stack([y, rng.normal(size=N)])
     sd.write_corpus(folder / "counts", counts, y, targets=targets, shard_documents=350)
+    sd.write_corpus(folder / "rates", counts, targets=1.0 + y, shard_documents=350)
     several = (rng.random((N, 6)) < 0.3).astype(int)
     sd.write_corpus(folder / "labels", counts, several, shard_documents=350)
     tables = {"numbers": np.where(gaps, np.nan, numbers), "table": np.where(gaps, np.nan, whole), "whole": whole}

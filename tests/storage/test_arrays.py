@@ -10,7 +10,7 @@ from zarr.codecs import BloscCodec
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
 from sdem_dist.storage.checksum import crc32c
-from sdem_dist.storage.whole_arrays import write_whole
+from sdem_dist.storage.whole_arrays import read_whole, write_whole
 
 
 @pytest.fixture(params=["local", pytest.param("memory", marks=needs_obstore)])
@@ -64,6 +64,47 @@ def test_a_task_that_runs_twice_writes_the_same_files(tmp_path):
     arrays.create_group(tmp_path / "group")
     write_whole(tmp_path / "group" / "a", array)
     np.testing.assert_array_equal(arrays.read_array(arrays.open_group(tmp_path / "group"), "a", shape=(300,)), array)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(7,), (300, 5)])
+def test_whole_arrays_are_read_without_zarr(kind, shape, tmp_path):
+    array = np.random.default_rng(0).integers(0, 99, shape).astype(kind)
+    write_whole(tmp_path / "a", array)
+    found = read_whole(tmp_path / "a", shape)
+    np.testing.assert_array_equal(found, array, strict=True)
+    assert found.flags.writeable
+
+
+def _shortened(folder):
+    chunk = folder / "c" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+
+
+def _of_objects(folder):
+    text = (folder / "zarr.json").read_text()
+    (folder / "zarr.json").write_text(text.replace("int64", "object"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _shortened,
+        _of_objects,
+        lambda folder: (folder / "c" / "0").unlink(),
+        lambda folder: (folder / "c" / "0").write_bytes(b"short"),
+        lambda folder: (folder / "c" / "0").write_bytes(bytes(300)),
+        lambda folder: (folder / "zarr.json").write_text("{}"),
+        lambda folder: (folder / "zarr.json").write_text("[1"),
+        lambda folder: (folder / "zarr.json").unlink(),
+    ],
+)
+def test_what_is_damaged_or_of_another_shape_is_left_to_zarr(damage, tmp_path):
+    write_whole(tmp_path / "a", np.arange(99))
+    assert read_whole(tmp_path / "a", (98,)) is None
+    assert read_whole(tmp_path / "a", (99, 1)) is None
+    damage(tmp_path / "a")
+    assert read_whole(tmp_path / "a", (99,)) is None
 
 
 def test_existing_group_is_refused(location):

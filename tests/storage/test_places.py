@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sdem_dist.errors import ModelError
+from sdem_dist.errors import SdemError
 from sdem_dist.storage.places import is_url, place, refuse_url
 
 
 @pytest.mark.parametrize("where", ["s3://bucket/m", "memory://m", "gs://b", "file:///m", Path("s3://bucket/m")])
 def test_urls_are_refused_also_as_paths(where):
-    with pytest.raises(ModelError, match="is a URL, and a table is a file: give a path of this machine"):
-        refuse_url(where, "a table is a file", ModelError)
+    with pytest.raises(SdemError, match="is a URL, and a table is a file: give a path of this machine"):
+        refuse_url(where, "a table is a file")
     assert is_url(where)
     assert str(place(where)).startswith(str(where).split(":")[0] + "://")
 

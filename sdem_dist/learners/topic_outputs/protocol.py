@@ -1,0 +1,79 @@
+"""What the learner of topic models asks of a kind of output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from sdem_dist.models.supervised_lda import TopicParameters
+from sdem_dist.models.word_counts import LocalDocuments
+
+
+class Seen(NamedTuple):
+    """A batch of documents at some parameters."""
+
+    outputs: np.ndarray
+    """U theta, shape (n_documents, n_outputs)."""
+    log_likelihood: np.ndarray
+    """ln p(words | theta), shape (n_documents,)."""
+    documents: LocalDocuments
+
+
+class Settings(Protocol):
+    """What outputs need to know of the learner."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Rows of U."""
+
+    @property
+    def gamma(self) -> float:
+        """Factor of U theta."""
+
+    @property
+    def scale(self) -> tuple[float, ...]:
+        """Of targets."""
+
+
+class TopicOutput(Protocol):
+    """A kind of output: what it learns from, where U begins, and how well it does."""
+
+    @property
+    def kind(self) -> int:
+        """That of `sdem_dist.kernels.topic_outputs`."""
+
+    @property
+    def learns(self) -> Literal["labels", "targets", "nothing"]:
+        """What documents bring."""
+
+    @property
+    def runaway(self) -> float:
+        """An entry of U past which training has diverged."""
+
+    def start(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        """Return U before the first document."""
+
+    def prepared(self, targets: np.ndarray, location: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return the targets that the kernel takes, or raise ValueError where they cannot be."""
+
+    def sums(self, settings: Settings, parameters: TopicParameters, batches: Iterable[Seen]) -> np.ndarray:
+        """Return sums over batches, which add up."""
+
+    def metrics(self, settings: Settings, sums: np.ndarray) -> dict[str, float]:
+        """Return what people read."""
+
+
+class Drawn:
+    """What most outputs share: U begins with normal numbers, and does not run away."""
+
+    runaway: float = np.inf
+
+    def start(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        """Return normal numbers."""
+        return rng.standard_normal(shape)
+
+    def prepared(self, targets: np.ndarray, location: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Return targets as they are."""
+        return np.asarray(targets, np.float64)

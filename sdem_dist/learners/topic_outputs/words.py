@@ -1,0 +1,33 @@
+"""Nothing but the words: topics without labels (BP-LDA)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+
+from sdem_dist.kernels import topic_outputs
+from sdem_dist.learners.topic_outputs.protocol import Drawn, Seen, Settings
+from sdem_dist.models.naive_bayes import lengths
+from sdem_dist.models.supervised_lda import TopicParameters
+
+
+class NoOutput(Drawn):
+    """U has no rows."""
+
+    kind = topic_outputs.NONE
+    learns: Literal["nothing"] = "nothing"
+
+    def sums(self, settings: Settings, parameters: TopicParameters, batches: Iterable[Seen]) -> np.ndarray:
+        """Return the words, minus their log-likelihood, and the documents."""
+        total = np.zeros(3)
+        for seen in batches:
+            d, weights = seen.documents, seen.documents.weights
+            words = (weights * lengths(d.documents)).sum()
+            total += np.array([words, -(weights * seen.log_likelihood).sum(), weights.sum()])
+        return total
+
+    def metrics(self, settings: Settings, sums: np.ndarray) -> dict[str, float]:
+        """Return ``-ln p(w | theta)`` a word, theta being found from the same words: lower than of words held out."""
+        return {"plug_in_nll": float(sums[1]) / max(float(sums[0]), 1e-300)}
