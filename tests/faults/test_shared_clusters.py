@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -59,6 +60,7 @@ def test_a_cluster_that_is_busy(corpus, undisturbed):
 @pytest.mark.slow
 def test_workers_that_come_later_are_waited_for(corpus, undisturbed, caplog):
     with local_cluster(0) as (cluster, client):
+        caplog.set_level(logging.WARNING)  # the cluster has silenced all handlers
 
         def come() -> None:
             while "waiting up to" not in caplog.text:
