@@ -40,7 +40,7 @@ def _refuse_others(path: Path) -> None:
 def save_model(estimator: Estimator, path: str | Path) -> None:
     """Write a fitted estimator as one file, atomically; an earlier model there is replaced.
 
-    Equal models make equal files, but for the seconds in their histories.
+    Equal models make equal files: the seconds of their histories are left out.
 
     Raises
     ------
@@ -60,6 +60,7 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
     labels = {}
     if estimator.spec.target == "labels":
         labels = {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}
+    history = estimator.history_
     metadata = {
         "estimator": type(estimator).__name__,
         "parameters": {name: plain(value) for name, value in estimator.get_params(deep=False).items()},
@@ -67,7 +68,9 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
         "n_features": int(estimator.n_features_in_),
         "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
         "vectorizer": estimator.vectorizer_,
-        "history": estimator.history_,
+        "history": [
+            {name: value for name, value in entry.items() if not name.endswith("seconds")} for entry in history
+        ],
         "n_iter": int(estimator.n_iter_),
         "damaged_shards": list(getattr(estimator, "damaged_shards_", [])),
         "weighting": plain(estimator.weighting_),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,7 +40,7 @@ def explain(
     as_json: bool,
     html: Path | None,
     overwrite: bool,
-    **piped: str | None,
+    **piped: Any,
 ) -> None:
     """Say why MODEL takes each TEXT for its class, or gives it its number; - or nothing reads lines of standard input.
 

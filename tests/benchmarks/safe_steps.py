@@ -1,4 +1,7 @@
-"""Gaussian naive Bayes on scikit-learn's small tables, raw and standardised: loss of training and accuracy in 10 x 5-fold CV."""
+"""Gaussian naive Bayes on scikit-learn's small tables, raw and standardised: loss of training and accuracy in 10 x 5-fold CV.
+
+With ``--densities`` what training leaves of p(x): the mean of ln p(x) over held-out rows of standardised tables.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import time
 
 import numpy as np
 import sklearn.naive_bayes as reference
+from scipy.special import logsumexp
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.preprocessing import StandardScaler
@@ -41,12 +45,31 @@ def compare(name: str, standardised: bool, loss: str, merge: str, repeats: int) 
     )
 
 
+def densities(name: str) -> str:
+    """Return the mean of ln p(x) over the held-out rows of five folds, for each loss."""
+    X, y = TABLES[name](return_X_y=True)
+    found: dict[str, list[float]] = {"nll": [], "ncll": [], "hinge": []}
+    for train, test in RepeatedStratifiedKFold(n_splits=5, n_repeats=1, random_state=0).split(X, y):
+        scaler = StandardScaler().fit(X[train])
+        for loss, means in found.items():
+            model = GaussianNB(loss=loss, n_jobs=1).fit(scaler.transform(X[train]), y[train])
+            joint = model.predict_joint_log_proba(scaler.transform(X[test]))
+            means.append(float(logsumexp(joint, axis=1).mean()))
+    return f"| {name} | " + " | ".join(f"{np.mean(means):.1f}" for means in found.values()) + " |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--tables", nargs="*", default=list(TABLES))
     parser.add_argument("--merges", nargs="*", default=["sum", "mean"])
+    parser.add_argument("--densities", action="store_true")
     options = parser.parse_args()
+    if options.densities:
+        print("| table | NLL | NCLL | hinge |\n| --- | --- | --- | --- |")
+        for name in options.tables:
+            print(densities(name), flush=True)
+        return
     print(
         "| table | columns | loss | merge | generative fit's loss | ended at | scikit-learn | ours | s a fit | safe |"
     )

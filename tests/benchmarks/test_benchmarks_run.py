@@ -142,6 +142,7 @@ def test_the_corpora_are_named_by_the_environment(monkeypatch):
 
 
 def test_safe_steps():
+    assert safe_steps.densities("iris").startswith("| iris | -")
     row, safe = safe_steps.compare("iris", False, "ncll", "sum", repeats=1)
     assert safe
     assert row.startswith("| iris | raw | ncll | sum |")

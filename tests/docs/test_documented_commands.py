@@ -34,7 +34,8 @@ def test_commands_of_the_documentation_are_understood(line):
     name, *arguments = words(line)
     command = main.get_command(click.Context(main), name)
     assert command is not None, f"sdem {name}"
-    with command.make_context(name, arguments, parent=click.Context(main)) as context:
+    parent = click.Context(main, **main.context_settings)  # which a command keeps of its first context
+    with command.make_context(name, arguments, parent=parent) as context:
         assert context.params
 
 

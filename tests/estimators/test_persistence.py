@@ -28,6 +28,17 @@ def saved(tmp_path_factory):
     return model, path
 
 
+def without_seconds(model):
+    """Return the history as files have it."""
+    return [{name: value for name, value in entry.items() if name != "seconds"} for entry in model.history_]
+
+
+def test_equal_models_are_equal_files(tmp_path):
+    for name in "ab":
+        MultinomialNB(n_epochs=2).fit(X, Y).save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
 def assert_same_model(a: MultinomialNB, b: MultinomialNB) -> None:
     for left, right in zip(a.state_, b.state_, strict=True):
         np.testing.assert_array_equal(left, right)
@@ -50,7 +61,7 @@ def test_there_and_back(parameters, tmp_path):
     model.save(tmp_path / "m")
     loaded = load_model(tmp_path / "m")
     assert_same_model(model, loaded)
-    assert loaded.history_ == model.history_ or parameters.get("class_prior") == (0.5, 0.5, 0.0)
+    assert loaded.history_ == without_seconds(model) or parameters.get("class_prior") == (0.5, 0.5, 0.0)
     assert loaded.n_iter_ == model.n_iter_ and loaded.n_features_in_ == 20
     assert loaded.evaluate(X, Y) == pytest.approx(model.evaluate(X, Y), rel=1e-12)
     for name, value in model.get_params().items():
@@ -93,7 +104,7 @@ def test_losses_that_are_not_finite(tmp_path):
     model = MultinomialNB(n_epochs=2, class_prior=[1.0, 0.0, 0.0], evaluate_every=1).fit(X, Y)
     assert model.history_[-1]["nll"] == np.inf
     model.save(tmp_path / "m")
-    assert load_model(tmp_path / "m").history_ == model.history_
+    assert load_model(tmp_path / "m").history_ == without_seconds(model)
     silent = MultinomialNB(n_epochs=1, evaluate_every=1).fit(X * 0, Y)
     silent.save(tmp_path / "s")
     assert np.isnan(load_model(tmp_path / "s").history_[0]["perplexity"])

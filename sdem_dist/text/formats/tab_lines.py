@@ -142,7 +142,7 @@ class _Lines:
         if self._keep:
             columns = self._beside(block, bounds)
             ids: list[object] | None = None if self._ids is None or not columns else columns[self._ids].to_pylist()
-            found = replace(found, ids=ids, columns={f"column_{i}": column for i, column in enumerate(columns)})
+            found = replace(found, ids=ids, columns={self._name(i): column for i, column in enumerate(columns)})
         elif self._ids is not None:
             lines_of_ids = (block.text(start, stop).split("\t") for start, stop in bounds[:, :2].tolist())
             found = replace(found, ids=[fields[self._ids] for fields in lines_of_ids])
@@ -154,6 +154,13 @@ class _Lines:
         if len(bounds):
             tab_fields(block.data, bounds[:, 0].copy(), bounds[:, 1].copy(), starts, stops)
         return [arrow_of_texts(Texts(block.data, *column)) for column in zip(starts, stops, strict=True)]
+
+    def _name(self, column: int) -> str:
+        """Return what a column is called beside answers, as `sdem evaluate --errors` calls it."""
+        n, text = self._n_columns or 0, self.text or 0
+        if column == (text + n if text < 0 else text):
+            return "text"
+        return "label" if n == 2 and column == 0 else f"column_{column}"
 
     @staticmethod
     def _first_width(block: LineBlock, bounds: np.ndarray) -> int | None:
