@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
 
 ROWS, GROUPS = "rows", "groups.npy"
-TASK_ENTRIES = 1 << 23
+TASK_ENTRIES = 1 << 22
 """Entries of the shards that one task writes, about."""
 
 

@@ -14,7 +14,9 @@ from sdem_dist.text.line_blocks import is_utf8_name
 from sdem_dist.text.sources import Reading, source_format
 
 STRETCH_BYTES = 1 << 23
-"""About what one task reads, where a source can be cut."""
+"""About what one task reads at most, where a source can be cut."""
+SHARES, LEAST_BYTES = 16, 1 << 20
+"""Into so many stretches few sources are cut, unless they become smaller than this: few large ones do not share evenly."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,13 @@ def stretches(sources: Iterable[Path], reading: Reading, gate: LineGate, size: i
     gate : LineGate
         Is told what in a folder belongs to no class.
     size : int
-        Bytes of a stretch, about; by default `STRETCH_BYTES`.
+        Bytes of a stretch, about; by default `STRETCH_BYTES`, or less of few files.
     """
-    size = size or STRETCH_BYTES
-    for source in sources:
-        form = source_format(source, reading)
+    forms = [(source, source_format(source, reading)) for source in sources]
+    if size is None:
+        n_bytes = sum(source.stat().st_size for source, form in forms if form != "folder")
+        size = min(STRETCH_BYTES, max(LEAST_BYTES, n_bytes // SHARES)) if n_bytes else STRETCH_BYTES
+    for source, form in forms:
         if form == "folder":
             yield from _of_folder(source, gate, size)
             continue

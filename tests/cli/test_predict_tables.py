@@ -418,7 +418,7 @@ def test_bad_lines_of_later_pieces_have_their_numbers(made, tmp_path, small_piec
         assert "s.tsv, line 10: the line has the byte 0xe9" in said
         found = run(*options, str(tmp_path / "o.csv"), "--on-error", "skip", *where)
         assert "8 lines left out, such as" in found.stderr and "line 10: " in found.stderr
-        assert [row["column_0"] for row in read_back(tmp_path / "o.csv")] == ["a"] * 9
+        assert [next(iter(row.values())) for row in read_back(tmp_path / "o.csv")] == ["a"] * 9
         assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "s.tsv"]
         (tmp_path / "o.csv").unlink()
 
