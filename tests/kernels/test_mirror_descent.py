@@ -405,7 +405,8 @@ def test_a_lane_is_algorithm_2(kind, prior):
     documents = TopicDocuments(*csr(counts), labels, targets, np.ones(11))
     kept, kept_sums, n, t = run_batches(
         documents, np.arange(11), Response(kind, 1.0), Topics(local, topics[n_local:].sum(axis=0), own_output),
-        Descent(each_alpha(1.001, 4), 5, 1.0, MIRROR_DESCENT), Rates(4, 0.3, 0.7, prior, 1.0, 11.0), Progress(own_squares, 0.0, 0.0),
+        Descent(each_alpha(1.001, 4), 5, 1.0, MIRROR_DESCENT), Rates(4, 0.3, 0.7, prior, 1.0, 11.0),
+        Progress(own_squares, 0.0, 0.0),
         Topics(sums, np.zeros(0), output_sums),
     )  # fmt: skip
     assert n == t == 3
