@@ -64,19 +64,19 @@ def inferred(topics, counts, alpha, step, method, n_layers):
     masses = np.empty((n_layers + 1, len(words)))
     document = Words(rows, np.ascontiguousarray(rows.T), counts[words], ASCENDING)
     points = np.empty_like(thetas) if method == ACCELERATED else thetas
-    infer(document, prior(alpha, topics.shape[1]), step, method, Layers(thetas, points, steps, masses))
+    infer(document, each_alpha(alpha, topics.shape[1]), step, method, Layers(thetas, points, steps, masses))
     np.testing.assert_allclose(masses, thetas @ rows.T, rtol=1e-12)
     return thetas, steps
 
 
-def prior(alpha, n_topics):
+def each_alpha(alpha, n_topics):
     """Return alpha of each topic."""
     return np.array(np.broadcast_to(alpha, (n_topics,)), np.float64)
 
 
 def length(step, counts, alpha, n_topics=4):
     """Return the step of a document, by its words and pseudo-counts."""
-    return step / (counts.sum() + np.maximum(prior(alpha, n_topics) - 1, 0).sum())
+    return step / (counts.sum() + np.maximum(each_alpha(alpha, n_topics) - 1, 0).sum())
 
 
 def forward(topics, counts, alpha, steps, method=MIRROR_DESCENT):
@@ -117,7 +117,10 @@ def gradients(kind, topics, output, counts, labels, targets, alpha, gamma, n_lay
     by_topics, by_output = np.zeros_like(topics), np.zeros_like(output)
     n, totals = len(counts), np.ones(topics.shape[1])
     documents = TopicDocuments(*csr(counts), labels, targets, np.ones(n))
-    parameters, how = Topics(topics, totals, output), Descent(prior(alpha, topics.shape[1]), n_layers, step, method)
+    parameters, how = (
+        Topics(topics, totals, output),
+        Descent(each_alpha(alpha, topics.shape[1]), n_layers, step, method),
+    )
     add_gradients(documents, np.arange(n), Response(kind, gamma), parameters, how, Topics(by_topics, totals, by_output))
     return by_topics, by_output
 
@@ -188,7 +191,7 @@ def test_gradients_of_words_and_labels_are_those_of_finite_differences(words, la
     documents = TopicDocuments(*csr(counts), labels, targets, np.array([1.0, 2.0, 0.5]))
     totals, how, response = (
         np.ones(4),
-        Descent(prior(1.001, 4), 6, 1.0, MIRROR_DESCENT),
+        Descent(each_alpha(1.001, 4), 6, 1.0, MIRROR_DESCENT),
         Response(SOFTMAX, 1.3, words, labelled),
     )
     add_gradients(
@@ -233,7 +236,9 @@ def test_every_accepted_step_lowers_the_objective(seed, alpha, n_topics, scale, 
     counts *= scale
     thetas, steps = inferred(topics, counts[0], alpha, step / counts[0].sum(), method, 8)
     words = np.flatnonzero(counts[0])
-    values = [objective(counts[0][words], topics[words] @ theta, theta, prior(alpha, n_topics)) for theta in thetas]
+    values = [
+        objective(counts[0][words], topics[words] @ theta, theta, each_alpha(alpha, n_topics)) for theta in thetas
+    ]
     assert (np.diff(values) <= 1e-12 * np.abs(values[:-1]).max()).all()
     for before, after, taken in zip(thetas, thetas[1:], steps, strict=False):
         assert taken > 0 or np.array_equal(before, after)
@@ -248,7 +253,7 @@ def test_steps_of_given_length_end_where_the_search_does(alpha, n_words):
     topics, _, _, _, _ = problem(4, n_topics=20, n_words=30)
     counts = np.random.default_rng(0).multinomial(n_words, topics @ np.full(20, 0.05)).astype(float)
     words, values = np.flatnonzero(counts), []
-    theta, own = np.empty((1, 20)), prior(alpha, 20)
+    theta, own = np.empty((1, 20)), each_alpha(alpha, 20)
     for method, n_layers in ((LINE_SEARCH, 60), (LINE_SEARCH_L1, 60), (MIRROR_DESCENT, 300), (ACCELERATED, 300)):
         infer_documents(Counted(*csr(counts[None])), topics, Descent(own, n_layers, 1.0, method), theta, np.empty(1))
         values.append(objective(counts[words], topics[words] @ theta[0], theta[0], own))
@@ -283,7 +288,7 @@ def test_batches_without_weight_are_not_counted():
     documents = TopicDocuments(*csr(counts), labels, targets, weights)
     parameters = Topics(topics.copy(), np.zeros(4), output.copy())
     *_, n, t = run_batches(
-        documents, np.arange(8), Response(SOFTMAX, 1.0), parameters, Descent(prior(1.001, 4), 5, 1.0, MIRROR_DESCENT),
+        documents, np.arange(8), Response(SOFTMAX, 1.0), parameters, Descent(each_alpha(1.001, 4), 5, 1.0, MIRROR_DESCENT),
         Rates(2, 0.3, 0.7, 0.0, 1.0, 8.0), Progress(np.zeros(4), 10.0, 0.0),
         Topics(np.empty((0, 0)), np.zeros(0), output.copy()),
     )  # fmt: skip
@@ -374,7 +379,7 @@ def test_where_calls_are_cut_changes_no_bit(averaging, prior, monkeypatch):
         rates, totals = Rates(7, 0.3, 0.7, prior, 1.0, 23.0), Topics(sums, np.zeros(0), np.zeros_like(output))
         kept = run_batches(
             documents, np.random.default_rng(1).permutation(23), Response(SOFTMAX, 1.0), made[0],
-            Descent(prior(1.001, 4), 5, 1.0, MIRROR_DESCENT), rates, Progress(made[1], 2.0, 0.0), totals,
+            Descent(each_alpha(1.001, 4), 5, 1.0, MIRROR_DESCENT), rates, Progress(made[1], 2.0, 0.0), totals,
         )  # fmt: skip
         return [*made[0], made[1], *totals, *map(np.asarray, kept)]
 
@@ -400,7 +405,8 @@ def test_a_lane_is_algorithm_2(kind, prior):
     documents = TopicDocuments(*csr(counts), labels, targets, np.ones(11))
     kept, kept_sums, n, t = run_batches(
         documents, np.arange(11), Response(kind, 1.0), Topics(local, topics[n_local:].sum(axis=0), own_output),
-        Descent(prior(1.001, 4), 5, 1.0, MIRROR_DESCENT), Rates(4, 0.3, 0.7, prior, 1.0, 11.0), Progress(own_squares, 0.0, 0.0),
+        Descent(each_alpha(1.001, 4), 5, 1.0, MIRROR_DESCENT), Rates(4, 0.3, 0.7, prior, 1.0, 11.0),
+        Progress(own_squares, 0.0, 0.0),
         Topics(sums, np.zeros(0), output_sums),
     )  # fmt: skip
     assert n == t == 3
