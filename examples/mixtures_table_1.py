@@ -4,7 +4,7 @@ Support vectors and nearest neighbours on the pixels stand below. MNIST is read 
 names; NMF of all 60,000 digits takes about two minutes, once.
 
     python examples/mixtures_table_1.py --out figures
-    python examples/mixtures_table_1.py --short     # some 5 minutes: 10,000 digits, M up to 8, 300 passes
+    python examples/mixtures_table_1.py --short     # 10,000 digits, M up to 8, 300 passes
     python examples/mixtures_table_1.py --quick
 """
 
