@@ -90,7 +90,7 @@ class TrainCommand(SectionedCommand):
     "--rounds",
     type=click.IntRange(1),
     metavar="N",
-    help="Merges an epoch, of several lanes.  [default: 8]",
+    help="Merges an epoch, of several lanes.  [default: 4]",
 )
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"
