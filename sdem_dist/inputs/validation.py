@@ -260,6 +260,8 @@ def _first_text(X: object) -> str | None:
 def _advice(estimator: Estimator) -> str:
     name = type(estimator).__name__
     if estimator._layout == "dense":
+        if hasattr(estimator, "components"):
+            return f'{name} of {estimator.components} components takes tables of numbers; components="multinomial" takes texts'
         return f"{name} takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
     return f"{name} takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"
 

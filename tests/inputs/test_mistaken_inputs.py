@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from sdem_dist import (
     CorpusError,
+    EMMixtureClassifier,
     GaussianNB,
     GaussianRegressor,
     LatentDirichletAllocation,
@@ -21,6 +22,7 @@ from sdem_dist import (
     MultinomialMixture,
     MultinomialNB,
     MultiplicativeMixtureClassifier,
+    SdemMixtureClassifier,
     SupervisedLDARegressor,
     load_model,
     write_corpus,
@@ -57,6 +59,14 @@ def test_raw_text_is_not_for_a_model_of_numbers(model):
     for method in (model.predict, model.predict_proba, lambda texts: model.evaluate(texts, ["a", "b"])):
         with pytest.raises(ModelError, match="this model was trained on numbers, not on text"):
             method(["some text", "more"])
+
+
+@pytest.mark.parametrize("mixture", [EMMixtureClassifier, SdemMixtureClassifier])
+def test_mixtures_of_numbers_name_the_components_that_take_texts(mixture):
+    texts = ["a goal", "the bank", "goal", "bank"]
+    with pytest.raises(ValueError, match='components="multinomial" takes texts'):
+        mixture().fit(texts, Y)
+    assert list(mixture(components="multinomial", n_components=1).fit(texts, Y).predict(texts)) == list(Y)
 
 
 @pytest.mark.parametrize("words", [[["a", "goal"], ["bank"]] * 2, [[], ["bank", "goal"]] * 2])
