@@ -82,7 +82,7 @@ def test_no_corpus_appears_beside_what_was_held_out_from_another(folder):
     assert run(ingest, "docs.tsv", "c", "--overwrite", "--held-out", "0.5").exit_code == 0
     assert open_corpus("c").n_documents + open_corpus("c-held-out").n_documents == 60
     result = run(ingest, "docs.tsv", "c", "--held-out", "0.5")
-    assert result.exit_code == 1 and "c and c-held-out exist already: corpora; choose" in result.stderr
+    assert result.exit_code == 1 and "c and c-held-out exist already: choose" in result.stderr
 
 
 def test_a_corpus_without_known_words_is_warned_of(folder):

@@ -72,8 +72,10 @@ def test_the_same_bits_on_disk_in_parts_and_from_a_file(tmp_path, kind, componen
 
 def test_others_say_who_takes_them(tmp_path):
     corpus = sd.write_corpus(tmp_path / "c.zarr", X[:N], HIDDEN, unlabelled=-1)
-    for kind in (sd.LDAClassifier, sd.MultiLabelNB, sd.MultiplicativeMixtureClassifier):
+    for kind in (sd.LDAClassifier, sd.MultiplicativeMixtureClassifier):
         with pytest.raises(CorpusError, match="takes not: MultinomialNB and SupervisedLDAClassifier do"):
             kind().fit(corpus)
+    with pytest.raises(CorpusError, match="MultiLabelNB takes only if documents have sets of labels"):
+        sd.MultiLabelNB().fit(corpus)
     with pytest.raises(CorpusError, match=r"only if unlabelled is set \(unlabelled=-1\)"):
         sd.EMMixtureClassifier(components="multinomial").fit(corpus)

@@ -118,7 +118,7 @@ def test_commands_take_them(tmp_path):
         (["--set", "unlabelled_weight=0.01"], "the model learned from them, too, with unlabelled_weight 0.01"),
         (["--set", "unlabelled_weight=0"], "the model is of the 20 labelled documents alone"),
         (["--loss", "nll"], "the model learned from them, too"),
-        (["--set", "loss=hinge"], "(they helped, with unlabelled_weight|they did not help; the model is of the 20 ).*"),
+        (["--set", "loss=hinge"], "the model learned from them, too, with unlabelled_weight 0[.].*"),
     ],
 )
 def test_what_came_of_them_is_said(tmp_path, settings, came_of_it):
@@ -126,9 +126,8 @@ def test_what_came_of_them_is_said(tmp_path, settings, came_of_it):
     assert re.fullmatch(f"40 documents had no label: {came_of_it}", said.splitlines()[-1])
 
 
-def test_few_labels_tell_nothing(tmp_path):
+def test_few_labels_suffice_to_learn_from_the_others(tmp_path):
     rows = [f"{label if i < 8 else ''}\t{text}\n" for i, (label, text) in enumerate(zip(LABELS, TEXTS, strict=True))]
     (tmp_path / "few.tsv").write_text("".join(rows))
     said = typed("train", tmp_path / "few.tsv", tmp_path / "model", "--unlabelled", "", "--quiet")
-    assert "52 documents had no label: too few have one to tell" in said
-    assert "the model is of the 8 labelled documents alone" in said
+    assert "52 documents had no label: the model learned from them, too, with unlabelled_weight 0." in said
