@@ -32,7 +32,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
 
     if output is not None:
         refuse_inputs(output, (corpus,))
-        refuse_existing(output, overwrite or output == model)
+        refuse_existing(output, overwrite or output.resolve() == model.resolve())
     check_destination(output or model)
     estimator = load_model(model)
     if not isinstance(estimator, EngineClassifier):

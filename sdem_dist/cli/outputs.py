@@ -18,6 +18,14 @@ def refuse_existing(output: Path, overwrite: bool) -> None:
         raise click.ClickException(f"{output} exists already: choose another name, or replace it (--overwrite)")
 
 
+def refuse_one_file(*outputs: Path | None) -> None:
+    """Raise UsageError where two outputs, some of them perhaps not asked for, are one file."""
+    paths = [output.resolve() for output in outputs if output is not None]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise click.UsageError(f"{path} would hold two outputs; choose another name for one")
+
+
 def check_output(output: Path, inputs: Iterable[str | Path], overwrite: bool) -> None:
     """Raise an error where a table or a page cannot be written, or would replace what is to stay.
 

@@ -12,7 +12,7 @@ import click
 
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
-from sdem_dist.cli.outputs import refuse_existing, refuse_lasting
+from sdem_dist.cli.outputs import refuse_existing, refuse_lasting, refuse_one_file
 from sdem_dist.cli.parameters import Alpha, LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model, take_unlabelled
@@ -183,11 +183,11 @@ def train(
         if options[name] is not None:
             refuse_lasting(options[name], (model, *corpora))
             refuse_existing(options[name], overwrite)
+    refuse_one_file(options["log"], options["performance_report"])
     estimator = estimator_of(options)
     validation = open_corpus(options["validation"]) if options["validation"] else None
     if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
         raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
-    callbacks = [] if options["log"] is None else [written_log(options["log"], options["resume"])]
     try:
         with (
             corpus_of(corpora, model, options) as documents,
@@ -198,6 +198,8 @@ def train(
             if estimator.spec.target == "labels":
                 warn_of_many_classes(documents)
             take_unlabelled(estimator, documents)
+            # An earlier log is replaced here, where nothing but training can go wrong.
+            callbacks = [] if options["log"] is None else [written_log(options["log"], options["resume"])]
             estimator.fit(
                 documents,
                 client=client,

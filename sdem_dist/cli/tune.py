@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.outputs import check_output, refuse_existing
+from sdem_dist.cli.outputs import check_output, refuse_existing, refuse_one_file
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.searching import watched
 from sdem_dist.cli.shown import say, visible
@@ -123,6 +123,7 @@ def tune(
     check_destination(model)
     overwrite = options["overwrite"] or options["resume"]
     refuse_existing(model, overwrite)
+    refuse_one_file(options["curve"], options["table"])
     for name in ("curve", "table"):
         if options[name] is not None:
             check_output(options[name], (model, *corpora), overwrite)

@@ -95,3 +95,27 @@ def test_a_file_that_is_no_log_or_of_another_kind_is_left_alone(folder, monkeypa
     assert (tmp_path / "p.csv").read_text() == "precious\n"
     for _ in range(2):
         ok("calibrate", "m", "s.csv")  # the model itself
+    ok("calibrate", "m", "s.csv", "-o", str(folder / "m"))  # by another name
+
+
+def test_a_log_is_replaced_only_by_a_training_that_begins(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(folder)
+    log = tmp_path / "run.jsonl"
+    log.write_text("precious\n")
+    refused("train", "nosuch.zarr", str(tmp_path / "n"), "--log", str(log), "--overwrite")
+    assert log.read_text() == "precious\n"
+    ok("train", "s.csv", str(tmp_path / "n"), "--epochs", "1", "--log", str(log), "--overwrite")
+    assert "precious" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        ("train s.csv n", "--workers 1 --log ONE --performance-report ONE"),
+        ("tune s.csv n", "--curve ONE --table ONE"),
+    ],
+)
+def test_two_outputs_are_two_files(folder, monkeypatch, tmp_path, outputs):
+    monkeypatch.chdir(folder)
+    words = " ".join(outputs).replace("ONE", str(tmp_path / "one.png"), 1).replace("ONE", f"{tmp_path}/x/../one.png")
+    assert "would hold two outputs" in refused(*words.split(), code=2)
