@@ -59,9 +59,14 @@ def of_texts(folder: Path) -> dict[str, object]:
 
 
 def of_topics(folder: Path) -> dict[str, object]:
-    """Return documents of which some have no label."""
+    """Return documents of which some have no label, and other things to predict."""
     found = of_texts(folder)
-    return found | {"y": found["half"]}
+    labels = found["labels"]
+    return found | {
+        "y": found["half"],
+        "replies": np.array([1 + 2 * (label == "sport") for label in labels]),
+        "label_lists": [[label] if i % 3 else [label, "third"] for i, label in enumerate(labels)],
+    }
 
 
 def of_growth(folder: Path) -> dict[str, object]:
