@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sdem_dist.storage.numbers import JsonObject
 
 PART = ".part"
-FORMAT = 2
+FORMAT = 3
 """Of what is kept."""
 
 
@@ -145,7 +145,11 @@ def _clear(folder: Path) -> None:
             buckets.remove(str(folder / name))
     else:
         for old in folder.iterdir():
-            shutil.rmtree(old)
+            if old.is_dir():
+                shutil.rmtree(old)
+            else:  # such as what NFS makes of a file that is removed while it is open
+                with suppress(OSError):
+                    old.unlink()
 
 
 def content_of(path: Path) -> object:

@@ -122,12 +122,12 @@ class Sources:
     def for_workers(self, estimator: EngineEstimator) -> Iterator[Job]:
         """Yield the documents of all sources, to be read by workers where they can share the work.
 
-        A single file that cannot be cut, and standard input, this process reads.
+        A single file that cannot be cut, or a large one of several, standard input and pipes this process reads.
         """
         for job in self.jobs(estimator):
             if not isinstance(job, Piece):
                 yield job
-            elif str(job.source) == "-" or (job.whole and len(self.paths) == 1):
+            elif job.much or (job.whole and len(self.paths) == 1):
                 yield from (replace(block, texts=block.texts.alone()) for block in job.read(self.gate))
             else:
                 yield job.absolute()

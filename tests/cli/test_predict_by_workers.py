@@ -1,0 +1,86 @@
+"""What workers of `sdem predict` read, and what they leave to the command itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sdem_dist import MultinomialNB
+from sdem_dist.cli.streaming import Sources, answers_task, transformer_of
+from sdem_dist.errors import IngestError
+from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.records import Piece, pieces_of
+from sdem_dist.text.sources import Reading
+from sdem_dist.text.texts import Records
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MultinomialNB(n_epochs=1).fit(["goal team", "bank share"] * 9, ["sport", "money"] * 9)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr("sdem_dist.text.records.PIECE_BYTES", 40)
+
+
+def jobs_of(model, *paths, block_documents=2):
+    return list(Sources(paths, Reading(), LineGate(), block_documents, True).for_workers(model))
+
+
+def texts_of(jobs):
+    blocks = [block for job in jobs for block in (job.read(LineGate()) if isinstance(job, Piece) else [job])]
+    return [text for block in blocks for text in block.texts]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "redirected"])
+def test_what_only_this_process_can_open_it_reads_itself(model, tmp_path, kind):
+    (tmp_path / "b.txt").write_text("bank\n")
+    if kind == "pipe":
+        reader, writer = os.pipe()
+        os.write(writer, b"goal\nteam\nx\n")
+        os.close(writer)
+    else:
+        (tmp_path / "a.txt").write_text("goal\nteam\nx\n")
+        reader = os.open(tmp_path / "a.txt", os.O_RDONLY)
+    jobs = jobs_of(model, Path(f"/dev/fd/{reader}"), tmp_path / "b.txt")
+    os.close(reader)
+    assert [getattr(job, "source", None) for job in jobs][-1] == tmp_path / "b.txt"
+    assert all(isinstance(job, Records) for job in jobs[:-1])
+    assert texts_of(jobs) == ["goal", "team", "x", "bank"]
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
+def test_no_task_answers_more_than_a_piece_of_a_file(model, tmp_path, small_pieces, name):
+    lines = ["text\n"] * name.endswith("csv") + [
+        f"goal {i}\n" if name.endswith("csv") else f'{{"text": "goal {i}"}}\n' for i in range(60)
+    ]
+    (tmp_path / name).write_text("".join(lines))
+    (tmp_path / "b.txt").write_text("bank\n")
+    jobs = jobs_of(model, tmp_path / name, tmp_path / "b.txt", block_documents=4)
+    assert texts_of(jobs) == [*(f"goal {i}" for i in range(60)), "bank"]
+    shared = (transformer_of(model), lambda documents, block: documents.shape[0], "raise")
+    assert max(sum(answers_task(shared, job)[0]) for job in jobs) <= 4
+
+
+@pytest.mark.parametrize("how", ["rewritten", "replaced", "removed", "appended"])
+def test_parts_of_two_files_are_not_mixed(tmp_path, small_pieces, how):
+    source = tmp_path / "s.txt"
+    source.write_text("".join(f"old {i} line\n" for i in range(40)))
+    pieces = pieces_of(source, Reading(), 4096, keep=True)
+    assert "old 0 line" in [text for block in next(pieces).read(LineGate()) for text in block.texts]
+    new = "".join(f"new {i}\n" for i in range(40))
+    if how == "appended":
+        source.write_text(source.read_text() + new)
+    elif how == "rewritten":
+        source.write_text(new)
+    elif how == "replaced":
+        (tmp_path / "new").write_text(new)
+        (tmp_path / "new").replace(source)
+    with pytest.raises(IngestError, match=r"s\.txt was changed while it was read"):
+        for piece in pieces:
+            if how == "removed":
+                source.unlink(missing_ok=True)
+            list(piece.read(LineGate()))
