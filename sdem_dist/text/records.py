@@ -74,6 +74,8 @@ class Piece:
         Those of a folder.
     size, changed : int, or None
         Bytes of the file, and when it was last changed, in nanoseconds; None of a folder, and of what can be read only once.
+    named : Path, or None
+        What the user calls the source, where `source` is absolute.
     """
 
     source: Path
@@ -85,6 +87,7 @@ class Piece:
     files: tuple[Path, ...] | None = None
     size: int | None = None
     changed: int | None = None
+    named: Path | None = None
 
     def read(self, gate: LineGate) -> Iterator[Records]:
         """Yield its documents, in order.
@@ -109,10 +112,17 @@ class Piece:
                     f"{self.source} was changed while it was read: begin again, with a file that nobody writes to"
                 )
 
-    def absolute(self) -> Piece:
-        """Return the same for a process that works in another folder."""
+    def elsewhere(self) -> Piece:
+        """Return the same for a process that works in another folder, and whose warnings nobody hears."""
         files = None if self.files is None else tuple(file.absolute() for file in self.files)
-        return replace(self, source=self.source.absolute(), files=files)
+        form = self.form
+        if form == LINES_OR_TSV:
+            form = LINES if whole_lines(self.source, self.encoding) else "tsv"
+        return replace(self, source=self.source.absolute(), form=form, files=files, named=self.source)
+
+    def as_named(self, message: str) -> str:
+        """Return a message about the source with the name that the user gave it."""
+        return message if self.named is None else message.replace(str(self.source), str(self.named))
 
     @property
     def whole(self) -> bool:

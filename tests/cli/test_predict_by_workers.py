@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from commands import ok
+from commands import ok, run
 
 from sdem_dist import MultinomialNB
 from sdem_dist.cli import kept_answers
@@ -82,11 +82,11 @@ def test_parts_of_two_files_are_not_mixed(tmp_path, small_pieces, how):
     elif how == "replaced":
         (tmp_path / "new").write_text(new)
         (tmp_path / "new").replace(source)
+    second = next(pieces)
+    if how == "removed":
+        source.unlink()
     with pytest.raises(IngestError, match=r"s\.txt was changed while it was read"):
-        for piece in pieces:
-            if how == "removed":
-                source.unlink(missing_ok=True)
-            list(piece.read(LineGate()))
+        list(second.read(LineGate()))
 
 
 @pytest.mark.parametrize("locked", [False, True])
@@ -109,3 +109,21 @@ def test_what_is_no_part_does_not_hinder_a_new_beginning(tmp_path):
     (tmp_path / ".nfs0001").write_text("")
     kept_answers._clear(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_workers_find_in_sources_is_said_as_without_them(model, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    model.save("m")
+    Path("c.txt").write_text("sport\tgoal team\nmoney\tbank share\n")
+    Path("d.txt").write_text("sport\tgoal\nno tab\n")
+    here, there = run("predict", "m", "c.txt", "c.txt"), run("predict", "m", "c.txt", "c.txt", "--workers", "1")
+    assert (here.stdout, here.stderr) == (there.stdout, there.stderr)
+    assert "c.txt: its first line is label TAB text" in there.stderr
+    for more in (("--on-error", "skip"), ("-o", "o.csv"), ()):
+        command = ("predict", "m", "c.txt", "d.txt", *more)
+        here, there = run(*command), run(*command, "--workers", "1")
+        assert here.stderr == there.stderr and (here.exit_code, there.exit_code) == (
+            (0, 0) if more[0:1] == ("--on-error",) else (1, 1)
+        )
+        assert "d.txt, line 2: 1 column instead of 2" in there.stderr and str(tmp_path) not in there.stderr
+    assert "Compute Failed" not in "".join(capfd.readouterr())
