@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.streaming import answered_blocks
+from sdem_dist.cli.streaming import answered_blocks, examples_of, mistake_in, right
 from sdem_dist.cli.table_files import Part, write_parts
 from sdem_dist.engine.ordered import in_order
-from sdem_dist.errors import ClusterError
+from sdem_dist.errors import ClusterError, IngestError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.kept import SUMMARY, kept_folder, once
 from sdem_dist.storage.places import is_url
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sdem_dist.storage.numbers import JsonObject
 
 PART = ".part"
-FORMAT = 2
+FORMAT = 3
 """Of what is kept."""
 
 
@@ -97,7 +97,8 @@ def _parts(
 
     taken, results = 0, in_order(executor, kept_task, missing())
     try:
-        for _ in results:
+        for result in results:
+            right(result)
             stop = numbers.popleft() + 1
             for number in range(taken, stop):
                 yield from _loaded(folder / str(number), gate)
@@ -111,17 +112,21 @@ def _parts(
         yield from _loaded(folder / str(number), gate)
 
 
-def kept_task(shared: Shared[Part], job: Job, folder: Path) -> None:
-    """Write the answers to a job into a folder, which appears whole: a task of workers."""
+def kept_task(shared: Shared[Part], job: Job, folder: Path) -> IngestError | None:
+    """Write the answers to a job into a folder, which appears whole: a task of workers. A mistake in it is returned."""
 
     def made(partial_folder: Path) -> JsonObject:
         gate, names = LineGate(shared[2]), list[list[str]]()
         for part in answered_blocks(shared, job, gate):
             (partial_folder / f"{len(names)}{PART}").write_bytes(part.body)
             names.append(part.names)
-        return {"names": names, "skipped": gate.skipped, "examples": gate.examples}
+        return {"names": names, "skipped": gate.skipped, "examples": examples_of(job, gate)}
 
-    once(folder, made)
+    try:
+        once(folder, made)
+    except IngestError as error:
+        return mistake_in(job, error)
+    return None
 
 
 def _loaded(folder: Path, gate: LineGate) -> Iterator[Part]:
@@ -145,7 +150,11 @@ def _clear(folder: Path) -> None:
             buckets.remove(str(folder / name))
     else:
         for old in folder.iterdir():
-            shutil.rmtree(old)
+            if old.is_dir():
+                shutil.rmtree(old)
+            else:  # such as what NFS makes of a file that is removed while it is open
+                with suppress(OSError):
+                    old.unlink()
 
 
 def content_of(path: Path) -> object:

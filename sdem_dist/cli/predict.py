@@ -139,6 +139,7 @@ def _run(
     from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import check_table, part_of, write_table
     from sdem_dist.loading import load_model
+    from sdem_dist.storage.kept import clear_kept
     from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import Reading
 
@@ -182,6 +183,7 @@ def _run(
             write_kept_table(output, identity, DaskExecutor(client), shared, parts, sources.gate, resume=resume)
         elif output is not None:
             write_table(output, _some(found(_beside(answers))))
+            clear_kept(output, "predicted")  # of a run by workers that was killed
         else:
             for lines in found(lines_of(answers, with_ids=reading.id is not None)):
                 sys.stdout.write(lines)

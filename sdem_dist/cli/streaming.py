@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sdem_dist.cli.answers import Answers
 from sdem_dist.engine.ordered import in_order
+from sdem_dist.errors import IngestError
 from sdem_dist.fitting.scoring import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.bad_lines import LineGate
@@ -122,15 +123,15 @@ class Sources:
     def for_workers(self, estimator: EngineEstimator) -> Iterator[Job]:
         """Yield the documents of all sources, to be read by workers where they can share the work.
 
-        A single file that cannot be cut, and standard input, this process reads.
+        A single file that cannot be cut, or a large one of several, standard input and pipes this process reads.
         """
         for job in self.jobs(estimator):
             if not isinstance(job, Piece):
                 yield job
-            elif str(job.source) == "-" or (job.whole and len(self.paths) == 1):
+            elif job.much or (job.whole and len(self.paths) == 1):
                 yield from (replace(block, texts=block.texts.alone()) for block in job.read(self.gate))
             else:
-                yield job.absolute()
+                yield job.elsewhere()
 
 
 Answer = Callable[[Any, Block], Made]
@@ -174,7 +175,8 @@ def answered_by_workers(
 
     executor = DaskExecutor(client)
     shared = executor.put((transformer, answer, gate.on_error))  # once a worker
-    for made, skipped, examples in in_order(executor, answers_task, ((shared, job) for job in jobs)):
+    for result in in_order(executor, answers_task, ((shared, job) for job in jobs)):
+        made, skipped, examples = right(result)
         gate.take(skipped, examples)
         yield from made
 
@@ -199,10 +201,34 @@ def answered_blocks(shared: Shared[Made], job: Job, gate: LineGate) -> Iterator[
         yield _answer(count, answer, block)
 
 
-def answers_task(shared: Shared[Made], job: Job) -> tuple[list[Made], int, list[str]]:
-    """Return the answers, how many lines were left out, and examples of these: a task of workers."""
+def answers_task(shared: Shared[Made], job: Job) -> tuple[list[Made], int, list[str]] | IngestError:
+    """Return the answers, how many lines were left out, and examples of these: a task of workers.
+
+    A mistake in the source is returned, too: a worker prints a traceback of all that it raises.
+    """
     gate = LineGate(shared[2])
-    return list(answered_blocks(shared, job, gate)), gate.skipped, gate.examples
+    try:
+        made = list(answered_blocks(shared, job, gate))
+    except IngestError as error:
+        return mistake_in(job, error)
+    return made, gate.skipped, examples_of(job, gate)
+
+
+def mistake_in(job: Job, error: IngestError) -> IngestError:
+    """Return an error with the name of the source that the user gave it."""
+    return IngestError(job.as_named(str(error))) if isinstance(job, Piece) else error
+
+
+def examples_of(job: Job, gate: LineGate) -> list[str]:
+    """Return examples of the lines of a job that were left out, likewise."""
+    return [job.as_named(example) if isinstance(job, Piece) else example for example in gate.examples]
+
+
+def right(result: Made | IngestError) -> Made:
+    """Return what a task made, or raise what it returned as an error."""
+    if isinstance(result, IngestError):
+        raise result
+    return result
 
 
 def lines_of(answers: Answers, *, with_ids: bool = False) -> Callable[[Any, Block], str]:

@@ -65,6 +65,12 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
         os.close(descriptor)
 
 
+def clear_kept(path: Path, purpose: str) -> None:
+    """Remove what killed processes left beside `path` for a purpose, where no process has it locked; none in a bucket."""
+    if not is_url(path):
+        _clear_others(path.absolute().parent, f".{path.name}.{purpose}-", "")
+
+
 @contextmanager
 def _kept_objects(url: Path, purpose: str, identity: str) -> Iterator[Path]:
     prefix = f".{url.name}.{purpose}-"

@@ -72,6 +72,10 @@ class Piece:
         First and last + 1 of its bytes (lines) or row groups (Parquet); None: all.
     files : tuple of Path, or None
         Those of a folder.
+    size, changed : int, or None
+        Bytes of the file, and when it was last changed, in nanoseconds; None of a folder, and of what can be read only once.
+    named : Path, or None
+        What the user calls the source, where `source` is absolute.
     """
 
     source: Path
@@ -81,23 +85,54 @@ class Piece:
     block_documents: int
     part: tuple[int, int] | None = None
     files: tuple[Path, ...] | None = None
+    size: int | None = None
+    changed: int | None = None
+    named: Path | None = None
 
     def read(self, gate: LineGate) -> Iterator[Records]:
-        """Yield its documents, in order."""
+        """Yield its documents, in order.
+
+        Raises
+        ------
+        IngestError
+            The file is not the one that was cut, so that parts of two would be mixed; or it cannot be read.
+        """
         gate.start = 0 if self.part is None or self.form == "parquet" else self.part[0]
-        return read_columns(
+        self._check()
+        yield from read_columns(
             self.source, self.form, self.columns, self.encoding, gate, self.block_documents, self.part, self.files
         )
+        self._check()
 
-    def absolute(self) -> Piece:
-        """Return the same for a process that works in another folder."""
+    def _check(self) -> None:
+        if self.part is not None and self.size is not None:
+            there = self.source.stat() if self.source.is_file() else None
+            if there is None or (there.st_size, there.st_mtime_ns) != (self.size, self.changed):
+                raise IngestError(
+                    f"{self.source} was changed while it was read: begin again, with a file that nobody writes to"
+                )
+
+    def elsewhere(self) -> Piece:
+        """Return the same for a process that works in another folder, and whose warnings nobody hears."""
         files = None if self.files is None else tuple(file.absolute() for file in self.files)
-        return replace(self, source=self.source.absolute(), files=files)
+        form = self.form
+        if form == LINES_OR_TSV:
+            form = LINES if whole_lines(self.source, self.encoding) else "tsv"
+        return replace(self, source=self.source.absolute(), form=form, files=files, named=self.source)
+
+    def as_named(self, message: str) -> str:
+        """Return a message about the source with the name that the user gave it."""
+        return message if self.named is None else message.replace(str(self.source), str(self.named))
 
     @property
     def whole(self) -> bool:
-        """Nothing else is read of the source, so that this may be much."""
+        """Nothing else is read of the source, which is no folder."""
         return self.part is None and self.files is None
+
+    @property
+    def much(self) -> bool:
+        """More than one task should answer, or nobody knows how much, or who else could read it."""
+        return self.whole and (self.size is None or self.size > PIECE_BYTES)
 
 
 def pieces_of(source: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[Piece]:
@@ -125,8 +160,11 @@ def pieces_of(source: Path, reading: Reading, block_documents: int, *, keep: boo
         yield from _of_files(piece)
         return
     lines = piece.form in (LINES, LINES_OR_TSV, "tsv", "jsonl") and in_plain_lines(source, reading.encoding)
-    n_bytes = source.stat().st_size if (lines or piece.form == "parquet") and source.is_file() else 0
-    if n_bytes <= PIECE_BYTES:
+    if _is_lasting(source):
+        there = source.stat()
+        piece = replace(piece, size=there.st_size, changed=there.st_mtime_ns)
+    n_bytes = piece.size or 0
+    if n_bytes <= PIECE_BYTES or not (lines or piece.form == "parquet"):
         yield piece
         return
     if piece.form == LINES_OR_TSV:
@@ -136,6 +174,11 @@ def pieces_of(source: Path, reading: Reading, block_documents: int, *, keep: boo
         piece = replace(piece, columns=replace(columns, known=tuple(first.columns)))
     for part in parts_of(source, n_bytes, PIECE_BYTES, lines=lines):
         yield replace(piece, part=part)
+
+
+def _is_lasting(source: Path) -> bool:
+    """Whether a source is a file that can be read more than once, and by other processes under the same name."""
+    return source.is_file() and not str(source.absolute()).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
 
 
 def _of_files(piece: Piece) -> Iterator[Piece]:

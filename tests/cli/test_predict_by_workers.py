@@ -1,0 +1,129 @@
+"""What workers of `sdem predict` read, and what they leave to the command itself."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+from commands import ok, run
+
+from sdem_dist import MultinomialNB
+from sdem_dist.cli import kept_answers
+from sdem_dist.cli.streaming import Sources, answers_task, transformer_of
+from sdem_dist.errors import IngestError
+from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.records import Piece, pieces_of
+from sdem_dist.text.sources import Reading
+from sdem_dist.text.texts import Records
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MultinomialNB(n_epochs=1).fit(["goal team", "bank share"] * 9, ["sport", "money"] * 9)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr("sdem_dist.text.records.PIECE_BYTES", 40)
+
+
+def jobs_of(model, *paths, block_documents=2):
+    return list(Sources(paths, Reading(), LineGate(), block_documents, True).for_workers(model))
+
+
+def texts_of(jobs):
+    blocks = [block for job in jobs for block in (job.read(LineGate()) if isinstance(job, Piece) else [job])]
+    return [text for block in blocks for text in block.texts]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "redirected"])
+def test_what_only_this_process_can_open_it_reads_itself(model, tmp_path, kind):
+    (tmp_path / "b.txt").write_text("bank\n")
+    if kind == "pipe":
+        reader, writer = os.pipe()
+        os.write(writer, b"goal\nteam\nx\n")
+        os.close(writer)
+    else:
+        (tmp_path / "a.txt").write_text("goal\nteam\nx\n")
+        reader = os.open(tmp_path / "a.txt", os.O_RDONLY)
+    jobs = jobs_of(model, Path(f"/dev/fd/{reader}"), tmp_path / "b.txt")
+    os.close(reader)
+    assert [getattr(job, "source", None) for job in jobs][-1] == tmp_path / "b.txt"
+    assert all(isinstance(job, Records) for job in jobs[:-1])
+    assert texts_of(jobs) == ["goal", "team", "x", "bank"]
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.jsonl"])
+def test_no_task_answers_more_than_a_piece_of_a_file(model, tmp_path, small_pieces, name):
+    lines = ["text\n"] * name.endswith("csv") + [
+        f"goal {i}\n" if name.endswith("csv") else f'{{"text": "goal {i}"}}\n' for i in range(60)
+    ]
+    (tmp_path / name).write_text("".join(lines))
+    (tmp_path / "b.txt").write_text("bank\n")
+    jobs = jobs_of(model, tmp_path / name, tmp_path / "b.txt", block_documents=4)
+    assert texts_of(jobs) == [*(f"goal {i}" for i in range(60)), "bank"]
+    shared = (transformer_of(model), lambda documents, block: documents.shape[0], "raise")
+    assert max(sum(answers_task(shared, job)[0]) for job in jobs) <= 4
+
+
+@pytest.mark.parametrize("how", ["rewritten", "replaced", "removed", "appended"])
+def test_parts_of_two_files_are_not_mixed(tmp_path, small_pieces, how):
+    source = tmp_path / "s.txt"
+    source.write_text("".join(f"old {i} line\n" for i in range(40)))
+    pieces = pieces_of(source, Reading(), 4096, keep=True)
+    assert "old 0 line" in [text for block in next(pieces).read(LineGate()) for text in block.texts]
+    new = "".join(f"new {i}\n" for i in range(40))
+    if how == "appended":
+        source.write_text(source.read_text() + new)
+    elif how == "rewritten":
+        source.write_text(new)
+    elif how == "replaced":
+        (tmp_path / "new").write_text(new)
+        (tmp_path / "new").replace(source)
+    second = next(pieces)
+    if how == "removed":
+        source.unlink()
+    with pytest.raises(IngestError, match=r"s\.txt was changed while it was read"):
+        list(second.read(LineGate()))
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_table_without_workers_clears_what_a_killed_run_left(model, tmp_path, locked):
+    model.save(tmp_path / "m")
+    (tmp_path / "b.txt").write_text("bank\n")
+    left = tmp_path / f".o.csv.predicted-{'0' * 32}"
+    (left / "0").mkdir(parents=True)
+    descriptor = os.open(left, os.O_RDONLY)
+    if locked:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    ok("predict", str(tmp_path / "m"), str(tmp_path / "b.txt"), "-o", str(tmp_path / "o.csv"))
+    os.close(descriptor)
+    assert left.exists() == locked and (tmp_path / "o.csv").exists()
+
+
+def test_what_is_no_part_does_not_hinder_a_new_beginning(tmp_path):
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "summary.json").write_text("{}")
+    (tmp_path / ".nfs0001").write_text("")
+    kept_answers._clear(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_workers_find_in_sources_is_said_as_without_them(model, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    model.save("m")
+    Path("c.txt").write_text("sport\tgoal team\nmoney\tbank share\n")
+    Path("d.txt").write_text("sport\tgoal\nno tab\n")
+    here, there = run("predict", "m", "c.txt", "c.txt"), run("predict", "m", "c.txt", "c.txt", "--workers", "1")
+    assert (here.stdout, here.stderr) == (there.stdout, there.stderr)
+    assert "c.txt: its first line is label TAB text" in there.stderr
+    for more in (("--on-error", "skip"), ("-o", "o.csv"), ()):
+        command = ("predict", "m", "c.txt", "d.txt", *more)
+        here, there = run(*command), run(*command, "--workers", "1")
+        assert here.stderr == there.stderr and (here.exit_code, there.exit_code) == (
+            (0, 0) if more[0:1] == ("--on-error",) else (1, 1)
+        )
+        assert "d.txt, line 2: 1 column instead of 2" in there.stderr and str(tmp_path) not in there.stderr
+    assert "Compute Failed" not in "".join(capfd.readouterr())
