@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sdem_dist.errors import ModelError
-from sdem_dist.inputs.spec import Estimator
+from sdem_dist.inputs.spec import OF_THE_MACHINE, Estimator
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import is_archive, write_archive
 from sdem_dist.storage.numbers import to_json
@@ -40,7 +40,7 @@ def _refuse_others(path: Path) -> None:
 def save_model(estimator: Estimator, path: str | Path) -> None:
     """Write a fitted estimator as one file, atomically; an earlier model there is replaced.
 
-    Equal models make equal files: the seconds of their histories are left out.
+    Equal models make equal files: `n_jobs`, `verbose` and the seconds of their histories are left out.
 
     Raises
     ------
@@ -63,7 +63,9 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
     history = estimator.history_
     metadata = {
         "estimator": type(estimator).__name__,
-        "parameters": {name: plain(value) for name, value in estimator.get_params(deep=False).items()},
+        "parameters": {
+            name: plain(value) for name, value in estimator.get_params(deep=False).items() if name not in OF_THE_MACHINE
+        },
         **labels,
         "n_features": int(estimator.n_features_in_),
         "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,

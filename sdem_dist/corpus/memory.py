@@ -154,12 +154,6 @@ class MemoryCorpus(InMemory[Documents]):
         if canonical := rows.has_canonical_format:  # few bytes are soon permuted
             rows = sp.csr_array((_compact(rows.data), rows.indices, rows.indptr), shape=rows.shape)
         if order is not None:
-            if (
-                rows.dtype.kind in "iu"
-                and rows.has_canonical_format
-                and (small := _compact(rows.data)).dtype.kind == "u"
-            ):
-                rows = sp.csr_array((small, rows.indices, rows.indptr), shape=rows.shape)  # there is less to move
             rows = rows[order]
             labels, column, table = (None if a is None else a[order] for a in (labels, column, table))
         if not canonical:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
@@ -16,9 +14,6 @@ from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.inputs.spec import Spec
 from sdem_dist.learners.em import WordEm
 from sdem_dist.models.word_counts import SdemState
-
-if TYPE_CHECKING:
-    pass
 
 
 @estimator

@@ -63,9 +63,9 @@ def numbers() -> Constraint:
     """Allow sequences of positive numbers."""
 
     def allows(value: object) -> bool:
-        if not isinstance(value, list | tuple | np.ndarray) or not len(value):
+        if not isinstance(value, list | tuple | np.ndarray) or getattr(value, "ndim", 1) != 1:
             return False
-        return all(_is(v, Real) and 0.0 < float(cast(float, v)) < np.inf for v in value)
+        return len(value) > 0 and all(_is(v, Real) and 0.0 < float(cast(float, v)) < np.inf for v in value)
 
     return Constraint("sequence of float", "a sequence of positive numbers", allows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         False,
         truth(),
         "Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours\n"
-        "(cumulative logit), rather than the softmax.",
+        "(cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.",
     )
     gamma: float = param(1.0, real(above=True), "Factor inside the softmax, or of the scores of levels and labels.")
     output_rate: float = param(3.0, real(above=True), _RATE)
@@ -100,9 +101,10 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
 
     def _output(self, source: Source, summary: WordSummary) -> Output:
         several = source.members is not None
-        if several and (self.ordered or self.class_weight is not None):
+        if several and (self.ordered or self.class_weight is not None or self.unlabelled is not None):
             raise ValueError(
-                "documents with several labels have neither levels nor class weights: leave ordered and class_weight"
+                "documents with several labels have neither levels nor class weights, and all of them are labelled: leave "
+                "ordered, class_weight and unlabelled"
             )
         if self.ordered:
             _check_order(source.classes.tolist())
@@ -178,10 +180,16 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
 
 
 def _check_order(levels: list[object]) -> None:
-    """Raise ValueError where levels are numbers written as texts, which are in the order of the alphabet."""
+    """Say that texts are in the order of the alphabet; raise ValueError where they are numbers in another order."""
     try:
         values = [float(str(level)) for level in levels]
     except ValueError:
+        shown = ", ".join(map(repr, levels[:10])) + (", ..." if len(levels) > 10 else "")
+        warnings.warn(
+            f"ordered levels are in the order of the alphabet: {shown}; if the scale has another order, give numbers, such "
+            "as 0, 1, 2",
+            stacklevel=2,
+        )
         return
     if values != sorted(values):
         raise ValueError(
@@ -212,7 +220,9 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     """
 
     family: str = param(
-        "gaussian", one_of("gaussian", "poisson"), "Distribution of the targets: real numbers, or counts (log link)."
+        "gaussian",
+        one_of("gaussian", "poisson"),
+        "Distribution of the targets: real numbers, or counts (log link), which may have fractions.",
     )
     gamma: float = param(
         1.0,

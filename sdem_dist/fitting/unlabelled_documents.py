@@ -133,10 +133,11 @@ def _trained(e: Any, source: Source, alone: Source, plan: Plan) -> Stages[Traine
     said = dict[str, float]()
     plan = replace(plan, n_epochs=FEW_EPOCHS) if e.n_epochs == "auto" else plan
     few = too_few(source.n_labelled)
-    if few and weight != 0.0 and e.calibrate and e.validation_fraction:
-        # Too few to hold some out of EM: the temperature is that of labelled documents alone, by folds.
-        by_folds = cast(Sdem[NaiveBayes], (yield from _of(alone, e.stages(alone))).learner)
-        learner = replace(learner, temperature=by_folds.temperature)
+    if few:  # too few to hold some out of EM
+        if weight != 0.0 and e.calibrate and e.validation_fraction:
+            # The temperature is that of labelled documents alone, by folds.
+            by_folds = cast(Sdem[NaiveBayes], (yield from _of(alone, e.stages(alone))).learner)
+            learner = replace(learner, temperature=by_folds.temperature)
     elif e.validation_fraction and (weight is None or (weight and e.calibrate)):
         choice = yield from _chosen(e, source, alone, learner, plan, initial, weight)
         if choice is None:

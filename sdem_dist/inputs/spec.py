@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 Layout = Literal["sparse", "dense"]
 Target = Literal["labels", "numbers", "nothing"]
 Topics = Literal["classes", "documents"]
+OF_THE_MACHINE = ("n_jobs", "verbose")
+"""Parameters that change nothing about a model: files and descriptions of models leave them out."""
 Extra: TypeAlias = "Mapping[str, Any]"
 """What a model file holds of an estimator beside arrays and settings: JSON values and records."""
 

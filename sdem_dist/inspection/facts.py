@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.glossary import called
+from sdem_dist.inputs.spec import OF_THE_MACHINE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +26,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     metrics = {name: value for name, value in kept.items() if name != "epoch" and not name.endswith("seconds")}
     return {
         "model": type(model).__name__ + how,
-        "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", "verbose", "n_jobs"))
-        or "defaults",
+        "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", *OF_THE_MACHINE)) or "defaults",
         **_trained_on(model),
         **_parts(model),
         **_inputs(model),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.glossary import metric, named
+from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inspection.facts import model_facts
 from sdem_dist.inspection.words import speaking_words
 from sdem_dist.reports.classification import ClassificationReport
@@ -53,7 +54,7 @@ def _what(model: EngineEstimator) -> Iterator[str]:
     yield "## Model"
     yield _table(("", ""), facts.items())
     yield "Settings in full:"
-    settings = {k: v for k, v in model.get_params().items() if k not in ("verbose", "n_jobs")}
+    settings = {k: v for k, v in model.get_params().items() if k not in OF_THE_MACHINE}
     yield _table(("parameter", "value"), settings.items())
 
 

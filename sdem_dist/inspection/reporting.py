@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus.label_sets import are_label_sets
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
@@ -70,13 +72,21 @@ def as_counts(estimator: Estimator, X: object) -> object:
 
 
 def _texts_at(X: object) -> Callable[[np.ndarray], list[str]] | None:
-    """Return what gives the texts of documents by position; None where there are none."""
+    """Return what gives the texts of documents by position, and can be pickled; None where there are none."""
     if are_texts(X):
-        rows: Any = getattr(X, "iloc", X)  # of a pandas column
-        return lambda positions: [str(rows[p]) for p in positions.tolist()]
+        return partial(_rows_at, X)
     if isinstance(X, AnyCorpus) and getattr(X, "has_texts", False):
-        return lambda positions: list(X.texts_at(positions.tolist()))  # type: ignore[union-attr]
+        return partial(_texts_of_corpus, X)
     return None
+
+
+def _rows_at(X: Any, positions: np.ndarray) -> list[str]:
+    rows = getattr(X, "iloc", X)  # of a pandas column
+    return [str(rows[p]) for p in positions.tolist()]
+
+
+def _texts_of_corpus(corpus: Any, positions: np.ndarray) -> list[str]:
+    return list(corpus.texts_at(positions.tolist()))
 
 
 def of_classes(estimator: Estimator, X: object, y: object) -> ClassificationReport:
@@ -175,19 +185,21 @@ def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:
 def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | None, np.ndarray]:
     """Return the labels of documents as positions, -1 where there is none, and their classes; (None, nothing) without any.
 
-    In `y` the number -1, None and NaN say that a document has none.
+    In `y` the number -1, None and NaN say that a document has none. Several labels a document, and numbers with a fraction,
+    are no classes.
     """
     if isinstance(X, AnyCorpus):
         if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
         found = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
         return np.concatenate(found), np.array(X.header.classes)
-    if y is None:
+    if y is None or are_label_sets(y):
         return None, np.empty(0)
     given = np.asarray(y)
+    given = given.ravel() if given.ndim == 2 else given  # one column
     _check_length(given, n_documents)
     known = np.array([label is not None and label == label and label != -1 for label in given.tolist()], bool)
-    if not known.any():
+    if not known.any() or any(isinstance(v, float) and not v.is_integer() for v in given[known].tolist()):
         return None, np.empty(0)
     positions = np.full(n_documents, -1)
     classes, positions[known] = np.unique(given[known], return_inverse=True)

@@ -67,6 +67,15 @@ def test_scores_of_clusters():
     assert cluster_scores([0, 0, 1], [5, 5, 2]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
 
 
+def test_agreement_is_with_one_class_a_document_and_with_nothing_else():
+    model = MultinomialMixture(4, n_epochs=2).fit(X)
+    n = X.shape[0]
+    alone = model.evaluate(X)
+    for y in (np.eye(n, 3, dtype=int), [("a",), ("a", "b")] * (n // 2), np.linspace(0.0, 1.0, n), np.zeros((n, 2))):
+        assert model.evaluate(X, y) == alone
+    assert model.evaluate(X, np.arange(n)[:, None] % 2.0) == model.evaluate(X, np.arange(n) % 2) != alone
+
+
 def test_em_never_lowers_its_objective():
     bounds = [
         MultinomialMixture(4, n_init=1, n_epochs=n, init="examples", random_state=3).fit(X).lower_bound_

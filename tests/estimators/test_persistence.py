@@ -34,9 +34,11 @@ def without_seconds(model):
 
 
 def test_equal_models_are_equal_files(tmp_path):
-    for name in "ab":
-        MultinomialNB(n_epochs=2).fit(X, Y).save(tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    of_the_machine = {"a": {}, "b": {}, "c": {"n_jobs": 1, "verbose": True}, "d": {"n_jobs": 2}}
+    for name, own in of_the_machine.items():
+        MultinomialNB(n_epochs=2, **own).fit(X, Y).save(tmp_path / name)
+    assert len({(tmp_path / name).read_bytes() for name in of_the_machine}) == 1
+    assert load_model(tmp_path / "c").n_jobs is None
 
 
 def assert_same_model(a: MultinomialNB, b: MultinomialNB) -> None:

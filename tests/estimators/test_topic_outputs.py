@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_poisson_dev
 
 import sdem_dist as sd
 from sdem_dist.cli import main
-from sdem_dist.errors import ModelError
+from sdem_dist.errors import ModelError, TrainingError
 from sdem_dist.inputs.validation import as_documents
 from sdem_dist.kernels.topic_prior import add_evidence
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, renewed
@@ -45,6 +45,8 @@ def test_levels_of_a_scale():
     assert log_loss(LEVELS[TEST], p) < 0.9 * log_loss(LEVELS[TEST], np.tile(even, (len(p), 1)))
     with pytest.raises(ValueError, match="order of the alphabet: 1, 10, 2"):
         sd.SupervisedLDAClassifier(ordered=True).fit(X[:6], ["1", "10", "2"] * 2)
+    with pytest.warns(UserWarning, match="alphabet: 'high', 'low', 'medium'"):
+        sd.SupervisedLDAClassifier(ordered=True, **SMALL).fit(X[:60], ["low", "medium", "high"] * 20)
     explained = model.explain(X[TEST][:5])
     assert all(abs(e.log_odds) < np.inf and e.words for e in explained)
 
@@ -61,6 +63,8 @@ def test_counts_of_each_document():
             sd.SupervisedLDARegressor(family="poisson").fit(X, wrong)
     with pytest.raises(ModelError, match="nothing to show"):
         model.explain(X[:2])
+    with pytest.raises(TrainingError, match="lower output_rate"):  # else every document is predicted 0
+        sd.SupervisedLDARegressor(5, family="poisson", output_rate=30.0).fit(X, COUNTS)
 
 
 def test_units_of_counts_play_no_part():
@@ -86,6 +90,8 @@ def test_several_labels(tmp_path):
     assert sd.load_model(tmp_path / "m").several_labels
     with pytest.raises(ValueError, match="neither levels"):
         sd.SupervisedLDAClassifier(ordered=True).fit(X, SEVERAL)
+    with pytest.raises(ValueError, match="unlabelled"):
+        sd.SupervisedLDAClassifier(unlabelled=-1).fit(X, SEVERAL)
 
 
 @pytest.mark.parametrize("kind", ["levels", "counts", "labels"])
@@ -121,6 +127,8 @@ def test_one_alpha_for_each_topic_is_one_for_all():
     assert more.transform(X).mean(axis=0).argmax() == 0
     with pytest.raises(ValueError, match="alpha has 2 numbers for 3 topics"):
         sd.LatentDirichletAllocation(3, alpha=[1.0, 2.0]).fit(X)
+    with pytest.raises(ValueError, match="alpha must be"):
+        sd.LatentDirichletAllocation(3, alpha=np.array(1.1)).fit(X)
 
 
 def test_a_learned_alpha_is_that_of_the_documents():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle  # noqa: TID251  as joblib and Dask send reports
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -148,6 +150,8 @@ def test_tables_of_errors_have_texts_where_they_are_known():
     for X in (texts, np.array(texts), pd.Series(texts, index=range(5, 17))):
         errors = model.report(X, ["money", *y[1:]]).errors_frame()
         assert errors.text.tolist() == ["goal match"] and errors.index.tolist() == [0]
+        again = pickle.loads(pickle.dumps(model.report(X, ["money", *y[1:]])))  # noqa: S301
+        assert again.errors_frame().equals(errors)
     counts = model.vectorize(texts)
     assert "text" not in model.report(counts, ["money", *y[1:]]).errors_frame()
 

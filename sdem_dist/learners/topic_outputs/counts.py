@@ -12,11 +12,15 @@ from sdem_dist.learners.topic_outputs.protocol import Seen, Settings
 from sdem_dist.learners.topic_outputs.targets import Targets, errors
 from sdem_dist.models.supervised_lda import TopicParameters
 
+RUNAWAY = 50.0
+"""ln of a factor of the mean that no topic stands for; rare counts, trained for long, come to half of it."""
+
 
 class Counts(Targets):
     """The mean is ``scale * exp(U theta)``, the scale being the mean of all documents."""
 
     kind = topic_outputs.POISSON
+    runaway = RUNAWAY
 
     def prepared(self, targets: np.ndarray, location: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return targets in units of their means."""
