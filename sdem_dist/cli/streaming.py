@@ -196,7 +196,9 @@ Shared = tuple[TextTransformer | None, Answer[Made], Literal["raise", "skip"]]
 def answered_blocks(shared: Shared[Made], job: Job, gate: LineGate) -> Iterator[Made]:
     """Yield what is answered about the blocks of a job; `gate` learns of bad lines."""
     transformer, answer, _ = shared
-    count = None if transformer is None else transformer.counter()
+    count = (
+        None if transformer is None else transformer.counts
+    )  # a counter would be kept for as long as the worker lives
     for block in job.read(gate) if isinstance(job, Piece) else [job]:
         yield _answer(count, answer, block)
 

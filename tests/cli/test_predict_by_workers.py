@@ -127,3 +127,12 @@ def test_what_workers_find_in_sources_is_said_as_without_them(model, tmp_path, m
         )
         assert "d.txt, line 2: 1 column instead of 2" in there.stderr and str(tmp_path) not in there.stderr
     assert "Compute Failed" not in "".join(capfd.readouterr())
+
+
+def test_a_worker_keeps_nothing_of_the_pieces_that_it_answered(model, tmp_path):
+    (tmp_path / "b.txt").write_text("bank strange words\n")
+    (tmp_path / "c.txt").write_text("goal\n")
+    transformer = transformer_of(model)
+    for job in jobs_of(model, tmp_path / "b.txt", tmp_path / "c.txt"):
+        answers_task((transformer, lambda documents, block: documents.shape, "raise"), job)
+    assert transformer.unknown_share is None and not transformer._counters
