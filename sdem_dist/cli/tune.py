@@ -244,13 +244,20 @@ def _tell(search: CorpusSearchCV, model: Path, table: Path | None) -> None:
     say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
     if table is None:
         return
-    results = {k: v for k, v in search.cv_results_.items() if k != "params" and not k.startswith("param_")}
+    results = {k: v for k, v in search.cv_results_.items() if k != "params"}
     with table.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["setting", *results])
         for i, params in enumerate(search.cv_results_["params"]):
-            writer.writerow([visible(described(params)), *(visible(column[i]) for column in results.values())])
+            writer.writerow([visible(described(params)), *(_cell(column[i]) for column in results.values())])
     say(f"{table}: {len(search.trials_)} settings")
+
+
+def _cell(value: object) -> str:
+    """Return a value of a table's row: nothing where a setting lacks a parameter, or has no error."""
+    from numpy import ma
+
+    return "" if value is None or value is ma.masked else visible(value)
 
 
 def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int) -> None:

@@ -142,8 +142,9 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
         gain = 0.5 * (of.low + of.high)
         word = ("lower" if gain >= 0 else "higher") if of.metric == "log-loss" else ("higher" if gain >= 0 else "lower")
         low, high = sorted((of.low, of.high)) if gain >= 0 else sorted((-of.low, -of.high))
-        said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {abs(gain):.4f} {word}")
-        said.append(f"    (95 % interval {low:z.4f} to {high:z.4f}{clear})")
+        apart = abs(round(of.winner, 4) - round(of.default, 4))  # of the figures as they are shown
+        said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {apart:.4f} {word}")
+        said.append(f"    (95 % interval {_bound(low)} to {_bound(high)}{clear})")
     if best.number == 0:
         said.append("  No setting was better than the default.")
     if search.nested:
@@ -152,6 +153,11 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
         said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f} +- {spread:.4f}")
         return said
     return [*said, *_wrapped("", OPTIMISTIC)]
+
+
+def _bound(value: float) -> str:
+    """Return a bound of an interval with four digits, or so many that its side of zero is seen."""
+    return f"{value:.0e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"
 
 
 def _winner(search: CorpusSearchCV) -> str:

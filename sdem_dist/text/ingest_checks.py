@@ -71,12 +71,12 @@ def check_destinations(destinations: list[str], overwrite: bool) -> None:
 
 def check_tally(tally: Tally, held_out: float, gate: LineGate, sources: Sequence[Path]) -> None:
     """Raise IngestError where the sources, or one of both parts, have no document, or none a label that is to be known."""
+    names = ", ".join(map(str, sources[:3])) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
     if tally.n_documents == 0:
         examples = "".join(f"\n  {example}" for example in gate.examples)
         left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
-        raise IngestError(f"the sources hold no document{left_out}")
+        raise IngestError(f"{names}: no document{left_out}")
     if gate.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
-        names = ", ".join(map(str, sources[:3])) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
         raise IngestError(f"{names}: no document has a label; check the column of the label")
     if held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
         raise IngestError(

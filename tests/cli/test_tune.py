@@ -42,6 +42,8 @@ def test_a_model_and_a_report(folder):
     assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader((folder / "t.csv").open()))
     assert len(rows) == 5 and rows[0]["setting"] == "the default"
+    assert {row["param_loss"] for row in rows[1:]} == {"hinge", "ncll"} and {row["error"] for row in rows} == {""}
+    assert rows[0]["param_loss"] == "" and {row["param_step"] for row in rows[1:]} == {"0.1", "0.5"}
     best = min(rows, key=lambda row: int(row["rank_test_score"]))
     model = load_model(folder / "m.model")
     assert f"loss={model.loss}" in best["setting"] or (best["setting"] == "the default" and model.loss == "hinge")

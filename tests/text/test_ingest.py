@@ -291,7 +291,7 @@ def test_skipped_lines_are_counted_and_some_shown(tmp_path, documents):
     assert (report.n_documents, report.n_skipped, len(report.skipped_examples)) == (6, 9, 5)
     assert "docs.txt, line 7: there is no TAB" in report.skipped_examples[0]
     source.write_text("no tab\n", encoding="utf-8")
-    with pytest.raises(IngestError, match=r"(?s)hold no document; 1 bad line left out, such as.*line 1"):
+    with pytest.raises(IngestError, match=r"(?s): no document; 1 bad line left out, such as.*line 1"):
         ingest([source], tmp_path / "d", on_error="skip")
 
 
