@@ -96,6 +96,26 @@ class LabelReport:
 
         return pd.DataFrame(self.by_label, index=pd.Index(self.classes, name="label"))
 
+    def errors_frame(self) -> pd.DataFrame:
+        """Return the documents that get a wrong label or lack one, as a pandas table, the highest log-loss first.
+
+        Its index is the number of the document, from 0. The log-loss is the sum over labels.
+        """
+        import pandas as pd
+
+        rows = np.flatnonzero((self.given != self.members).any(axis=1))
+        signed = np.where(self.members[rows], self.scores[rows], -self.scores[rows])
+        loss = np.logaddexp(0.0, -signed).sum(axis=1)
+        order = np.argsort(-loss, kind="stable")
+
+        def named_labels(has: np.ndarray) -> list[tuple[object, ...]]:
+            return [tuple(self.classes[row].tolist()) for row in has[rows[order]]]
+
+        return pd.DataFrame(
+            {"labels": named_labels(self.members), "predictions": named_labels(self.given), "log_loss": loss[order]},
+            index=pd.Index(rows[order], name="document"),
+        )
+
     @property
     def rows(self) -> list[tuple[object, str, str, str, str, str]]:
         """Return the labels, the lowest F1 first, then those of most documents."""

@@ -204,6 +204,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             self._numbers = run.one_by_one(X, y, groups, client)
         self.trials_ = run.trials
         self._conclude(source)
+        best = self.trials_[self.best_index_]
+        if beside and cast(MultinomialNB, made(self.tuned_, best)).loss != "nll":
+            self.best_params_ |= {"n_epochs": best.n_epochs}
         if self.nested:
             numbers = getattr(self, "oof_folds_", self._numbers)  # in the order of X
             self.nested_scores_ = nested_scores(self, X, y, numbers, groups, client)
@@ -260,7 +263,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if beside:
             calibrate = cast(MultinomialNB, model).calibrate
             if cast(MultinomialNB, model).loss != "nll":
-                self.best_params_ |= {"n_epochs": best.n_epochs}
                 model.set_params(n_epochs=best.n_epochs, validation_fraction=0.0)
             model.fit(X, y, client=client)
             if calibrate:

@@ -98,6 +98,13 @@ def test_figures_are_scikit_learns():
     assert report.figures == pytest.approx(found)
     np.testing.assert_allclose(report.to_frame()["f1"], f1_score(truth, given, average=None))
     assert "By label" in str(report) and "<table" in report._repr_html_()
+    errors = report.errors_frame()
+    assert sorted(errors.index) == np.flatnonzero((given != truth).any(axis=1)).tolist()
+    first = errors.iloc[0]
+    assert first["labels"] == tuple(model.classes_[truth[errors.index[0]] == 1])
+    assert first["predictions"] == tuple(model.classes_[given[errors.index[0]] == 1])
+    losses = -np.log(np.where(truth == 1, P, 1 - P)).sum(axis=1)
+    np.testing.assert_allclose(errors["log_loss"], np.sort(losses[errors.index])[::-1])
 
 
 def test_thresholds_find_more_of_a_rare_label():

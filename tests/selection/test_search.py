@@ -165,6 +165,11 @@ def test_metrics(corpus, metric):
         found.predict([[0]])
 
 
+def test_what_to_train_is_said_without_training_it(corpus, found):
+    assert search(corpus, refit=False).best_params_ == found.best_params_
+    assert found.best_params_["n_epochs"] == found.best_estimator_.n_epochs
+
+
 def test_measures_are_those_of_scikit_learn():
     from sklearn.metrics import accuracy_score, f1_score, log_loss
 
