@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels.small_topics import csr, problem
 
 from sdem_dist.kernels.documents import Counted
 from sdem_dist.kernels.mirror_descent import (
@@ -29,31 +30,12 @@ from sdem_dist.kernels.topic_steps import (
     Topics,
     add_gradients,
     run_batches,
-    step_topics,
 )
 
 ASCENDING = np.arange(256).astype(np.uint32)
 SEARCHES = LINE_SEARCH, LINE_SEARCH_L1
 UNEVEN = (1.001, 1.4, 0.6, 2.5)
 """Alpha of four topics."""
-
-
-def problem(seed: int, n_topics: int = 4, n_words: int = 9, n_documents: int = 3, n_outputs: int = 3):
-    """Return Phi, U, counts as a dense table, labels and targets."""
-    rng = np.random.default_rng(seed)
-    topics = rng.dirichlet(np.full(n_words, 0.7), n_topics).T + 1e-4
-    topics /= topics.sum(axis=0)
-    counts = rng.poisson(1.5, (n_documents, n_words)).astype(np.float64)
-    counts[:, 0] += 1
-    labels, targets = rng.integers(0, n_outputs, n_documents), rng.normal(size=(n_documents, n_outputs))
-    return topics, rng.normal(size=(n_outputs, n_topics)), counts, labels.astype(np.int32), targets
-
-
-def csr(counts: np.ndarray):
-    """Return data, indices, indptr."""
-    rows, columns = np.nonzero(counts)
-    indptr = np.searchsorted(rows, np.arange(len(counts) + 1)).astype(np.int64)
-    return counts[rows, columns], columns.astype(np.uint32), indptr
 
 
 def inferred(topics, counts, alpha, step, method, n_layers):
@@ -303,38 +285,6 @@ def test_a_document_without_words_has_even_topics():
     )
     assert not by_topics.any()
     assert np.isfinite(by_output).all() and by_output.any()
-
-
-@given(seed=st.integers(0, 10_000), prior=st.sampled_from([0.0, 1e-4]), rate=st.floats(1e-3, 50.0))
-@settings(max_examples=25)
-def test_columns_stay_on_the_simplex(seed, prior, rate):
-    topics = problem(seed)[0]
-    rng = np.random.default_rng(seed)
-    totals, squares = np.ones(topics.shape[1]), np.zeros(topics.shape[1])
-    for t in range(1, 6):
-        touched = np.arange(len(topics)) if prior else np.flatnonzero(rng.random(len(topics)) < 0.5)
-        gradient = np.zeros_like(topics)
-        gradient[touched] = 10 ** rng.uniform(-9, 9) * rng.normal(size=(len(touched), topics.shape[1]))
-        parameters, rates = Topics(topics, totals, np.empty((0, 0))), Rates(1, rate, 0.0, prior, 1.0, 1.0)
-        step_topics(parameters, touched, gradient, 2.0, Progress(squares, float(t), 0.0), rates)
-        assert not gradient.any()
-    np.testing.assert_allclose(topics.sum(axis=0), totals, rtol=1e-12)
-    assert (topics >= 0.9 * FLOOR * totals.min()).all()
-
-
-@pytest.mark.parametrize("n_rare", [0, 3, 3_000])
-def test_rare_words_do_not_hold_common_ones_back(n_rare):
-    rng = np.random.default_rng(0)
-    common, rare = rng.dirichlet(np.full(20, 5.0), 4).T, np.full((n_rare, 4), 1e-6)
-    signs = rng.choice([-1.0, 1.0], (20, 4))
-    topics = np.vstack([common * (1 - n_rare * 1e-6), rare])
-    gradient = np.vstack([signs, np.full((n_rare, 4), 1e3)])  # about one over their probabilities
-    step_topics(
-        Topics(topics, np.ones(4), np.empty((0, 0))), np.arange(len(topics)), gradient, 1.0,
-        Progress(np.zeros(4), 1.0, 0.0), Rates(1, 0.01, 0.0, 0.0, 1.0, 1.0),
-    )  # fmt: skip
-    moved = np.log(topics[:20] / (common * (1 - n_rare * 1e-6)))
-    np.testing.assert_allclose(moved, -0.01 * signs, rtol=0.03)
 
 
 def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rates, n_layers):

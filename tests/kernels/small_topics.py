@@ -1,0 +1,23 @@
+"""A few documents of a few topics, at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def problem(seed: int, n_topics: int = 4, n_words: int = 9, n_documents: int = 3, n_outputs: int = 3):
+    """Return Phi, U, counts as a dense table, labels and targets."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(n_words, 0.7), n_topics).T + 1e-4
+    topics /= topics.sum(axis=0)
+    counts = rng.poisson(1.5, (n_documents, n_words)).astype(np.float64)
+    counts[:, 0] += 1
+    labels, targets = rng.integers(0, n_outputs, n_documents), rng.normal(size=(n_documents, n_outputs))
+    return topics, rng.normal(size=(n_outputs, n_topics)), counts, labels.astype(np.int32), targets
+
+
+def csr(counts: np.ndarray):
+    """Return data, indices, indptr."""
+    rows, columns = np.nonzero(counts)
+    indptr = np.searchsorted(rows, np.arange(len(counts) + 1)).astype(np.int64)
+    return counts[rows, columns], columns.astype(np.uint32), indptr
