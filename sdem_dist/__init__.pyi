@@ -19,6 +19,7 @@ from sdem_dist.estimators.gaussian_regressor import GaussianRegressor as Gaussia
 from sdem_dist.estimators.k_means import KMeans as KMeans
 from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation as LatentDirichletAllocation
 from sdem_dist.estimators.lda_classifier import LDAClassifier as LDAClassifier
+from sdem_dist.estimators.many_class_nb import ManyClassNB as ManyClassNB
 from sdem_dist.estimators.mixed_nb import MixedNB as MixedNB
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB as MultiLabelNB
 from sdem_dist.estimators.multinomial_mixture import MultinomialMixture as MultinomialMixture

@@ -28,9 +28,9 @@ def usable_after_fork(lock: threading.Lock) -> None:
 class ByteCache:
     """Values kept for as long as their bytes fit a budget; keys are tuples.
 
-    Epochs ask for the same values in turns.  Of more than fit, dropping the oldest would drop each just before it is
-    asked for again: the first that came stay, and the others are made each time.  Only values of another first part of
-    the key, which an earlier run left behind, make room.
+    Epochs ask for the same values in turns.  If the oldest made room, each would go just before it is asked for again.
+    So the first that came stay, and the others are made each time.  Only values whose key has another first part, which
+    an earlier run left behind, make room.
 
     Parameters
     ----------

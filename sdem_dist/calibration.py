@@ -88,8 +88,7 @@ def calibration_sums(
     """
     used = weights > 0
     scores, labels, weights = scores[used], labels[used], weights[used]
-    known = np.isfinite(scores.max(axis=1, keepdims=True)) & ~np.isnan(scores).any(axis=1, keepdims=True)
-    scores = np.where(known, scores, 0.0)  # no class is possible: all are taken as equal
+    scores = possible(scores)
     log_p = log_softmax(scores, axis=1) if len(labels) else scores
     p = np.exp(log_p)
     of_bins = bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights)
@@ -97,19 +96,26 @@ def calibration_sums(
     return np.concatenate([*found, tempered_losses(log_p, labels, weights)] if tempered else found)
 
 
+def possible(scores: np.ndarray) -> np.ndarray:
+    """Return scores in which documents without a possible class have all classes equal."""
+    known = np.isfinite(scores.max(axis=1, keepdims=True, initial=-np.inf))  # a NaN is the largest of its row
+    return np.where(known, scores, 0.0)
+
+
 def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the sums of log-losses at `TEMPERATURES`, shape (n_temperatures,); for arguments see `calibration_sums`.
 
     Half a temperature is the square, every second one is half.
     """
-    least = np.maximum(scores, -1e300)  # of a class with probability 0
-    gaps = least - least[np.arange(len(labels)), labels][:, None]
+    # A class a row: sums over classes then add long rows.
+    least = np.maximum(np.ascontiguousarray(scores.T), -1e300)  # of a class with probability 0
+    gaps, most = least - least[labels, np.arange(len(labels))], np.exp(LARGEST)
     losses = np.empty(len(TEMPERATURES))
     for last in (-1, -2):
         ratios = np.exp(np.minimum(gaps / TEMPERATURES[last], LARGEST))
         for t in range(len(TEMPERATURES))[last::-2]:
-            losses[t] = weights @ np.log(ratios.sum(axis=1))
-            ratios = np.minimum(ratios, np.exp(LARGEST)) ** 2
+            losses[t] = weights @ np.log(ratios.sum(axis=0))
+            np.square(np.minimum(ratios, most, out=ratios), out=ratios)
     return losses
 
 
@@ -120,7 +126,7 @@ def nearest_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndar
 
     Parameters
     ----------
-    scores : ndarray of shape (n_documents, n_classes), float64
+    scores : ndarray of shape (n_documents, n_classes)
         ln p(y | d), up to a constant of each document.
     labels : ndarray of shape (n_documents,), integers
     weights : ndarray of shape (n_documents,), float64
@@ -128,16 +134,20 @@ def nearest_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndar
         Where to begin.
     """
     possible = np.isfinite(scores[np.arange(len(labels)), labels])  # no temperature helps a label with probability 0
-    scores, labels, weights = scores[possible], labels[possible], weights[possible]
+    if not possible.all():
+        scores, labels, weights = scores[possible], labels[possible], weights[possible]
     if not weights.any():
         return 1.0
-    gaps = scores - scores[np.arange(len(labels)), labels][:, None]
-    most, losses = gaps.max(axis=1), np.full(len(TEMPERATURES), np.inf)
-    gaps -= most[:, None]
+    # Exponentials in single precision, which is fast, and far finer than the temperatures; but differences of large scores
+    # are taken as the scores are given.
+    gaps = (scores - scores[np.arange(len(labels)), labels][:, None]).astype(np.float32, copy=False)
+    most, losses = gaps.max(axis=1).astype(np.float64), np.full(len(TEMPERATURES), np.inf)
+    gaps -= gaps.max(axis=1, keepdims=True)
 
     def loss(t: int) -> float:
         if not np.isfinite(losses[t]):
-            sums = np.log(np.einsum("ij->i", np.exp(gaps / TEMPERATURES[t]))) + most / TEMPERATURES[t]
+            ratios = np.exp(gaps * np.float32(1.0 / TEMPERATURES[t]))
+            sums = np.log(np.einsum("ij->i", ratios), dtype=np.float64) + most / TEMPERATURES[t]
             losses[t] = weights @ sums
         return float(losses[t])
 

@@ -28,7 +28,7 @@ def scores_by_class(probabilities: np.ndarray, labels: np.ndarray) -> list[np.nd
 def thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
     """Return the largest score with which each class is in a set, shape (n_classes,), float64.
 
-    It is infinite, so that the class is in every set, where too few documents are of it: coverage c takes at least
+    Where a class has too few documents it is infinite, so that the class is in every set: coverage c needs at least
     c / (1 - c) of them, nine for 0.9.
 
     Raises

@@ -36,7 +36,7 @@ class OtherRunError(ModelError):
 
 
 class TrainingError(SdemError, ArithmeticError):
-    """What the mathematics of a training promises did not come true; the message names the pass."""
+    """A training broke a promise of its mathematics; the message names the pass."""
 
 
 class ClusterError(SdemError, RuntimeError):

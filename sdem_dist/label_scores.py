@@ -18,6 +18,8 @@ EDGES = np.sinh(np.linspace(-8.0, 8.0, 201))
 """Of bins of log-odds, between which thresholds lie: fine where it is undecided."""
 MORE = 5.0
 """Documents of all labels that each label borrows where its temperature and its threshold are fitted."""
+OF_THRESHOLDS = ("accuracy", "micro_f1", "macro_f1")
+"""Metrics that depend on which probability is enough for a label."""
 COUNTS = ("weight", "exact", *(f"hits at {k}" for k in PLACES))
 
 
@@ -28,6 +30,14 @@ class Decisions(NamedTuple):
     """Shape (n_labels,): what log-odds are divided by."""
     thresholds: np.ndarray
     """Shape (n_labels,): probability from which on a document gets the label."""
+
+
+def decisions_of(n_labels: int, thresholds: tuple[float, ...] = (), temperatures: tuple[float, ...] = ()) -> Decisions:
+    """Return what settings hold as arrays; nothing is 0.5 and 1."""
+    return Decisions(
+        np.array(temperatures) if temperatures else np.ones(n_labels),
+        np.array(thresholds) if thresholds else np.full(n_labels, 0.5),
+    )
 
 
 def probabilities(odds: np.ndarray) -> np.ndarray:
@@ -67,7 +77,7 @@ def finish(sums: np.ndarray) -> dict[str, float]:
     present, given, right, losses = sums[len(COUNTS) :].reshape(4, -1)
     weight = counts["weight"]
     if weight == 0.0:
-        names = ("accuracy", "micro_f1", "macro_f1", *(f"precision_at_{k}" for k in PLACES), "label_log_loss")
+        names = (*OF_THRESHOLDS, *(f"precision_at_{k}" for k in PLACES), "label_log_loss")
         return dict.fromkeys(names, float("nan"))
     some = present + given
     f1 = 2.0 * right / np.where(some > 0, some, 1.0)
@@ -103,21 +113,27 @@ def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> 
 def fitted(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[str, float]]:
     """Return the decisions that held-out documents ask for, and what their log-loss and F1 then are.
 
-    A label's temperature is that of the least log-loss, its threshold that of the largest F1, as if `MORE` documents with
-    the label had been held out besides, and as many without it as belong to them, that are like those of all labels.
+    A label's temperature has the least log-loss, its threshold the largest F1. For rare labels, `MORE` documents with the
+    label, and as many without it as belong to them, are added that are like those of all labels.
     """
     n_losses = len(TEMPERATURES) * n_labels
     losses, found = sums[:n_losses].reshape(-1, n_labels), sums[n_losses:].reshape(n_labels, 2, -1)
     weight, present = float(found[0].sum()), max(float(found[:, 1].sum()), 1.0)
-    of_all = MORE / present
-    pulled, histograms = losses + of_all * losses.sum(axis=1, keepdims=True), found + of_all * found.sum(axis=0)
+    pulled = losses + MORE / present * losses.sum(axis=1, keepdims=True)
     temperatures = np.array([best_temperature(column / weight)[0] for column in pulled.T])
-    thresholds = probabilities(np.array([_cut(one) for one in histograms]) / temperatures)
+    thresholds = probabilities(best_cuts(sums, n_labels) / temperatures)
     at = np.log(TEMPERATURES)
     own = [np.interp(np.log(t), at, column) for t, column in zip(temperatures, losses.T, strict=True)]
     shared = best_temperature(losses.sum(axis=1) / (weight * n_labels))[0]
     fit = {"temperature": shared, "tempered_log_loss": float(np.sum(own)) / (weight * n_labels)}
     return Decisions(temperatures, thresholds), fit
+
+
+def best_cuts(sums: np.ndarray, n_labels: int) -> np.ndarray:
+    """Return the log-odds, before temperatures, from which on each label is given, see `fitted`; shape (n_labels,)."""
+    found = sums[len(TEMPERATURES) * n_labels :].reshape(n_labels, 2, -1)
+    of_all = MORE / max(float(found[:, 1].sum()), 1.0)
+    return np.array([_cut(one) for one in found + of_all * found.sum(axis=0)])
 
 
 def _cut(histograms: np.ndarray) -> float:

@@ -105,7 +105,7 @@ class CostSensitiveHinge:
             )
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return what the class that is worst, its cost included, has above the label."""
+        """Return by how much the worst class, its cost included, is above the label."""
         raised = self._raised(scores, labels)
         return np.asarray(raised.max(axis=1) - scores[np.arange(len(labels)), labels])
 
@@ -140,6 +140,8 @@ class Blend:
     def __post_init__(self) -> None:
         if not 0.0 <= self.share <= 1.0:
             raise ValueError(f"share is the weight of NLL, from 0 to 1, and not {self.share}")
+        if not callable(getattr(self.other, "weights", None)):
+            raise TypeError(f"other is a loss, such as Hinge(), and not {self.other!r}")
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return the weighted sum."""

@@ -76,7 +76,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command, or raise an error that suggests one."""
         if args[0] not in _COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"No such command {args[0]!r}. {nearest(args[0], _COMMANDS)}".rstrip())
+            hint = nearest(args[0], _COMMANDS)
+            ctx.fail(f"No such command {args[0]!r}. {hint[:1].upper()}{hint[1:]}".rstrip())
+        ctx.meta["typed"] = tuple(args)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -96,6 +98,10 @@ class LazyGroup(click.Group):
                 for ours, theirs in PYTHON:
                     words = words.replace(ours, theirs)
                 raise click.ClickException(visible(words)) from error
+            except click.NoSuchOption as error:
+                from sdem_dist.cli.suggestions import better
+
+                raise click.UsageError(visible(better(error)), error.ctx) from error
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
                 raise

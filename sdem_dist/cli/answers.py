@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from sdem_dist.estimators.base import EngineEstimator
 
+MANY = 1_000
+"""Classes up to which all are shown with their probabilities, if nothing else is asked for; else the best one."""
 UNSURE = "unsure"
 """The label of documents whose best class is less probable than the threshold."""
 
@@ -180,7 +182,8 @@ def predictions_of(estimator: EngineEstimator, name: object) -> Answers:
     if estimator.several_labels:
         return Answers(made.predict_proba, estimator.classes_.tolist(), what="labels", given=made.thresholds_)
     if predicts == "class":
-        return Answers(made.predict_proba, estimator.classes_.tolist())
+        top = 1 if len(estimator.classes_) > MANY else None
+        return Answers(made.predict_proba, estimator.classes_.tolist(), top=top)
     if not hasattr(made, "predict_proba"):
         return Answers(made.predict, None, what="cluster")
     return Answers(made.predict_proba, range(len(made.component_log_prior_)), what="cluster")
@@ -243,4 +246,5 @@ def chosen(answers: Answers, top: int | None, alone: bool, threshold: float | No
         return answers
     if threshold and answers.given is None and UNSURE in map(str, answers.names):
         raise ValueError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
+    top = answers.top if top is None and not alone else top
     return replace(answers, top=top, alone=alone, threshold=threshold or 0.0)

@@ -22,9 +22,9 @@ from sdem_dist.counted import counted
 def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: SourceOptions) -> None:
     """Show MODEL labelled documents that had no part in its training, for sdem predict --coverage.
 
-    CORPUS, or a source as for sdem evaluate, may be what sdem ingest --held-out put aside. Its documents must have chosen
-    nothing of the model: neither its parameters nor, as a validation corpus with --patience, its training time. Those
-    that a naive Bayes holds out by itself have chosen both, so that they cannot serve here.
+    CORPUS, or a source as for sdem evaluate, may be what sdem ingest --held-out put aside. Its documents must not have
+    taken part in training, nor in choosing training time (as a validation corpus with --patience). The documents that
+    naive Bayes holds out by itself take part in both, so they cannot serve here.
     """
     from sdem_dist import load_model
     from sdem_dist.estimators.classifier import EngineClassifier
@@ -38,6 +38,12 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     if not isinstance(estimator, EngineClassifier):
         raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
     held_out = examined_documents(estimator, corpus, source)
+    if held_out.taught(estimator):
+        click.echo(
+            f"{corpus} is what {model} was trained on: sets of new documents will hold the right class less often than "
+            "--coverage says; take documents that had no part in it, such as what sdem ingest --held-out puts aside",
+            err=True,
+        )
     estimator.calibrate_sets(held_out.documents, held_out.labels)
     estimator.save(output or model)
     sizes = [len(scores) for scores in estimator.set_scores_]

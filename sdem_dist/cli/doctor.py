@@ -25,7 +25,7 @@ from sdem_dist.counted import counted
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
     """Say what is right and wrong with this machine, or with a cluster, one line a finding.
 
-    The exit code is 1 if there is an error: something with which training fails or does not keep its promises.
+    The exit code is 1 if there is an error: something that makes training fail or break its promises.
     """
     from sdem_dist.cluster.examination import examine, examine_here
 

@@ -58,18 +58,19 @@ def evaluate(
     workers: int | None,
     cluster: str | None,
 ) -> None:
-    """Measure MODEL on CORPUS: of a classifier accuracy, log-loss (NCLL), macro-F1 and how far to trust probabilities.
+    """Measure MODEL on CORPUS: for classifiers accuracy, log-loss (NCLL), macro-F1 and how far to trust probabilities.
 
     Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean squared
     distance of probabilities from the truth; the calibration error (ECE) the mean distance of accuracy from confidence,
-    over 15 equal bins. Then comes the hinge loss; of models trained by --loss nll also -ln p(document, class) (NLL) and
-    perplexity (a word), which mean little after other trainings: --json has them in any case. Of several labels a document:
-    accuracy (all of them right), micro- and macro-F1 of the labels, precision at k (the share of right ones among the k most
-    probable), log-loss a label. Of a regressor R2 and mean squared error; of a mixture -ln p(d) (nll) and perplexity; of
-    LatentDirichletAllocation plug_in_nll, minus the log-likelihood of a word given topics that were found from the
-    document's words, that one included: less than of words held out.
+    over 15 equal bins. The hinge loss comes last. Models trained by --loss nll also show -ln p(document, class) (NLL) and
+    perplexity (a word). After other trainings these mean little; --json has them in any case.
 
-    --errors writes of a regressor all documents, the worst first. In a .csv or .tsv FILE control characters are written out
+    Several labels for each document: accuracy (all labels right), micro- and macro-F1, precision at k (the share of right
+    labels among the k most probable), log-loss a label. Regressors: R2 and mean squared error. Mixtures: -ln p(document)
+    (nll) and perplexity. LatentDirichletAllocation: plug_in_nll, minus the log-likelihood of a word given topics that were
+    found from all words of the document; it is lower than for held-out words.
+
+    For a regressor --errors writes all documents, the worst first. In a .csv or .tsv FILE control characters are written out
     (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and .parquet keep texts as they are. Cells that
     begin with = + - or @ are left as they are, and a spreadsheet takes them for formulas: open the FILE with care.
 
@@ -78,9 +79,8 @@ def evaluate(
     and show no texts of a source that workers read.
 
     CORPUS may be a source, too: a file or a folder as sdem ingest reads them, for a model that was trained on text.
-    Workers count it into a hidden folder beside MODEL, which all of them have to see, and which is removed in the end. A
-    corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
-    --held-out).
+    Workers count it into a hidden folder beside MODEL, which all of them have to see; it is removed at the end. A corpus
+    must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
     from sdem_dist import load_model
     from sdem_dist.cli.table_files import check_table, write_table
@@ -95,10 +95,10 @@ def evaluate(
     estimator = load_model(model)
     if errors is not None and estimator.several_labels:
         raise click.UsageError(
-            "--errors is of one label a document, and here there are several: --report shows each label"
+            "--errors is for one label a document, and here there are several: --report shows each label"
         )
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
-        raise click.UsageError(f"--errors is of classifiers and regressors, and {model} is neither")
+        raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
     with client_of(scheduler, workers, cluster) as client:
         there: AbstractContextManager[Examined]
         if client is None or not of_source:
@@ -111,7 +111,10 @@ def evaluate(
             report = estimator.report(documents, labels) if full or errors is not None else None
             if errors is not None:
                 write_table(errors, mistakes(estimator, report, examined))
+                by_place = isinstance(next(iter(examined.ids_of([0]))), int)  # a corpus of workers is removed below
             weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
+            if examined.taught(estimator):
+                click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
     if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if as_json:
@@ -128,7 +131,9 @@ def evaluate(
         if full and report is not None:
             say(f"\n{report.details() if isinstance(report, ClassificationReport) else report}")
     if errors is not None:
-        click.echo(f"wrote the errors to {errors}", err=True)
+        click.echo(
+            f"wrote the errors to {errors}{'; their ids count the documents from 0' if by_place else ''}", err=True
+        )
 
 
 def _weighted(estimator: EngineEstimator, documents: Any) -> bool:

@@ -60,7 +60,7 @@ def explain(
             raise click.UsageError("name a text in quotes, or pipe texts into standard input, one a line")
         texts = _of_standard_input(Reading(**piped))
     elif any(option is not None for option in piped.values()):
-        raise click.UsageError("--format and --text are of standard input, and texts are given")
+        raise click.UsageError("--format and --text are for standard input, and texts are given")
     if not texts:
         raise click.ClickException("there is no text to explain")
     if html is not None:
@@ -68,11 +68,13 @@ def explain(
     estimator = load_model(model)
     predicts = estimator.spec.predicts
     if predicts not in ("class", "number"):
-        raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is of classifiers and regressors")
+        raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is for classifiers and regressors")
     if against is not None and predicts == "number":
         raise click.UsageError(f"--against names a class, and {model} predicts numbers")
     if against is not None and estimator.several_labels:
-        raise click.UsageError("--against is of one label a document; of several each is against all without it")
+        raise click.UsageError(
+            "--against is for one label a document; with several, each is compared with all documents without it"
+        )
     label = () if against is None else (_class(estimator.classes_.tolist(), against),)
     found = estimator.explain(list(texts), *label)  # type: ignore[attr-defined]
     if html is not None:

@@ -9,6 +9,7 @@ import click
 
 from sdem_dist.cli.ingest_report import show_report, shown_progress, warn_of_many_classes
 from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.sources import label_column
 from sdem_dist.cli.text_options import (
     CHOOSING,
     READING,
@@ -100,6 +101,7 @@ def ingest(
             "documents out anew with --held-out, or choose another name"
         )
     try:
+        column = label_column(list(map(str, sources)), options["label"], options["format"])
         followed = options["vocabulary_from"] is not None
         if followed:
             _refuse_settings()
@@ -125,7 +127,7 @@ def ingest(
         raise SystemExit(130) from None
     show_report(report)
     if not followed:  # a test set may have one document of each class
-        warn_of_many_classes(open_corpus(report.path))
+        warn_of_many_classes(open_corpus(report.path), column)
 
 
 def _refuse_settings() -> None:

@@ -10,6 +10,7 @@ import click
 
 from sdem_dist.cli.shown import say, visible
 from sdem_dist.counted import counted
+from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -57,16 +58,24 @@ def without_label(corpus: Corpus) -> int:
     return header.n_documents - sum(header.class_counts) if header.classes and header.label_sets is None else 0
 
 
-def warn_of_many_classes(corpus: Corpus) -> None:
-    """Warn where a corpus has so many classes that its labels may be something else, such as texts or ids."""
+def warn_of_many_classes(corpus: Corpus, column: str | None = None) -> None:
+    """Warn where a corpus has so many classes that its labels may be something else, such as texts or ids.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    column : str, optional
+        That labels were taken from, where somebody named it.
+    """
     header = corpus.header
     if not header.classes or header.label_sets is not None:
         return
     n_classes, n_documents = sum(n > 0 for n in header.class_counts), sum(header.class_counts)
     if n_classes > max(n_documents / 2, FEW_CLASSES):
+        where = "the column of the label" if column is None else f"column {column!r}"
         click.echo(
-            f"Warning: {counted(n_classes, 'class', 'classes')} of {counted(n_documents, 'document')}, more than half as "
-            "many: is the column of the label the right one (--label)?",
+            f"Warning: {counted(n_classes, 'distinct label')} of {counted(n_documents, 'document')}, such as "
+            f"{one_line(header.classes[0], 40)!r}: is {where} the right one? --label COLUMN chooses another",
             err=True,
         )
 

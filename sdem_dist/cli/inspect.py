@@ -30,7 +30,7 @@ CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 )
 @source_options
 def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None, source: SourceOptions) -> None:
-    """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is and which words it goes by.
+    """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is, and its words for each class.
 
     --format to --on-error say how a source after --on is read.
 
@@ -39,7 +39,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     if measured is not None and not card:
         raise click.UsageError("--on goes with --card")
     if measured is None and (given := given_options((*READING, "on_error"))):
-        raise click.UsageError(f"{', '.join(given)}: of a source that --card --on measures a model on")
+        raise click.UsageError(f"{', '.join(given)}: only for a source after --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
     from sdem_dist.text.sources import SUFFIXES, plain_suffix
 
@@ -56,7 +56,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         click.echo(card_shown(place(corpus), measured, source) if card else model_shown(place(corpus)))
         return
     if card:
-        raise click.UsageError(f"--card is of a model, and {corpus} is none")
+        raise click.UsageError(f"--card is for a model, and {corpus} is none")
     opened = open_corpus(corpus)
     n_shards = len(opened.header.shards)
     click.echo(facts(opened, values=not no_check))

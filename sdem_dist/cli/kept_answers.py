@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.streaming import answered_blocks, examples_of, mistake_in, right
+from sdem_dist.cli.streaming import answered_blocks, examples_of, mistake_in
 from sdem_dist.cli.table_files import Part, write_parts
+from sdem_dist.counted import counted
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import ClusterError, IngestError
 from sdem_dist.storage import buckets
@@ -42,6 +43,7 @@ def write_kept_table(
     gate: LineGate,
     *,
     resume: bool,
+    quiet: bool,
 ) -> None:
     """Write the table of what tasks answer; what they made for an earlier run of the same identity is not made again.
 
@@ -59,6 +61,8 @@ def write_kept_table(
         Learns how many lines were left out.
     resume : bool
         Use what was kept; otherwise it is thrown away first.
+    quiet : bool
+        Do not say how much was kept.
 
     Raises
     ------
@@ -69,9 +73,13 @@ def write_kept_table(
     with kept_folder(path.absolute(), "predicted", hashlib.sha256(content).hexdigest()[:32]) as folder:
         if not resume:
             _clear(folder)
+        elif not quiet and (n := _n_kept(folder)):
+            click.echo(
+                f"going on: {counted(n, 'part')} of the table {'was' if n == 1 else 'were'} made before", err=True
+            )
         parts = _parts(folder, executor, executor.put(shared), jobs, gate)
         try:
-            write_parts(path, _some(parts))
+            write_parts(path, parts)
         except ClusterError:
             raise
         except Exception as error:
@@ -97,8 +105,7 @@ def _parts(
 
     taken, results = 0, in_order(executor, kept_task, missing())
     try:
-        for result in results:
-            right(result)
+        for _ in results:
             stop = numbers.popleft() + 1
             for number in range(taken, stop):
                 yield from _loaded(folder / str(number), gate)
@@ -136,12 +143,9 @@ def _loaded(folder: Path, gate: LineGate) -> Iterator[Part]:
         yield Part(names, (folder / f"{number}{PART}").read_bytes())
 
 
-def _some(parts: Iterator[Part]) -> Iterator[Part]:
-    first = next(parts, None)
-    if first is None:
-        raise click.ClickException("the sources hold no document, so no table is written")
-    yield first
-    yield from parts
+def _n_kept(folder: Path) -> int:
+    names = buckets.children(str(folder))[0] if is_url(folder) else [file.name for file in folder.iterdir()]
+    return sum(name.isdigit() and (folder / name / SUMMARY).is_file() for name in names)
 
 
 def _clear(folder: Path) -> None:

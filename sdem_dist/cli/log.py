@@ -28,11 +28,10 @@ BEGINNING = '{"event": "'
 def log(log: Path) -> None:
     """Say where the time of a run went, from the LOG that `sdem train --log` wrote.
 
-    A line for each epoch of training, and one for each stage before it, in seconds of all workers together: reading
-    and verifying shards, preparing documents, the
-    learner's statistics (map), combining them and updating the model (merge), moving results between workers, and the
-    rest: waiting for each other, for the scheduler, and for the driver. Reading runs partly beside mapping, so that
-    the parts may add up to a little more than the whole.
+    Prints a line for each epoch of training, and one for each stage before it, in seconds of all workers together:
+    reading and verifying shards, preparing documents, the learner's statistics (map), combining them and updating the
+    model (merge), moving results between workers, and the rest: waiting for each other, the scheduler and the driver.
+    Reading runs partly beside mapping, so the parts may add up to a little more than the whole.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -105,8 +104,10 @@ def read_events(path: Path) -> list[JsonObject]:
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{path} cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{path} is not text; is it a log of sdem train --log?") from error
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be read: {error.strerror or error}") from error
     events = []
     for number, line in enumerate(lines, 1):
         try:

@@ -98,7 +98,8 @@ class StopWords(ParamType):
         try:
             return tuple(Path(value).read_text("utf-8").split())
         except (OSError, UnicodeDecodeError) as error:
-            self.fail(f"it is english or a file of words, and {value} is not one: {error}", param, ctx)
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            self.fail(f"it is english or a file of words, and {value} is not one: {why}", param, ctx)
 
 
 class Alpha(ParamType):

@@ -29,12 +29,13 @@ def stream_options(command: Command) -> Command:
     """Add the options of sources and of where answers go."""
     for option in (
         click.option("--verbose", is_flag=True, help="Say in the end how much of the text the model knows."),
-        click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores; of - one]"),
+        click.option("--quiet", is_flag=True, help="Say nothing of what was written."),
+        click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores; for - one]"),
         click.option(
             "--threshold",
             type=click.FloatRange(0, 1),
             metavar="P",
-            help='Below P the label is "unsure"; of several labels all from P on.',
+            help='Below P the label is "unsure"; with several labels, all of at least P.',
         ),
         click.option("--top", type=click.IntRange(1), metavar="K", help="The K best with their numbers, best first."),
         *reversed(HOW_READ),
@@ -79,13 +80,13 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     Labels of a SOURCE are not read as text: where the first line is label TAB text, as in training, what follows the TAB is
     the text of each line. --format lines takes whole lines.
 
-    Writes one line a document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
-    classes; of several labels all that reach their thresholds, with | between them; of a regressor the numbers alone, of a
-    mixture the clusters by number. Ids come before labels with --id, and always of a corpus, whose documents are shuffled.
-    Nothing is held in memory but a few blocks.
+    Writes one line for each document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
+    classes. With several labels these are all that reach their thresholds, with | between them; regressors write numbers
+    alone, mixtures the clusters by number. Ids come before labels with --id, and always for a corpus, whose documents are
+    shuffled. Only a few blocks are in memory.
 
-    With -o FILE a table, which appears whole. Workers read the sources and write into a hidden folder beside FILE, so all
-    of them have to see both. What they predicted before the command was killed is kept there, and the same command goes on.
+    With -o FILE it writes a table, which appears complete or not at all. Workers read the sources and write into a hidden
+    folder beside FILE, so all of them have to see both. After a kill the same command goes on with what is kept there.
 
     In the table the columns of the source come first. Those of a .csv or .tsv source are text, also in Parquet. In a .csv
     or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and
@@ -129,6 +130,7 @@ def _run(
     threshold: float | None,
     jobs: int | None,
     verbose: bool,
+    quiet: bool,
     scheduler: str | None,
     workers: int | None,
     cluster: str | None,
@@ -147,7 +149,9 @@ def _run(
     check_where(scheduler, workers, cluster)
     elsewhere = (scheduler, workers, cluster) != (None, None, None)
     if elsewhere and (verbose or jobs is not None):
-        raise click.UsageError(f"{'--verbose' if verbose else '--jobs'} is of threads of this process, not of workers")
+        raise click.UsageError(
+            f"{'--verbose' if verbose else '--jobs'} is for threads of this process, not for workers"
+        )
     if output is not None:
         check_table(output, (model, *paths), overwrite)
     reading = Reading(**how_read)
@@ -180,17 +184,16 @@ def _run(
             identity = (read, suffix, answers.what, top, threshold, alone, coverage)
             shared = (transformer, lambda documents, block: part_of(suffix, columns(documents, block)), on_error)
             parts = sources.for_workers(estimator)
-            write_kept_table(output, identity, DaskExecutor(client), shared, parts, sources.gate, resume=resume)
+            write_kept_table(
+                output, identity, DaskExecutor(client), shared, parts, sources.gate, resume=resume, quiet=quiet
+            )
         elif output is not None:
-            write_table(output, _some(found(_beside(answers))))
+            write_table(output, found(_beside(answers)))
             clear_kept(output, "predicted")  # of a run by workers that was killed
-        else:
-            for lines in found(lines_of(answers, with_ids=reading.id is not None)):
-                sys.stdout.write(lines)
-                if streaming:
-                    sys.stdout.flush()  # somebody may be waiting for this block's
+        elif not _printed(found(lines_of(answers, with_ids=reading.id is not None)), flush=streaming) and not quiet:
+            click.echo("the sources hold no document", err=True)
     _say_what_was_left_out(sources)
-    if output is not None:
+    if output is not None and not quiet:
         click.echo(f"wrote the predictions to {output}", err=True)
     if verbose and transformer is not None:
         share = transformer.unknown_share
@@ -198,6 +201,17 @@ def _run(
             "there is no vocabulary to look words up in" if share is None else f"{share:.1%} of the words are unknown"
         )
         click.echo(f"{known} to the model", err=True)
+
+
+def _printed(blocks: Iterator[str], *, flush: bool) -> bool:
+    """Write lines, and return whether there were any; `flush` where somebody may be waiting for those of a block."""
+    some = False
+    for lines in blocks:
+        some = True
+        sys.stdout.write(lines)
+        if flush:
+            sys.stdout.flush()
+    return some
 
 
 def _beside(answers: Answers) -> Callable[[Any, Block], dict[str, Any]]:
@@ -210,15 +224,6 @@ def _beside(answers: Answers) -> Callable[[Any, Block], dict[str, Any]]:
         return {**beside, **found}
 
     return columns
-
-
-def _some(blocks: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield blocks, or raise ClickException where there are none: a table without columns is of no use."""
-    first = next(blocks, None)
-    if first is None:
-        raise click.ClickException("the sources hold no document, so no table is written")
-    yield first
-    yield from blocks
 
 
 def _say_what_was_left_out(sources: Sources) -> None:

@@ -32,12 +32,14 @@ def _ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
 def line(event: EpochOfSettings, metric: Metric, folder: object = None) -> str:
     """Return an epoch as a line for logs; `folder` is where the search is kept."""
     from sdem_dist.selection.metrics import name_of
-    from sdem_dist.selection.run import RESUMED
+    from sdem_dist.selection.run import LAST, RESUMED
     from sdem_dist.selection.summary import described
 
     best, name = _ranked(event.trials, metric)[0], name_of(metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
-    if event.what == "setting":
+    if event.what == LAST:
+        going = LAST
+    elif event.what == "setting":
         going = f"setting {event.epoch} of {event.most}"
     elif event.what == RESUMED:
         going = f"going on after epoch {event.epoch} of {folder}: {_counts(event.trials)}"
@@ -100,11 +102,13 @@ def watched(metric: Metric, quiet: bool, folder: object = None) -> Iterator[list
 def _updating(live: Live, metric: Metric, folder: object) -> Callable[[EpochOfSettings], None]:
     from rich.text import Text
 
-    from sdem_dist.selection.run import RESUMED
+    from sdem_dist.selection.run import LAST, RESUMED
 
     def update(event: EpochOfSettings) -> None:
-        if event.what == RESUMED:
+        if event.what in (RESUMED, LAST):
             live.console.print(Text(line(event, metric, folder)))
+        if event.what == LAST:  # the table stays as it is
+            return
         live.update(table(event, metric), refresh=True)
 
     return update

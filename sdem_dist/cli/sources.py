@@ -53,7 +53,7 @@ def source_options(command: Command) -> Command:
     def reading(*arguments: Any, on_error: Literal["raise", "skip"], **options: Any) -> Any:
         how = taken_reading(options)
         if how.weight is not None:
-            raise click.UsageError("--weight is of sdem ingest and of training: ingest what is to be weighted")
+            raise click.UsageError("--weight is for sdem ingest and for training: ingest these documents with it first")
         return command(*arguments, source=SourceOptions(how, on_error), **options)
 
     return reading_options(reading)  # type: ignore[return-value]
@@ -62,7 +62,7 @@ def source_options(command: Command) -> Command:
 def refuse_for_a_corpus(names: tuple[str, ...]) -> None:
     """Raise UsageError where options of a source are given beside a corpus."""
     if given := given_options(names):
-        raise click.UsageError(f"{', '.join(given)}: of a source; a corpus has been read and counted already")
+        raise click.UsageError(f"{', '.join(given)}: only for a source; a corpus has been read and counted already")
 
 
 def is_source(path: str) -> bool:
@@ -90,6 +90,13 @@ def refuse_no_model(corpora: Sequence[str], model: Path) -> None:
     raise click.UsageError(f"{missing}MODEL is missing, the file to write: sdem {command} {model} {name}.model")
 
 
+def refuse_far_sources(paths: Sequence[str | None], where: str | None) -> None:
+    """Raise UsageError where workers are elsewhere, and one of these paths is a source: a corpus of it is here."""
+    for path in paths:
+        if path is not None and is_source(path) and where is not None:
+            raise click.UsageError(f"{path} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+
+
 @contextmanager
 def corpus_of(
     paths: Sequence[str], beside: Path, options: Mapping[str, Any], *, keep_text: bool = False
@@ -103,7 +110,7 @@ def corpus_of(
     beside : Path
         The model.
     options : mapping
-        Those of `reading_options` and `text_options`, and perhaps ``quiet``.
+        Those of `reading_options` and `text_options`, and perhaps ``quiet`` and ``validation``, see `validation_of`.
     keep_text : bool, default=False
         Keep the texts of sources.
 
@@ -118,7 +125,9 @@ def corpus_of(
     from sdem_dist.text.sources import numeric_format
 
     if not any(map(is_source, paths)):
-        refuse_for_a_corpus((*READING, *SPLITTING, *CHOOSING, "on_error"))
+        held_out = options.get("validation")
+        read = () if held_out is not None and is_source(held_out) else (*READING, "on_error")
+        refuse_for_a_corpus((*read, *SPLITTING, *CHOOSING))
         yield concat([open_corpus(path) for path in paths])
         return
     if not all(map(is_source, paths)):
@@ -150,6 +159,56 @@ def corpus_of(
             yield open_corpus(counted_there)
 
 
+@contextmanager
+def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -> Iterator[Corpus | None]:
+    """Yield the corpus that ``validation`` of the options names, or that of a source, with the words of `documents`.
+
+    It is as `corpus_of`: a source is read as the options say, and its corpus lies in a hidden folder meanwhile.
+    """
+    from sdem_dist import open_corpus
+    from sdem_dist.corpus.joined import JoinedCorpus
+    from sdem_dist.storage.hidden import hidden_folder
+    from sdem_dist.text import ingest
+
+    path = options["validation"]
+    if path is None or not is_source(path):
+        yield None if path is None else open_corpus(path)
+        return
+    words = documents.corpora[0] if isinstance(documents, JoinedCorpus) else documents
+    with hidden_folder(beside.absolute(), "validation") as folder:
+        counted_there, reading = folder / "validation.zarr", taken_reading(dict(options))
+        with shown_progress(quiet=options["quiet"]) as progress:
+            ingest(
+                path,
+                counted_there,
+                reading=reading,
+                on_error=options["on_error"],
+                vocabulary_from=words.path,
+                progress=progress,
+            )
+        with _by_source(counted_there, [path]):
+            yield open_corpus(counted_there)
+
+
+def label_column(paths: Sequence[str], label: str | None, form: str | None) -> str | None:
+    """Return the column of tables that labels are taken from; None of folders, corpora and matrices.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        Sources.
+    label, form : str or None
+        The column and the format, where somebody named them.
+    """
+    from sdem_dist.text.compressed import plain_suffix
+    from sdem_dist.text.sources import SUFFIXES
+
+    if label is not None:
+        return label
+    forms = {form or SUFFIXES.get(plain_suffix(place(path))) for path in paths}
+    return "0" if forms == {"tsv"} else "label" if forms <= {"csv", "jsonl", "parquet"} else None
+
+
 def take_unlabelled(estimator: EngineEstimator, corpus: Corpus) -> None:
     """Let an estimator train on documents without a label where the corpus has some: it knows which they are."""
     from sdem_dist.text.bad_lines import NONE
@@ -165,7 +224,7 @@ def _by_source(hidden: Path, paths: Sequence[str]) -> Iterator[None]:
     """Name sources instead of the hidden corpus of them in the errors of what is done with it."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, click.ClickException) as error:
         if str(hidden) not in str(error):
             raise
         raise type(error)(str(error).replace(str(hidden), ", ".join(paths))) from error
@@ -221,6 +280,14 @@ def examined_by_workers(
             yield Examined(open_corpus(documents))
 
 
+def refuse_separator(estimator: EngineEstimator, options: Mapping[str, Any]) -> None:
+    """Raise UsageError, before a source is read, where labels are to be scored by folds and documents have several."""
+    from sdem_dist.selection.one_label import INSTEAD
+
+    if estimator.spec.target == "labels" and options["label_separator"] is not None:
+        raise click.UsageError(f"--label-separator is for several labels a document: {INSTEAD}")
+
+
 def _check_one_label(estimator: EngineEstimator, source: SourceOptions) -> None:
     if estimator.several_labels and source.reading.unlabelled is not None:
         raise click.UsageError(
@@ -254,6 +321,11 @@ def examined_documents(
     if not is_source(path):
         refuse_for_a_corpus((*READING, "on_error"))
         return Examined(open_corpus(path))
+    if numeric_format([place(path)], source.reading) is not None:
+        raise click.UsageError(
+            f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the "
+            "training), and give that"
+        )
     _check_one_label(estimator, source)
     transformer = transformer_of(estimator)
     count = transformer.counter()
@@ -267,11 +339,6 @@ def examined_documents(
     counts, labels, texts = [], [], []
     ids: list[object] = []
     n_unlabelled = 0
-    if numeric_format([place(path)], source.reading) is not None:
-        raise click.UsageError(
-            f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the "
-            "training), and give that"
-        )
     for block in placed_blocks(place(path), source.reading, gate):
         if gate.unlabelled is not None:
             block, n_hidden = _labelled(block)

@@ -15,7 +15,7 @@ from sdem_dist.errors import IngestError
 from sdem_dist.fitting.scoring import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.bad_lines import LineGate
-from sdem_dist.text.records import Piece, pieces_of
+from sdem_dist.text.records import Piece, pieces_of, records_format
 from sdem_dist.text.texts import Records, Texts
 from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from sdem_dist.text.sources import Reading
 
 Made = TypeVar("Made")
+NUMBERS = 1 << 24
+"""Most numbers that the answers to a block of documents are made of."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,11 @@ class Sources:
     block_documents: int
     keep: bool
 
+    def __post_init__(self) -> None:
+        for path, of_corpus in zip(self.paths, self.corpora, strict=True):
+            if not of_corpus:
+                records_format(path, self.reading)  # says what is no source of text
+
     @property
     def corpora(self) -> list[bool]:
         """Whether each of them is a corpus."""
@@ -112,13 +119,15 @@ class Sources:
         """Yield the documents of all sources, to be read."""
         from sdem_dist.corpus import open_corpus
 
+        # What a block becomes has a column for each class.
+        most = max(1, NUMBERS // max(1, len(getattr(estimator, "classes_", ()))))
         for path, counted in zip(self.paths, self.corpora, strict=True):
             if counted:
                 corpus = open_corpus(path)
                 check_columns(estimator, corpus)
-                yield from (CorpusRange(corpus, *part) for part in ranges_of(corpus))
+                yield from (CorpusRange(corpus, *part) for part in ranges_of(corpus, most))
             else:
-                yield from pieces_of(path, self.reading, self.block_documents, keep=self.keep)
+                yield from pieces_of(path, self.reading, min(self.block_documents, most), keep=self.keep)
 
     def for_workers(self, estimator: EngineEstimator) -> Iterator[Job]:
         """Yield the documents of all sources, to be read by workers where they can share the work.
@@ -175,8 +184,7 @@ def answered_by_workers(
 
     executor = DaskExecutor(client)
     shared = executor.put((transformer, answer, gate.on_error))  # once a worker
-    for result in in_order(executor, answers_task, ((shared, job) for job in jobs)):
-        made, skipped, examples = right(result)
+    for made, skipped, examples in in_order(executor, answers_task, ((shared, job) for job in jobs)):
         gate.take(skipped, examples)
         yield from made
 
@@ -196,9 +204,7 @@ Shared = tuple[TextTransformer | None, Answer[Made], Literal["raise", "skip"]]
 def answered_blocks(shared: Shared[Made], job: Job, gate: LineGate) -> Iterator[Made]:
     """Yield what is answered about the blocks of a job; `gate` learns of bad lines."""
     transformer, answer, _ = shared
-    count = (
-        None if transformer is None else transformer.counts
-    )  # a counter would be kept for as long as the worker lives
+    count = None if transformer is None else transformer.counts
     for block in job.read(gate) if isinstance(job, Piece) else [job]:
         yield _answer(count, answer, block)
 
@@ -206,7 +212,7 @@ def answered_blocks(shared: Shared[Made], job: Job, gate: LineGate) -> Iterator[
 def answers_task(shared: Shared[Made], job: Job) -> tuple[list[Made], int, list[str]] | IngestError:
     """Return the answers, how many lines were left out, and examples of these: a task of workers.
 
-    A mistake in the source is returned, too: a worker prints a traceback of all that it raises.
+    A mistake in the source is returned, too.
     """
     gate = LineGate(shared[2])
     try:
@@ -224,13 +230,6 @@ def mistake_in(job: Job, error: IngestError) -> IngestError:
 def examples_of(job: Job, gate: LineGate) -> list[str]:
     """Return examples of the lines of a job that were left out, likewise."""
     return [job.as_named(example) if isinstance(job, Piece) else example for example in gate.examples]
-
-
-def right(result: Made | IngestError) -> Made:
-    """Return what a task made, or raise what it returned as an error."""
-    if isinstance(result, IngestError):
-        raise result
-    return result
 
 
 def lines_of(answers: Answers, *, with_ids: bool = False) -> Callable[[Any, Block], str]:

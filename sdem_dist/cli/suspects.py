@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.shown import say, table
-from sdem_dist.cli.sources import corpus_of, is_source, take_unlabelled
+from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, refuse_separator, take_unlabelled
 from sdem_dist.cli.text_options import reading_options, text_options
 from sdem_dist.cli.train import TrainCommand, estimator_of
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
@@ -51,8 +51,8 @@ def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: s
         estimator = estimator_of({**options, "quiet": True})
         if estimator.spec.target != "labels":
             raise click.UsageError(f"--estimator {options['estimator']}: suspects are found by classifiers")
-    if is_source(corpus) and (scheduler or cluster):
-        raise click.UsageError(f"{corpus} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+    refuse_separator(estimator, options)
+    refuse_far_sources([corpus], scheduler or cluster)
     try:
         with (
             corpus_of(
@@ -101,7 +101,9 @@ def show(found: Suspects, documents: Corpus, name: str, number: int, as_json: bo
         return
     doubted = int((found.other_proba > found.label_proba).sum())
     head = ("document", "label", "rather", "doubt", "p(label)", "p(other)", "text" if documents.has_texts else "")
+    by_place = isinstance(documents.ids_of(0, 1)[0], int)
     title = f"{name}: of {found.n_documents:,} documents {doubted:,} would get another label; the most doubtful"
+    title += ", documents counted from 0" if by_place else ""
     click.echo(table(title, [head, *rows]), nl=False)
     if not documents.has_texts:
         say("Documents are named by their ids; with sdem ingest --keep-text their texts are shown, too.")

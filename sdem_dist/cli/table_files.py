@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.answers import on_a_line
 from sdem_dist.cli.outputs import check_output
-from sdem_dist.cli.shown import visible
+from sdem_dist.cli.text_cells import Columns, as_text, csv_rows, json_rows, tab_rows
 from sdem_dist.text.records import listed
 
 if TYPE_CHECKING:
     import pyarrow
-
-Columns = dict[str, Any]
-"""Names and values of consecutive rows: lists, or Arrow arrays, which have a type even where all values are missing."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ def check_table(path: Path, inputs: Iterable[str | Path], overwrite: bool) -> No
 
 
 def _alike(parts: Iterator[Part]) -> Iterator[Part]:
-    """Yield parts, or raise UsageError where another source has other columns."""
+    """Yield parts, or raise UsageError where another source has other columns, ClickException where there is none."""
     names: list[str] | None = None
     for part in parts:
         names = names or part.names
@@ -85,36 +79,16 @@ def _alike(parts: Iterator[Part]) -> Iterator[Part]:
                 "write a table of each"
             )
         yield part
-
-
-def _rows(block: Columns) -> Iterator[tuple[Any, ...]]:
-    return zip(*map(listed, block.values()), strict=True)
-
-
-def as_text(value: object) -> str:
-    """Return a value as a field of a table of text; control characters are written out."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return repr(value)  # the shortest text that reads back as the same number
-    if isinstance(value, list) and all(isinstance(member, str | int | float) for member in value):
-        return visible("|".join(map(str, value)))
-    return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
-
-
-def _csv_lines(rows: Iterable[Iterable[object]]) -> bytes:
-    lines = StringIO(newline="")
-    csv.writer(lines).writerows(map(as_text, row) for row in rows)
-    return lines.getvalue().encode()
-
-
-def _tab_lines(rows: Iterable[Iterable[object]]) -> bytes:
-    return "".join(["\t".join([on_a_line(as_text(value)) for value in row]) + "\n" for row in rows]).encode()
+    if names is None:
+        raise click.ClickException("the sources hold no document, so no table is written")
 
 
 def _json_lines(block: Columns) -> bytes:
-    names = list(block)
-    return b"".join([_json_line(dict(zip(names, row, strict=True))) for row in _rows(block)])
+    try:
+        return json_rows(block)
+    except TypeError:  # numbers beyond 64 bits, halves of surrogate pairs
+        rows = zip(*map(listed, block.values()), strict=True)
+        return b"".join([_json_line(dict(zip(block, row, strict=True))) for row in rows])
 
 
 def _json_line(row: dict[str, Any]) -> bytes:
@@ -122,17 +96,17 @@ def _json_line(row: dict[str, Any]) -> bytes:
 
     try:
         return orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # numbers beyond 64 bits, halves of surrogate pairs
+    except TypeError:
         text = json.dumps(row, default=str, ensure_ascii=False)
         return text.encode(errors="backslashreplace") + b"\n"  # as JSON writes half of a surrogate pair, too
 
 
-def _headed(head: Callable[[Iterable[Iterable[object]]], bytes] | None, path: Path, parts: Iterator[Part]) -> None:
+def _headed(rows: Callable[[Columns], bytes] | None, path: Path, parts: Iterator[Part]) -> None:
     """Write parts one after the other, the names of their columns first."""
     with path.open("wb") as file:
         for number, part in enumerate(parts):
-            if number == 0 and head is not None:
-                file.write(head([part.names]))
+            if number == 0 and rows is not None:
+                file.write(rows({name: [name] for name in part.names}))
             file.write(part.body)
 
 
@@ -153,7 +127,7 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
     import pyarrow.parquet as pq
 
     found, writer = pa.schema([]), None  # types as far as known: null where no value was seen
-    repeated: list[str] = []
+    how: dict[str, Any] = {}
     try:
         for part in parts:
             table = pa.ipc.open_stream(part.body).read_all()
@@ -161,11 +135,11 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
                 found = pa.unify_schemas([found, table.schema], promote_options="permissive")
                 written = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in found])
                 if writer is None:
-                    repeated = [name for name in part.names if _repeats(table.column(name))]
-                    writer = pq.ParquetWriter(path, written, use_dictionary=repeated)
+                    how = _encodings(table)
+                    writer = pq.ParquetWriter(path, written, **how)
                 elif written != writer.schema:
                     writer.close()
-                    writer = _widened(path, written, repeated)
+                    writer = _widened(path, written, how)
                 writer.write_table(table.cast(written))
             except pa.ArrowException as error:
                 raise click.ClickException(
@@ -175,8 +149,15 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
         (writer or pq.ParquetWriter(path, found)).close()
 
 
+def _encodings(table: pyarrow.Table) -> dict[str, Any]:
+    """Return how the columns of a file that begins with this table are written: what costs time must make it smaller."""
+    names = table.column_names
+    packed = {name: "snappy" if _shrinks(table.column(name)) else "none" for name in names}
+    return {"use_dictionary": [name for name in names if _repeats(table.column(name))], "compression": packed}
+
+
 def _repeats(column: pyarrow.ChunkedArray) -> bool:
-    """Whether a dictionary of a column's values, which costs time, makes a file smaller."""
+    """Whether most values of a column are there more than once."""
     import pyarrow.types as types
 
     if types.is_floating(column.type) or types.is_nested(column.type):
@@ -184,13 +165,23 @@ def _repeats(column: pyarrow.ChunkedArray) -> bool:
     return len(column.unique()) <= len(column) // 2
 
 
-def _widened(path: Path, schema: Any, repeated: list[str]) -> Any:
+def _shrinks(column: pyarrow.ChunkedArray) -> bool:
+    """Whether a column is smaller when it is compressed: shares and other measured numbers are not."""
+    import pyarrow as pa
+
+    buffers = [buffer for chunk in column.chunks for buffer in chunk.buffers() if buffer]
+    if not pa.types.is_floating(column.type) or not buffers:
+        return True
+    return sum(len(pa.compress(buffer, "snappy")) for buffer in buffers) < 0.9 * sum(map(len, buffers))
+
+
+def _widened(path: Path, schema: Any, how: dict[str, Any]) -> Any:
     """Return a writer of a file that begins with the rows of another one, whose types are narrower."""
     import pyarrow.parquet as pq
 
     narrow = path.replace(path.with_name(f"{path.name}.narrow"))
     try:
-        writer = pq.ParquetWriter(path, schema, use_dictionary=repeated)
+        writer = pq.ParquetWriter(path, schema, **how)
         with pq.ParquetFile(narrow) as file:
             for k in range(file.num_row_groups):
                 writer.write_table(file.read_row_group(k).cast(schema))
@@ -212,8 +203,8 @@ def _column(values: Any) -> Any:
 
 
 FORMS: dict[str, tuple[Callable[[Columns], bytes], Callable[[Path, Iterator[Part]], None]]] = {
-    ".tsv": (lambda block: _tab_lines(_rows(block)), partial(_headed, _tab_lines)),
-    ".csv": (lambda block: _csv_lines(_rows(block)), partial(_headed, _csv_lines)),
+    ".tsv": (tab_rows, partial(_headed, tab_rows)),
+    ".csv": (csv_rows, partial(_headed, csv_rows)),
     ".jsonl": (_json_lines, partial(_headed, None)),
     ".parquet": (_arrow, _parquet),
 }

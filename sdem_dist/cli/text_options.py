@@ -59,7 +59,7 @@ _READING = (
     click.option(
         "--label-separator",
         metavar="TEXT",
-        help="Documents may have several labels, or none: what stands between them. JSON lists need none of it, but say so.",
+        help="What stands between the labels of a document, which may have several or none. Give it for lists in JSON, too.",
     ),
     click.option(
         "--unlabelled",

@@ -15,7 +15,14 @@ from sdem_dist.cli.log import written_log
 from sdem_dist.cli.outputs import refuse_existing, refuse_lasting, refuse_one_file
 from sdem_dist.cli.parameters import Alpha, LocalPath, Place
 from sdem_dist.cli.shown import say
-from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model, take_unlabelled
+from sdem_dist.cli.sources import (
+    corpus_of,
+    label_column,
+    refuse_far_sources,
+    refuse_no_model,
+    take_unlabelled,
+    validation_of,
+)
 from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
 from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
 from sdem_dist.counted import counted, nearest
@@ -69,7 +76,8 @@ class TrainCommand(SectionedCommand):
 @click.option(
     "--loss",
     type=click.Choice(["auto", "ncll", "hinge", "nll"]),
-    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  [default: auto; of others ncll]",
+    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  "
+    "[default: auto for naive Bayes, else ncll]",
 )
 @click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
 @click.option(
@@ -95,7 +103,7 @@ class TrainCommand(SectionedCommand):
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"
 )
-@click.option("--validation", metavar="CORPUS", help="Held-out corpus to evaluate after each epoch.")
+@click.option("--validation", metavar="CORPUS", help="Held-out corpus, or source, to evaluate after each epoch.")
 @click.option(
     "--patience",
     type=click.IntRange(1),
@@ -168,7 +176,7 @@ def train(
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
-    from sdem_dist import ClusterError, SdemError, open_corpus
+    from sdem_dist import ClusterError, SdemError
     from sdem_dist.cluster import job_script
     from sdem_dist.cluster.client import reported
     from sdem_dist.saving import check_destination
@@ -185,18 +193,17 @@ def train(
             refuse_existing(options[name], overwrite)
     refuse_one_file(options["log"], options["performance_report"])
     estimator = estimator_of(options)
-    validation = open_corpus(options["validation"]) if options["validation"] else None
-    if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
-        raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+    refuse_far_sources((*corpora, options["validation"]), scheduler or cluster)
     try:
         with (
             corpus_of(corpora, model, options) as documents,
+            validation_of(documents, model, options) as validation,
             client_of(scheduler, workers, cluster, options["lifetime"]) as client,
             reported(client, options["performance_report"]),
         ):
             _check_fits(estimator, documents)
             if estimator.spec.target == "labels":
-                warn_of_many_classes(documents)
+                warn_of_many_classes(documents, label_column(corpora, options["label"], options["format"]))
             take_unlabelled(estimator, documents)
             # An earlier log is replaced here, where nothing but training can go wrong.
             callbacks = [] if options["log"] is None else [written_log(options["log"], options["resume"])]
@@ -237,13 +244,19 @@ def train(
     say(f"{model}: {options['estimator']}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
     if hidden:
         say(f"{counted(hidden, 'document')} had no label: {_use_of_unlabelled(estimator, n_labelled)}")
+        for how in ("with", "without"):
+            if (loss := estimator.kept_.get(f"{how}_unlabelled_log_loss")) is not None:
+                accuracy = estimator.kept_[f"{how}_unlabelled_accuracy"]
+                say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {loss:.4f}")
 
 
 def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
     """Return what is known of the model that was kept."""
     kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
     unshown = ("epoch", "unlabelled_weight", *UNSHOWN)
-    names = [name for name in kept if name not in unshown and not name.endswith("seconds")]
+    names = [
+        name for name in kept if name not in unshown and not name.endswith("seconds") and "_unlabelled_" not in name
+    ]
     own = [name for name in names if not name.startswith("validation_")]
     figures = [f"{called(name)} {kept[name]:.4f}" for name in own]
     if of_held_out := [i for i, name in enumerate(own) if name.startswith("held_out_")]:

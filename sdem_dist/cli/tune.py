@@ -13,7 +13,14 @@ from sdem_dist.cli.outputs import check_output, refuse_existing, refuse_one_file
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.searching import watched
 from sdem_dist.cli.shown import say, visible
-from sdem_dist.cli.sources import corpus_of, is_source, refuse_no_model, take_unlabelled
+from sdem_dist.cli.sources import (
+    corpus_of,
+    refuse_far_sources,
+    refuse_no_model,
+    refuse_separator,
+    take_unlabelled,
+    validation_of,
+)
 from sdem_dist.cli.text_options import reading_options, text_options
 from sdem_dist.cli.train import TrainCommand, _value, estimator_of
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
@@ -40,17 +47,19 @@ Examples:
 @click.argument("corpora", nargs=-1, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @click.option(
-    "--metric", type=click.Choice(METRICS), help="What decides.  [default: log-loss; of numbers R2, else perplexity]"
+    "--metric", type=click.Choice(METRICS), help="What decides.  [default: log-loss; R2 for numbers, else perplexity]"
 )
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, metavar="K", help="Parts of CORPUS.")
-@click.option("--validation", metavar="CORPUS", help="Score settings on this corpus instead of on folds.")
+@click.option("--validation", metavar="CORPUS", help="Score settings on this corpus, or source, instead of on folds.")
 @click.option(
     "--trials", type=click.IntRange(1), default=17, show_default=True, metavar="N", help="Settings to try at most."
 )
 @click.option(
     "--max-epochs", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="Epochs of a setting."
 )
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Begin no epoch after so long.")
+@click.option(
+    "--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Begin no epoch after so many seconds."
+)
 @click.option(
     "--space",
     "spaces",
@@ -86,7 +95,9 @@ Examples:
 )
 @click.option("--table", type=LocalPath(), metavar="FILE.csv", help="Write all settings and their scores.")
 @click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep the search here after each epoch.")
-@click.option("--resume", is_flag=True, help="Go on from FOLDER, if it holds this search.")
+@click.option(
+    "--resume", is_flag=True, help="Go on from FOLDER, if it holds this search; a source is counted again first."
+)
 @click.option("--overwrite", is_flag=True, help="Replace MODEL and FILEs that exist, as --resume does.")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides folds and draws.  [default: 0]")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -104,10 +115,10 @@ def tune(
 ) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
-    Settings of naive Bayes learn side by side, so that documents are read once for all. After 1, 2, 4 and 8 epochs those
-    that are not among the better half are let go; a setting is done where another epoch lowers its log-loss by less than
-    1 %. At the end stand what was tried, what mattered, and the winner against the default. Documents of one
-    group are in one fold, where CORPUS was ingested with --group.
+    Settings of naive Bayes learn side by side, so that documents are read once for all. After 1, 2, 4 and 8 epochs the
+    worse half is let go; a setting is done where another epoch lowers its log-loss by less than 1 %. At the end the command
+    prints what was tried, what mattered, and the winner beside the default. Documents of one group are in one fold, where
+    CORPUS was ingested with --group.
 
     CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number of
     workers.
@@ -116,7 +127,9 @@ def tune(
     check_where(scheduler, workers, cluster)
     if options["resume"] and options["checkpoint"] is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
-    from sdem_dist import CorpusSearchCV, SdemError, open_corpus
+    if options["nested"] and options["validation"] is not None:
+        raise click.UsageError("--nested needs folds: leave --validation out")
+    from sdem_dist import CorpusSearchCV, SdemError
     from sdem_dist.saving import check_destination
     from sdem_dist.selection import checkpoints
 
@@ -131,13 +144,12 @@ def tune(
         raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
     estimator = estimator_of({**options, "quiet": True})
     metric = options["metric"] or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
-    validation = open_corpus(options["validation"]) if options["validation"] else None
-    if (scheduler or cluster) and (source := next(filter(is_source, corpora), None)) is not None:
-        raise click.UsageError(f"{source} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
+    refuse_separator(estimator, options)
+    refuse_far_sources((*corpora, options["validation"]), scheduler or cluster)
     search = CorpusSearchCV(
         estimator,
         space_of(options["spaces"]),
-        cv=options["folds"] if validation is None else validation,
+        cv=options["validation"] or options["folds"],  # the corpus is opened below
         metric=metric,
         n_trials=options["trials"],
         max_epochs=options["max_epochs"],
@@ -151,12 +163,15 @@ def tune(
     try:
         search._check()  # before a source is read
         if options["checkpoint"] is not None:
-            checkpoints.path_of(options["checkpoint"], resume=options["resume"])
+            checkpoints.path_of(options["checkpoint"], search, resume=options["resume"])
         with (
             corpus_of(corpora, model, options) as documents,
+            validation_of(documents, model, options) as validation,
             client_of(scheduler, workers, cluster) as client,
         ):
             take_unlabelled(estimator, documents)
+            if validation is not None:
+                search.set_params(cv=validation)
             if options["nested"] and not options["quiet"]:
                 click.echo(
                     "--nested: after this search it is repeated without each fold, which shows nothing", err=True
@@ -267,7 +282,7 @@ def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int)
     from sdem_dist import learning_curve, plots
 
     found = learning_curve(estimator, documents, random_state=seed)
-    say("Accuracy by number of documents, means over folds:")
+    say("Accuracy by number of documents, means over folds of the training documents:")
     for n, accuracies, losses in zip(found.n_documents, found.accuracy, found.log_loss, strict=True):
         say(f"  {n:>12,}  accuracy {accuracies.mean():.4f} +- {accuracies.std():.4f}  log-loss {losses.mean():.4f}")
     figure = Figure(figsize=(6, 4), layout="constrained")

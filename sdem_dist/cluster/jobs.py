@@ -33,7 +33,7 @@ def batch_jobs(
 ) -> Iterator[Client]:
     """Yield a client of a scheduler in this process, whose workers are batch jobs.
 
-    Goes on with the first worker; jobs that start later join in, jobs that are lost are submitted anew, and all are
+    The run begins with the first worker. Jobs that start later join in, lost jobs are submitted again, and all are
     cancelled at the end, also after an exception or a signal.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Holding the number of batch jobs: those that end or fall silent are submitted anew."""
+"""Holding the number of batch jobs: those that end or fall silent are submitted again."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
+from sdem_dist.corpus.rows import Canonical
 from sdem_dist.corpus.shards import narrowed
 from sdem_dist.errors import CorpusError
 
@@ -18,6 +19,7 @@ _BATCH_ENTRIES = 1 << 20
 Matrix: TypeAlias = "sp.sparray | sp.spmatrix | np.ndarray"
 Ids = Sequence[int | str] | np.ndarray
 Batch = tuple[Matrix, ArrayLike | None, Ids | None, ArrayLike | None, ArrayLike | None]
+Taken = tuple["Matrix | Canonical", ArrayLike | None, Ids | None, ArrayLike | None, ArrayLike | None]
 
 
 def batches(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
-from sdem_dist.corpus.batches import Batch, Ids, canonical_csr, dense_rows
+from sdem_dist.corpus.batches import Ids, Taken, canonical_csr, dense_rows
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.layout import Facts, index_dtype
-from sdem_dist.corpus.rows import KeyedRows
+from sdem_dist.corpus.rows import Canonical, KeyedRows
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
 from sdem_dist.corpus.targets import checked_targets, checked_weights
 from sdem_dist.errors import CorpusError
+
+PIECES = 64
 
 
 @dataclass(frozen=True)
@@ -25,16 +28,25 @@ class Collected(Facts):
     positions: np.ndarray
     spill: Spill
 
+    def parts(self, sizes: Sequence[int]) -> Iterator[Callable[[], KeyedRows]]:
+        """Yield what makes the next documents in stored order, so many of them each, which is all; threads may call it."""
+        return (partial(self._final, part) for part in self.spill.parts(sizes))
+
     def rows(self) -> Iterator[KeyedRows]:
-        """Yield the documents in stored order, once, labels and dtypes final."""
-        for rows in self.spill.drain():
-            data = rows.data.astype(np.float32, copy=False) if self.weighted and not self.dense else rows.data
-            labels = np.where(rows.labels < 0, np.int32(-1), self.positions[rows.labels])
-            yield replace(rows, data=data, labels=labels)
+        """Yield the documents in stored order, once, in about `PIECES` pieces."""
+        borders = np.unique(np.linspace(0, self.n_documents, PIECES + 1).astype(np.int64))
+        return (part() for part in self.parts(np.diff(borders).tolist()))
+
+    def _final(self, part: Callable[[], KeyedRows]) -> KeyedRows:
+        """Return documents with their final labels and dtypes."""
+        rows = part()
+        data = rows.data.astype(np.float32, copy=False) if self.weighted and not self.dense else rows.data
+        labels = np.where(rows.labels < 0, np.int32(-1), self.positions[rows.labels])
+        return replace(rows, data=data, labels=labels)
 
 
 def collect(
-    source: Iterable[Batch],
+    source: Iterable[Taken],
     folder: Path,
     memory_limit: int,
     classes: Sequence[object] | None,
@@ -75,7 +87,8 @@ def collect(
     has_weights: bool | None = None
     whole = True
     for X, y, ids, targets, weights in source:
-        data, indices, indptr, width = (dense_rows if dense else canonical_csr)(X, n_documents)
+        how = dense_rows if dense else canonical_csr
+        data, indices, indptr, width = X if isinstance(X, Canonical) else how(X, n_documents)
         if n_features is None:
             n_features = width
         if width != n_features:
@@ -104,7 +117,7 @@ def collect(
             if weights is not None:
                 beside = checked_weights(weights, len(keys), f"the batch from document {n_documents} on")
                 table = np.concatenate([table, beside], axis=1)
-            indices = indices.astype(index_dtype(width))
+            indices = indices.astype(index_dtype(width), copy=False)
             spill.add(KeyedRows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
         n_documents, n_nonzeros = stop, n_nonzeros + len(data)
     if n_features is None or n_documents == first:

@@ -15,6 +15,7 @@ from sdem_dist.corpus.dealing import dealt, group_codes
 from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.memory import InMemory, MemoryCorpus
+from sdem_dist.counted import is_count
 
 if TYPE_CHECKING:
     from sdem_dist.documents import DenseDocuments, Documents
@@ -101,8 +102,10 @@ class Folds:
     def __init__(
         self, corpus: AnyCorpus, k: int = 5, seed: int = 0, share: float = 1.0, groups: ArrayLike | None = None
     ) -> None:
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 2 <= k <= corpus.n_documents:
-            raise ValueError(f"k must be a whole number from 2 to {corpus.n_documents:,}, the documents, got {k!r}")
+        if not is_count(k, 2):
+            raise ValueError(f"the number of folds is a whole number from 2 on, not {k!r}")
+        if k > corpus.n_documents:
+            raise ValueError(f"{k} folds need at least {k} documents, and there are {corpus.n_documents:,}")
         self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
         self.reads: CorpusLike = corpus
         """The corpus that parts read; a search gives one that is decoded already."""

@@ -37,7 +37,8 @@ def are_label_sets(y: object) -> bool:
     dtype = getattr(y, "dtype", np.dtype(object))
     if dtype != np.dtype(object) or isinstance(y, str) or not isinstance(y, Iterable):
         return False
-    first = next(iter(y), None)
+    first: Any = next(iter(y), None)
+    first = first.as_py() if hasattr(first, "as_py") else first  # of an Arrow array
     return isinstance(first, tuple | set | frozenset | list) or np.shape(cast(ArrayLike, first))[:1] > (1,)
 
 
@@ -114,8 +115,10 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
 
 
 def as_column(y: object) -> object:
-    """Return labels as one value a document: sets as an array of tuples, anything else as it is."""
+    """Return labels as one value a document: sets as an array of tuples, lists as an array, anything else as it is."""
     if not are_label_sets(y):
+        if isinstance(y, list | tuple) and 0 < sum(isinstance(label, str) for label in y) < len(y):
+            return np.asarray(y, object)  # else NumPy makes texts of the NaN and numbers among texts
         return y
     return column_of(sets_of(y))
 

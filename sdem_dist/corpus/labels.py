@@ -20,7 +20,7 @@ class LabelEncoder:
     classes : sequence of labels, or None
         The classes in their order. None: those found, sorted, once all batches have been seen.
     unlabelled : label, optional
-        What stands for no label, and gets the code -1.
+        What stands for no label, and gets the code -1. If it is there, so do None, NaN and pandas' NA.
     """
 
     def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:
@@ -66,27 +66,21 @@ class LabelEncoder:
             )
         if labels.dtype.kind in "OT":  # np.unique cannot sort None or mixed kinds
             values = labels.tolist()
+            pairs = list(zip(map(type, values), values, strict=True))
             try:
-                return np.fromiter(
-                    map(self._seen.__getitem__, zip(map(type, values), values, strict=True)), np.int32, n_documents
-                )
-            except (KeyError, TypeError):  # one is new, or not hashable
-                return np.fromiter((self._seen_code(v, first + i) for i, v in enumerate(labels)), np.int32, n_documents)
+                if not all(map(self._seen.__contains__, pairs)):
+                    for i, pair in enumerate(pairs):
+                        if pair not in self._seen:
+                            self._seen[pair] = self._code(pair[1], first + i)
+                return np.fromiter(map(self._seen.__getitem__, pairs), np.int32, n_documents)
+            except TypeError:  # one is not hashable
+                return np.array([self._code(v, first + i) for i, v in enumerate(labels)], np.int32)
         found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
         codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]
         return np.array(codes, np.int32)[inverse]
 
-    def _seen_code(self, label: object, document: int) -> int:
-        try:
-            return self._seen[type(label), label]
-        except TypeError:  # not hashable
-            return self._code(label, document)
-        except KeyError:
-            code = self._seen[type(label), label] = self._code(label, document)
-            return code
-
     def _code(self, label: object, document: int) -> int:
-        if self._unlabelled is not None and label == self._unlabelled:
+        if self._unlabelled is not None and (is_missing(label) or label == self._unlabelled):
             return -1
         try:
             plain = _plain(label)
@@ -135,3 +129,8 @@ def plain_label(label: object) -> ClassLabel:
     if isinstance(plain, str | int | float):
         return plain
     raise CorpusError(f"{plain!r} cannot be a class label: strings, integers, floats and booleans can")
+
+
+def is_missing(value: object) -> bool:
+    """Say whether a value is None, NaN or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)

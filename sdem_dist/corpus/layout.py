@@ -13,6 +13,7 @@ import numpy as np
 
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.strings import in_parts
 from sdem_dist.storage.versions import version_problem
 
 FORMAT = "sdem-corpus"
@@ -25,6 +26,7 @@ SHARDS = "shards"
 VOCABULARY = "vocabulary"
 DOCUMENT_FREQUENCY = "document_frequency"
 UINT16_FEATURES = 65536
+HASHED_BYTES = 1 << 24
 
 _DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float32", "float64")}
 
@@ -67,7 +69,8 @@ def vocabulary_hash(n_features: int, encoded: tuple[np.ndarray, np.ndarray] | No
         return hashlib.sha256(f"hashed:{n_features}".encode()).hexdigest()
     joined, offsets = encoded
     hashed = hashlib.sha256(np.ascontiguousarray(offsets, "<i8").data)
-    hashed.update(np.ascontiguousarray(joined).data)
+    for _, part in in_parts(joined, HASHED_BYTES):
+        hashed.update(np.ascontiguousarray(part).data)
     return hashed.hexdigest()
 
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from io import BufferedReader, BytesIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+
+
+class Canonical(NamedTuple):
+    """Counts in CSR that need no check: ascending within each row, without repetition, above 0."""
+
+    data: np.ndarray
+    """uint8, uint16 or uint32."""
+    indices: np.ndarray
+    """uint16 or uint32."""
+    indptr: np.ndarray
+    """int64."""
+    n_features: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +67,46 @@ class KeyedRows:
 
     def take(self, order: np.ndarray) -> KeyedRows:
         """Return the documents at the positions `order`, in that order."""
-        return self._picked(order, partial(_gathered, order=np.ascontiguousarray(order, np.int64)))
+        return KeyedRows.gathered([self], order)
 
     def slice(self, start: int, stop: int) -> KeyedRows:
         """Return the documents from `start` up to `stop`, as views where possible."""
-        return self._picked(slice(start, stop), partial(_sliced, start=start, stop=stop))
-
-    def _picked(self, rows: Where, ragged: Callable[..., tuple[np.ndarray, ...]]) -> KeyedRows:
-        """Return `rows`; `ragged` gives the offsets of such rows, and their entries in one or more arrays."""
-        indptr, data, indices = ragged(self.indptr, self.data, self.indices)
-        ids, id_bytes = self.ids, self.id_bytes
+        rows, ids, id_bytes = slice(start, stop), self.ids, self.id_bytes
+        indptr, data, indices = _sliced(self.indptr, self.data, self.indices, start=start, stop=stop)
         if id_bytes is None:
             ids = ids[rows]
         else:
-            ids, id_bytes = ragged(ids, id_bytes)
+            ids, id_bytes = _sliced(ids, id_bytes, start=start, stop=stop)
         return KeyedRows(self.keys[rows], data, indices, indptr, self.labels[rows], self.targets[rows], ids, id_bytes)
+
+    @classmethod
+    def gathered(cls, parts: Sequence[KeyedRows], order: np.ndarray) -> KeyedRows:
+        """Return the documents at the positions `order`, at least one, in `parts` one after another, in that order.
+
+        Without copies of the parts, which have ``data`` of one dtype: see `alike`.
+        """
+        borders = np.cumsum([0, *(part.n_documents for part in parts)])
+        by_position = np.argsort(order, kind="stable")
+        cuts = np.searchsorted(order, borders, sorter=by_position).tolist()
+        picks = [
+            (part, order[by_position[a:b]] - border, by_position[a:b])
+            for part, border, a, b in zip(parts, borders.tolist(), cuts, cuts[1:], strict=False)
+            if a < b
+        ]
+        indptr, data, indices = _gathered([((p.indptr, p.data, p.indices), *where) for p, *where in picks], len(order))
+        first = picks[0][0]
+        keys, labels, targets, ids = (
+            np.empty((len(order), *like.shape[1:]), like.dtype)
+            for like in (first.keys, first.labels, first.targets, first.ids)
+        )
+        for part, rows, to in picks:
+            keys[to], labels[to], targets[to] = part.keys[rows], part.labels[rows], part.targets[rows]
+            if part.id_bytes is None:
+                ids[to] = part.ids[rows]
+        if first.id_bytes is None:
+            return cls(keys, data, indices, indptr, labels, targets, ids)
+        ids, id_bytes = _gathered([((p.ids, p.id_bytes), *where) for p, *where in picks], len(order))
+        return cls(keys, data, indices, indptr, labels, targets, ids, id_bytes)
 
     def write(self, file: BinaryIO) -> Layout:
         """Append the arrays' raw bytes to `file`; return what `read` needs to find them again."""
@@ -78,23 +115,24 @@ class KeyedRows:
         return tuple((str(a.dtype), a.size) for a in arrays)
 
     @classmethod
-    def read(cls, file: BinaryIO, layout: Layout) -> KeyedRows:
+    def read(cls, file: BufferedReader | BytesIO, layout: Layout) -> KeyedRows:
         """Read what `write` wrote, from the current position of `file`."""
-        arrays = [np.frombuffer(file.read(np.dtype(kind).itemsize * n), kind) for kind, n in layout]
-        arrays[_TARGETS] = arrays[_TARGETS].reshape(len(arrays[0]), -1)
-        return cls(*arrays)
+        arrays = [np.empty(n, kind) for kind, n in layout]
+        for array in arrays:
+            file.readinto(array.view(np.uint8).data)
+        keys, data, indices, indptr, labels, targets, *ids = arrays
+        return cls(keys, data, indices, indptr, labels, targets.reshape(len(keys), -1), *ids)
 
     @classmethod
     def concatenate(cls, parts: list[KeyedRows]) -> KeyedRows:
         """Join `parts`, one at least, in the given order; ``data`` takes the widest of their dtypes."""
         if len(parts) == 1:
             return parts[0]
+        parts = alike(parts)
         keys, data, indices, labels, targets = (
             np.concatenate([getattr(p, name) for p in parts])
             for name in ("keys", "data", "indices", "labels", "targets")
         )
-        if data.dtype == np.float64 and all(p.data.dtype != np.float64 for p in parts):  # of uint32 and float32
-            data = data.astype(np.float32)
         indptr = _joined_offsets([p.indptr for p in parts])
         letters = [p.id_bytes for p in parts if p.id_bytes is not None]
         if not letters:
@@ -103,9 +141,8 @@ class KeyedRows:
         return cls(keys, data, indices, indptr, labels, targets, ids, id_bytes)
 
 
-_TARGETS = 5  # the position of the table among the arrays
 Layout = tuple[tuple[str, int], ...]
-Where = np.ndarray | slice
+Picks = list[tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]]
 
 
 def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows]:
@@ -124,16 +161,34 @@ def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows
         held = [whole.slice(size, whole.n_documents)] if n_held else []
 
 
-def _gathered(offsets: np.ndarray, *values: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the offsets of the ranges `order`, and what of each array is in them, one range after another."""
+def alike(parts: list[KeyedRows]) -> list[KeyedRows]:
+    """Return the same documents with ``data`` of one dtype, the widest of theirs."""
+    dtypes = {part.data.dtype for part in parts}
+    if len(dtypes) < 2:
+        return parts
+    widest = np.result_type(*dtypes)
+    if widest == np.float64 and widest not in dtypes:  # of uint32 and float32
+        widest = np.dtype(np.float32)
+    return [replace(part, data=part.data.astype(widest, copy=False)) for part in parts]
+
+
+def _gathered(picks: Picks, n: int) -> list[np.ndarray]:
+    """Return the offsets of `n` ranges, and what is in them.
+
+    `picks` are the offsets and values of several sources, which ranges of each are taken, and where they go.
+    """
     from sdem_dist.kernels.ragged import gather  # numba comes with it
 
-    moved = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(np.diff(offsets)[order], out=moved[1:])
-    found = [np.empty(int(moved[-1]), array.dtype) for array in values]
-    for array, out in zip(values, found, strict=True):
-        gather(array.view(np.uint8), offsets, order, array.itemsize, out.view(np.uint8))
-    return moved, *found
+    moved = np.zeros(n + 1, np.int64)
+    for (offsets, *_), rows, to in picks:
+        moved[to + 1] = offsets[rows + 1] - offsets[rows]
+    np.cumsum(moved, out=moved)
+    (_, *like), _, _ = picks[0]
+    found = [np.empty(int(moved[-1]), array.dtype) for array in like]
+    for (offsets, *values), rows, to in picks:
+        for array, out in zip(values, found, strict=True):
+            gather(array.view(np.uint8), offsets, rows, array.itemsize, moved[to], out.view(np.uint8))
+    return [moved, *found]
 
 
 def _sliced(offsets: np.ndarray, *values: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, ...]:

@@ -8,12 +8,14 @@ bucket is sorted, in turn. A bucket too large for the memory is dealt again by t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
 
-from sdem_dist.corpus.rows import KeyedRows, Layout
+from sdem_dist.corpus.rows import KeyedRows, Layout, alike, cut
 
 _BITS = 6  # 64 buckets: two levels hold 4096 times the memory
 _FAN_OUT = 1 << _BITS
@@ -91,40 +93,53 @@ class Spill:
         self._ordered = ordered
         self._level = 0
         self._buckets: list[_Bucket] = [_Bucket(folder / f"{b:02d}") for b in range(1 if ordered else _FAN_OUT)]
-        self._held = 0
+        self._held: list[KeyedRows] = []
+        self._held_bytes = 0
 
     def add(self, rows: KeyedRows) -> None:
         """Take the next documents."""
-        for bucket, part in self._dealt(rows):
-            self._buckets[bucket].held.append(part)
-            self._held += part.nbytes
-        if self._held > self._memory_limit:
-            for waiting in self._buckets:
-                waiting.flush()
-            self._held = 0
+        self._held.append(rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes > self._memory_limit:
+            self._flush()
 
-    def _dealt(self, rows: KeyedRows) -> Iterator[tuple[int, KeyedRows]]:
-        if self._ordered:
-            yield 0, rows
+    def _flush(self) -> None:
+        """Write what is in memory to the files of the buckets."""
+        held, self._held, self._held_bytes = alike(self._held), [], 0
+        if not held:
             return
-        digits = (rows.keys >> np.uint64(64 - _BITS * (self._level + 1))) & np.uint64(_FAN_OUT - 1)
+        digits = np.zeros(sum(rows.n_documents for rows in held), np.uint64)
+        if not self._ordered:
+            keys = np.concatenate([rows.keys for rows in held])
+            digits = (keys >> np.uint64(64 - _BITS * (self._level + 1))) & np.uint64(_FAN_OUT - 1)
         order = np.argsort(digits, kind="stable")
-        dealt = rows.take(order)
-        borders = np.searchsorted(digits[order], np.arange(_FAN_OUT + 1, dtype=np.uint64))
-        for bucket in np.flatnonzero(np.diff(borders)).tolist():
-            yield bucket, dealt.slice(int(borders[bucket]), int(borders[bucket + 1]))
+        borders = np.searchsorted(digits, np.arange(_FAN_OUT + 1, dtype=np.uint64), sorter=order).tolist()
+        for bucket, (first, stop) in enumerate(pairwise(borders)):
+            if first < stop:
+                self._buckets[bucket].add(KeyedRows.gathered(held, order[first:stop]))
+
+    def parts(self, sizes: Sequence[int]) -> Iterator[Callable[[], KeyedRows]]:
+        """Yield what makes the next documents by ascending key, so many of them each, which is all; threads may call it."""
+        if any(bucket.n_documents for bucket in self._buckets):
+            for rows in cut(self.drain(), sizes):
+                yield partial(_given, rows)
+            return
+        held, self._held = alike(self._held), []
+        order = np.argsort(np.concatenate([rows.keys for rows in held]))
+        for first, stop in pairwise(accumulate(sizes, initial=0)):
+            yield partial(KeyedRows.gathered, held, order[first:stop])
 
     def drain(self) -> Iterator[KeyedRows]:
         """Yield all documents by ascending key, in pieces of any length, and forget them."""
+        self._flush()
         for bucket in self._buckets:
             if self._ordered:
                 yield from bucket.pieces()
             elif bucket.nbytes <= self._memory_limit or bucket.n_documents < 2 or _BITS * (self._level + 2) > 64:
                 pieces = list(bucket.pieces())
                 if pieces:
-                    rows = KeyedRows.concatenate(pieces)
-                    del pieces
-                    yield rows.take(np.argsort(rows.keys))
+                    order = np.argsort(np.concatenate([rows.keys for rows in pieces]))
+                    yield KeyedRows.gathered(alike(pieces), order)
             else:
                 yield from self._dealt_again(bucket)
             bucket.clear()
@@ -141,37 +156,34 @@ class Spill:
 
 
 class _Bucket:
-    """Pieces of one bucket: the earlier ones in a file, the rest in memory."""
+    """Pieces of one bucket, in a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.held: list[KeyedRows] = []
         self._layouts: list[Layout] = []
 
     @property
     def nbytes(self) -> int:
-        on_disk = sum(np.dtype(kind).itemsize * n for layout in self._layouts for kind, n in layout)
-        return on_disk + sum(rows.nbytes for rows in self.held)
+        return sum(np.dtype(kind).itemsize * n for layout in self._layouts for kind, n in layout)
 
     @property
     def n_documents(self) -> int:
-        on_disk = sum(layout[0][1] for layout in self._layouts)  # the keys come first
-        return on_disk + sum(rows.n_documents for rows in self.held)
+        return sum(layout[0][1] for layout in self._layouts)  # the keys come first
 
-    def flush(self) -> None:
-        if self.held:
-            rows = KeyedRows.concatenate(self.held)
-            with self.path.open("ab") as file:
-                self._layouts.append(rows.write(file))
-            self.held = []
+    def add(self, rows: KeyedRows) -> None:
+        with self.path.open("ab") as file:
+            self._layouts.append(rows.write(file))
 
     def pieces(self) -> Iterator[KeyedRows]:
         if self._layouts:
             with self.path.open("rb") as file:
                 for layout in self._layouts:
                     yield KeyedRows.read(file, layout)
-        yield from self.held
 
     def clear(self) -> None:
-        self.held, self._layouts = [], []
+        self._layouts = []
         self.path.unlink(missing_ok=True)
+
+
+def _given(rows: KeyedRows) -> KeyedRows:
+    return rows

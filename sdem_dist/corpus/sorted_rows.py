@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
 
 ROWS, GROUPS = "rows", "groups.npy"
+PIECE_BYTES = 1 << 20
+"""Of what is read together, about: a task that writes shards needs some of the documents of each file."""
 TASK_ENTRIES = 1 << 22
 """Entries of the shards that one task writes, about."""
 
@@ -49,15 +51,19 @@ def write_groups(folder: Path, keys: np.ndarray, hashes: np.ndarray) -> None:
 
 
 def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> list[list[object]]:
-    """Write documents to a file; return where each part of them is, and its first and last key."""
+    """Write documents to a file; return where each piece of them is, and its first and last key."""
     pieces: list[list[object]] = []
     with (folder / ROWS).open("wb") as file:
-        for rows in parts:
-            if rows.n_documents:
-                place = file.tell()
-                keys = int(rows.keys[0]), int(rows.keys[-1])
-                pieces.append([place, *keys, [list(part) for part in rows.write(file)]])
+        for rows in (piece for part in parts for piece in _small(part)):
+            place = file.tell()
+            keys = int(rows.keys[0]), int(rows.keys[-1])
+            pieces.append([place, *keys, [list(part) for part in rows.write(file)]])
     return pieces
+
+
+def _small(rows: KeyedRows) -> Iterator[KeyedRows]:
+    step = max(1, rows.n_documents * PIECE_BYTES // max(1, rows.nbytes))
+    return (rows.slice(i, min(i + step, rows.n_documents)) for i in range(0, rows.n_documents, step))
 
 
 def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> list[KeyedRows]:
@@ -182,9 +188,17 @@ def write_some_shards(
         )
         made.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:
-        counted = np.stack(np.unique(rows.indices[rows.data != 0].astype(np.int64), return_counts=True))
-        save_array(_frequencies(scratch, first), counted)
+        save_array(_frequencies(scratch, first), _frequency(rows.indices[rows.data != 0], n_features))
     return made
+
+
+def _frequency(words: np.ndarray, n_features: int) -> np.ndarray:
+    """Return the words that occur, and how often each does."""
+    if n_features > 4 * len(words):
+        return np.stack(np.unique(words.astype(np.int64), return_counts=True))
+    often = np.bincount(words, minlength=n_features)
+    there = np.flatnonzero(often)
+    return np.stack([there, often[there]])
 
 
 def _frequencies(scratch: Path, first: int) -> Path:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from numbers import Integral
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -80,8 +81,8 @@ def write_corpus(
     sample_weight : array-like of shape (n_documents,), optional
         Weights of documents, never negative, which training and evaluation use. Document frequencies count documents.
     groups : array-like of shape (n_documents,), optional
-        Of each document of a matrix what it has in common with others, such as its author: folds keep them together. Of a
-        name only a hash is stored. Or a function from ids to such hashes.
+        The group of each document of a matrix, such as its author: folds keep groups together. Only a hash of a name is
+        stored. Or a function from ids to such hashes.
     vectorizer, made_by : dict, optional
         JSON values to keep in the manifest: how text became numbers, and who made the corpus from what. For a DataFrame
         ``corpus.header.vectorizer`` of another one, whose numbering of categories is to be kept: that of the training
@@ -91,7 +92,7 @@ def write_corpus(
     dense : bool, default False
         Store a table of real numbers, whatever their sign, NaN for missing ones, for models of dense features.
     unlabelled : label, optional
-        The label, such as -1, of documents whose class is not known.
+        The label, such as -1, of documents whose class is not known. Once it is set, None and NaN are such labels, too.
     shuffle : bool, default True
         Store the documents in random order. Leave them in the order given for test sets.
     random_state : int, default 0
@@ -190,24 +191,20 @@ def _write_shards(
     sizes: list[int],
 ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
     """Write all documents; return the shards' entries in the manifest, and the document frequencies of counts."""
-    from sdem_dist.corpus.rows import cut
     from sdem_dist.corpus.shards import ids_of_rows, write_shard
     from sdem_dist.kernels.ragged import add_each  # numba comes with it
     from sdem_dist.storage.threads import in_threads
 
     kind = {"dense": collected.dense, "labelled": bool(collected.classes), "weights": collected.has_weights}
-    frequency = None if collected.dense else np.zeros(collected.n_features, np.int64)
+    frequency, counting = None if collected.dense else np.zeros(collected.n_features, np.int64), Lock()
 
-    def jobs() -> Iterator[tuple[int, KeyedRows]]:
-        for shard, rows in enumerate(cut(collected.rows(), sizes)):
-            if frequency is not None:
+    def write(job: tuple[int, Callable[[], KeyedRows]]) -> ShardInfo:
+        shard, rows = job[0], job[1]()
+        if frequency is not None:
+            with counting:
                 add_each(frequency, rows.indices if rows.data.all() else rows.indices[rows.data != 0])
-            yield shard, rows
-
-    def write(job: tuple[int, KeyedRows]) -> ShardInfo:
-        shard, rows = job
         found = None if groups is None else groups(ids_of_rows(rows))
         return write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=found)
 
-    with closing(in_threads(jobs(), lambda: write, n_jobs)) as shards:
+    with closing(in_threads(enumerate(collected.parts(sizes)), lambda: write, n_jobs)) as shards:
         return tuple(shards), frequency

@@ -40,6 +40,7 @@ myst_links_external_new_tab = False
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # else names are wider than their column
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 

@@ -31,7 +31,7 @@ SHORT = 1.0
 
 
 class LogLines:
-    """Write a line an epoch to standard error; of a stage that is not monitored one line, if it takes long."""
+    """Write a line for each epoch to standard error; for a stage that is not monitored one line, if it takes long."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix

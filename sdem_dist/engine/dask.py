@@ -40,7 +40,7 @@ class DaskExecutor:
     Tasks are pure and refer to the corpus by path and to the model by a future, so that Dask recomputes what a lost
     worker held.  Nothing is pinned: affinity only asks for the worker that probably has a range cached.
 
-    Waiting for a task has no deadline of its own, since an honest one may take hours; see `Watch`.
+    A task may take hours, so waiting for it has no deadline of its own; see `Watch`.
 
     Parameters
     ----------

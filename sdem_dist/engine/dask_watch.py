@@ -13,7 +13,6 @@ from typing import TypeVar
 import dask
 from distributed import Client
 from distributed.client import ClosedClientError
-from distributed.comm import CommClosedError
 
 from sdem_dist import compat
 from sdem_dist.engine.events import Event, WorkerJoined, WorkerLost
@@ -72,7 +71,10 @@ class Watch:
         client.sync(self._look)
         if not self.workers:
             _log.warning("no worker at %s yet; waiting up to %g s for one", self.address, self._wait_for_workers)
+            # A cluster that adapts starts workers only where there is work.
+            wanted = client.submit(int, key=f"first-worker-{run}")
             client.sync(self._first_worker)
+            wanted.release()
 
     def alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
         """Wait for ``start()`` for as long as the scheduler answers and has workers."""
@@ -159,17 +161,17 @@ class Watch:
     async def _answer(self, question: Callable[[], Awaitable[Value]]) -> Value:
         try:
             return await asyncio.wait_for(question(), self.silence)
-        except (CommClosedError, ConnectionError) as error:
-            raise ClusterError(f"the scheduler at {self.address} was lost: {error}") from error
-        except (RuntimeError, ClosedClientError) as error:
-            if self._client.status == "running":
-                raise
-            raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
         except TimeoutError as error:
             raise ClusterError(
                 f"the scheduler at {self.address} has not answered for {self.silence:g} s: it hangs, or the network "
                 "does. (DASK_SDEM_DIST__SILENCE sets this time.)"
             ) from error
+        except OSError as error:  # Dask raises a plain one where it cannot connect again
+            raise ClusterError(f"the scheduler at {self.address} was lost: {error}") from error
+        except (RuntimeError, ClosedClientError) as error:
+            if self._client.status == "running":
+                raise
+            raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
 
 
 def _seconds(name: str, given: float | None, default: float) -> float:

@@ -20,7 +20,7 @@ from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import free_space
 
 PUT_SECONDS = 5.0
-"""Seconds after which a log in a bucket is written anew: objects cannot be appended to."""
+"""Seconds after which a log in a bucket is written again: objects cannot be appended to."""
 
 
 class JsonLines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -19,10 +20,13 @@ SHARE = 0.6
 SMALLEST_CACHE = 32 << 20
 REFUSED = 0.75
 """Share of a process's memory above which a run does not start."""
+MANY_CLASSES = 1000
+"""From so many on, a message points to the estimator for them."""
 BLOCK_BYTES = 256 << 20
 """Bytes of a state's table that one task should merge and update at most."""
 
 
+@cache
 def of_this_process() -> int:
     """Return the bytes that this process may use: the machine's memory, or its control group's limit."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -72,12 +76,13 @@ def cache_bytes(needed: int, memory: int) -> int:
     return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed)
 
 
-def check_state(state: int, n_blocks: int, memory: int) -> None:
-    """Raise ModelError if the state would take more than three quarters of a process's memory."""
+def check_state(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> None:
+    """Raise ModelError if the state, of so many classes, would take more than three quarters of a process's memory."""
     needed = needed_bytes(state, n_blocks)
     if needed > REFUSED * memory:
+        advice = "; of thousands of classes take ManyClassNB" if n_classes >= MANY_CLASSES else ""
         raise ModelError(
             f"the model takes {state / 2**30:.2f} GiB, and a worker that trains it {needed / 2**30:.2f} GiB, but has "
             f"{memory / 2**30:.2f} GiB in all: give each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on "
-            "each machine), cut the vocabulary into more blocks (n_blocks), or prune it"
+            f"each machine), cut the vocabulary into more blocks (n_blocks), or prune it{advice}"
         )

@@ -8,14 +8,16 @@ from contextlib import suppress
 from typing import TypeVar
 
 from sdem_dist.engine.executor import Executor, Handle
-from sdem_dist.errors import ClusterError
+from sdem_dist.errors import ClusterError, SdemError
 
 Made = TypeVar("Made")
 AHEAD = 3
 """Tasks a worker that are submitted before the first of them is asked for."""
 
 
-def in_order(executor: Executor, function: Callable[..., Made], jobs: Iterable[tuple[object, ...]]) -> Iterator[Made]:
+def in_order(
+    executor: Executor, function: Callable[..., Made | SdemError], jobs: Iterable[tuple[object, ...]]
+) -> Iterator[Made]:
     """Yield ``function(*job)`` of every job, in their order.
 
     Jobs are taken, and results held, only as fast as they are asked for. If one fails, those under way end first.
@@ -24,18 +26,19 @@ def in_order(executor: Executor, function: Callable[..., Made], jobs: Iterable[t
     ----------
     executor : Executor
     function : callable
-        As `Executor.submit` takes it.
+        As `Executor.submit` takes it. It may return an error of ours, which is raised here: of an error that it raises a
+        worker prints the traceback.
     jobs : iterable of tuple
         Arguments; one that is a handle of the executor stands for its result.
     """
-    waiting: deque[Handle[Made]] = deque()
+    waiting: deque[Handle[Made | SdemError]] = deque()
     try:
         for job in jobs:
             waiting.append(executor.submit(function, *job))
             if len(waiting) >= AHEAD * executor.n_workers:
-                yield executor.result(waiting.popleft())
+                yield _right(executor.result(waiting.popleft()))
         while waiting:
-            yield executor.result(waiting.popleft())
+            yield _right(executor.result(waiting.popleft()))
     except ClusterError:
         raise
     except Exception:
@@ -43,3 +46,9 @@ def in_order(executor: Executor, function: Callable[..., Made], jobs: Iterable[t
             with suppress(Exception):
                 executor.wait(handle)
         raise
+
+
+def _right(result: Made | SdemError) -> Made:
+    if isinstance(result, SdemError):
+        raise result
+    return result

@@ -18,9 +18,9 @@ class Plan:
     (almost) equal length. In each epoch each lane visits its ranges in an order of its own, drawn with the seed and
     the epoch. So a lane keeps its documents, and what a worker has read and prepared serves again.
 
-    Rounds of the first epoch may grow: the first of them is then halved `growth` times, ``1/8, 1/8, 1/4, 1/2`` of it for
-    3, and ranges are visited as they are stored.  Lanes that begin at the prior learn much from few documents, and all the
-    same.  Later epochs have whole rounds: each costs messages between processes.
+    Rounds of the first epoch may grow: its first round is halved `growth` times (into ``1/8, 1/8, 1/4, 1/2`` of it for 3),
+    and ranges are visited as they are stored.  Lanes that begin at the prior learn much from few documents, and all learn
+    the same.  Later epochs have whole rounds, since each costs messages between processes.
 
     Attributes
     ----------

@@ -118,7 +118,7 @@ class _Run:
         first = tasks.initial_block(stage.learner, 0, n).value
         state_type, size, memory = type(first), n * state_bytes(first), self._executor.memory_bytes
         del first
-        check_state(size, n, memory)
+        check_state(size, n, memory, getattr(getattr(stage.learner, "model", None), "n_classes", 0))
         if self._checkpoints is not None:
             self._keep_results(number)
             run = self._identity(stage, plan=plan)
@@ -128,7 +128,7 @@ class _Run:
             kept = Kept(self._checkpoints, run, state_type, n)
         corpus = self._corpus if stage.corpus is None else stage.corpus
         feed = tasks.Feed(stage.learner, corpus, Claim(self.name, needed_bytes(size, n), memory))
-        monitoring = stage.monitoring or self._monitoring if stage.monitored else UNSEEN
+        monitoring = stage.monitoring or (self._monitoring if stage.monitored else UNSEEN)
         if stage.seen is not None and monitoring.validation is not None:
             monitoring = replace(monitoring, validation=stage.seen(monitoring.validation))
         may_stop = any(getattr(callback, "may_stop", False) for callback in self._callbacks)

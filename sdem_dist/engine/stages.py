@@ -53,9 +53,10 @@ class Stage(Generic[State, Statistics, Prepared]):
     corpus : corpus or None
         None: that of the fit.
     monitored : bool
-        Evaluated after epochs, and ended by patience. Its history is that of the fit.
+        It is told epoch by epoch, and its history is that of the fit. Without `monitoring` of its own it is evaluated, and
+        ended by patience, as the fit was told; other stages are not evaluated then.
     monitoring : Monitoring or None
-        What is evaluated, and when to stop. None: what the fit was told.
+        What is evaluated, and when to stop. None: what the fit was told, of a stage that is `monitored`.
     seen : callable or None
         Takes the validation documents of the fit, and returns them as this stage's documents are.
     """

@@ -31,7 +31,7 @@ class WithDensity(Estimator):
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(x) of each document or row, shape (n_samples,).
 
-        Of the values that are not missing; of counts without the multinomial coefficient.
+        Missing values are summed out. Counts are without the multinomial coefficient.
 
         Parameters
         ----------

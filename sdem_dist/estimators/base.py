@@ -71,7 +71,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
 
     @property
     def several_labels(self) -> bool:
-        """Whether the model gives a document several labels, or none; False: labels of one a document are classes."""
+        """Whether the model gives a document any number of labels; False: each document has one class."""
         return self._several
 
     @property
@@ -145,33 +145,34 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            What the model is of: counts or weights, raw texts in a list, an array, a pandas or an Arrow column, or a
-            table, perhaps with NaN, for the models of dense features. A corpus brings its labels or targets.
+            Documents: counts or weights; raw texts in a list, an array, a pandas or an Arrow column; or, for the models
+            of tables, a table, NaN where a value is missing. A corpus brings its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Class labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the documents in memory.
         client : distributed.Client, default=None
-            Train on this Dask cluster; `X` is then a corpus on storage that its workers see, or a dask array of counts,
-            which they write as one meanwhile: into ``sdem-dist.scratch`` of Dask's configuration, a folder or a URL, or
-            its ``temporary-directory``.
+            Train on this Dask cluster. `X` is then a corpus that its workers can read, or a dask array of counts. They
+            write the array as a corpus for the time of the fit: into ``sdem-dist.scratch`` of Dask's configuration, a
+            folder or a URL, or into its ``temporary-directory``.
         validation : Corpus or tuple (X, y), default=None
             Documents evaluated after epochs, for the history and for `patience`.
         checkpoint : path, default=None
             Folder for checkpoints.
         checkpoint_rounds : int, default=None
         checkpoint_seconds : float, default=None
-            When to write one: after so many rounds, or seconds; both None: after every epoch.
+            Write a checkpoint after so many rounds, or seconds. Both None: after every epoch.
         resume : bool, default=False
             Go on from the newest checkpoint in the folder; the result has the bits of an uninterrupted run.
         skip_damaged : bool, default=False
-            Train a corpus without those of its shards that do not match their checksums, instead of ending with an
-            error. All of it is read once more for that, before training. A warning and `damaged_shards_` name them.
-            A `validation` corpus must be sound.
+            Leave out shards that do not match their checksums, instead of ending with an error. The corpus is read once
+            before training to find them. A warning and `damaged_shards_` name them. A `validation` corpus must have
+            none.
         callbacks : sequence of callables
-            Called with every event of the run, see `sdem_dist.engine.events`; a method `fitted` of it, if there is
-            one, with this estimator in the end, or a method `failed` if the fit fails. `sdem_dist.tracking.MLflowLogger`
-            has both. Those of scikit-learn (1.9 or newer), such as its ``ProgressBar``, are given to `set_callbacks`.
+            Called with every event of the run, see `sdem_dist.engine.events`. If a callback has a method `fitted`, it is
+            called with this estimator at the end; if it has a method `failed`, that is called when the fit fails.
+            `sdem_dist.tracking.MLflowLogger` has both. Callbacks of scikit-learn (1.9 or newer), such as
+            ``ProgressBar``, go to `set_callbacks`.
 
         Returns
         -------
@@ -180,7 +181,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         Raises
         ------
         ValueError
-            Settings that do not go together, values that the model has no place for, labels missing or of one class only.
+            Settings contradict each other, the model cannot take a value, or labels are missing or all of one class.
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
         """

@@ -109,7 +109,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes), float64
-            Rows sum to 1, but for documents with several labels.
+            Rows sum to 1, except where documents have several labels.
         """
         check_is_fitted(self)
         return over_blocks(self, X, lambda b: self._probabilities(self._class_scores(b)), len(self.classes_), client)
@@ -128,15 +128,15 @@ class EngineClassifier(ClassifierMixin, Estimator):
         return over_blocks(self, X, lambda b: self._decided(self._class_scores(b)), n_columns, client)
 
     def calibrate_sets(self, X: object, y: object = None) -> Self:
-        """Take note of documents that chose nothing of this model, for `predict_sets`.
+        """Find the thresholds of `predict_sets` from held-out documents.
 
-        Neither training nor, as `validation` with `patience`, training time or a temperature may have seen them. Saved with the
-        model; another fit forgets them.
+        The documents must not have taken part in training, nor, as `validation`, in choosing training time or a
+        temperature. What is found is saved with the model; another fit forgets it.
 
         Parameters
         ----------
         X : documents in memory, or Corpus
-            Held-out documents, as new ones will be.
+            Held-out documents, like those to be predicted.
         y : array-like of shape (n_samples,), default=None
             Their classes; None with a corpus, which brings them.
 
@@ -165,10 +165,10 @@ class EngineClassifier(ClassifierMixin, Estimator):
         return self
 
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
-        """Return which classes may be that of each document, bool of shape (n_samples, n_classes).
+        """Return a set of possible classes for each document, bool of shape (n_samples, n_classes).
 
-        Of new documents of any class, a share of at least `coverage` has that class in the set, if they are exchangeable
-        with those of `calibrate_sets`. Sets may be empty, and have all classes where documents are few; see
+        The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable with
+        the documents of `calibrate_sets`. A set may be empty. Where those documents were few it has all classes; see
         `sdem_dist.conformal`.
 
         Parameters
@@ -251,8 +251,8 @@ class EngineClassifier(ClassifierMixin, Estimator):
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels.
 
-        Documents whose label is what `unlabelled` names do not count. Where documents have several labels it is the share of
-        those all of whose labels are right.
+        Documents without a label (see `unlabelled`) do not count. Where documents have several labels, it is the share of
+        documents all of whose labels are right.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
 
 class JointClassifier(Estimator):
-    """What classifiers answer beside that, if they are joint distributions of classes and documents."""
+    """What classifiers that are joint distributions of classes and documents answer beside that."""
 
     @abstractmethod
     def _joint_log_proba(self, X: object) -> np.ndarray:
@@ -298,7 +298,7 @@ class JointClassifier(Estimator):
 
     @property
     def class_log_prior_(self) -> np.ndarray:
-        """Ln p(class), shape (n_classes,)."""
+        """Logarithm of p(class), shape (n_classes,)."""
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
@@ -329,7 +329,7 @@ def log_shares(class_prior: object, n_classes: int) -> tuple[float, ...]:
     Raises
     ------
     ValueError
-        It has not a number for each class, or one that is negative or not finite, or they do not sum to 1.
+        It does not have a number for each class, a number is negative or not finite, or they do not sum to 1.
     """
     prior = np.asarray(class_prior, np.float64)
     if prior.shape != (n_classes,):

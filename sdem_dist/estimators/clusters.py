@@ -97,7 +97,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
 
     @property
     def component_log_prior_(self) -> np.ndarray:
-        """Ln p(cluster), shape (n_components,)."""
+        """Logarithm of p(cluster), shape (n_components,)."""
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 

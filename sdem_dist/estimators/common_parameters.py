@@ -90,7 +90,9 @@ class Hidden:
     """Documents in memory whose class is not known."""
 
     unlabelled: object = param(
-        None, checked_later("label"), "The label, such as -1, of documents whose class is hidden."
+        None,
+        checked_later("label"),
+        "The label, such as -1, of documents whose class is hidden. Once it is set, None and NaN are such labels, too.",
     )
 
 
@@ -111,13 +113,13 @@ class Lanes:
     rounds_per_epoch: int | None = param(
         None,
         integer(optional=True),
-        'Merges an epoch, for "mean", beside the short first ones of the first epoch. None: 4, of one lane 1.',
+        'Merges an epoch, for "mean"; the first epoch has some short ones besides. None: 4, with one lane 1.',
     )
     merge: str = param(
         "mean",
         one_of("mean", "sum"),
-        '"mean": lanes run sdEM side by side, and what they learned is merged. "sum": the statistics of all documents of a\n'
-        "round at one theta lead to one step.",
+        '"mean": lanes run sdEM side by side, and what they learned is merged. "sum": a round is one step, with the statistics\n'
+        "of all its documents at one theta.",
     )
     batch_size: int | None = param(None, integer(optional=True), 'Documents of a round for ``merge="sum"``. None: 128.')
 
@@ -143,7 +145,7 @@ class Steps(Lanes):
 def check_merge(lanes: Lanes) -> None:
     """Raise ValueError where settings belong to another merge."""
     if lanes.merge == "mean" and lanes.batch_size is not None:
-        raise ValueError("batch_size is of merge='sum': leave it at None, or set rounds_per_epoch")
+        raise ValueError("batch_size is for merge='sum': leave it at None, or set rounds_per_epoch")
     if lanes.merge == "sum" and lanes.rounds_per_epoch is not None:
         raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 

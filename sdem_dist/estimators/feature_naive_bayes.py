@@ -215,14 +215,14 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
     def with_class_prior(self, class_prior: object) -> Self:
         """Return a copy of the fitted model for a population with other shares of the classes.
 
-        For the generative fit this replaces p(y). For the other losses scores gain ``ln new - ln old`` share, old being
-        that of the training documents, class weights included: what training has made of p(y) beyond the shares stays.
+        For the generative fit this replaces p(y). For the other losses scores gain ``ln new - ln old``, where old is a
+        class's share of the training documents, class weights included. What training changed beyond these shares stays.
         Thresholds of `calibrate_sets` belong to the old probabilities, so the copy has none: calibrate it again.
 
         Raises
         ------
         ValueError
-            A class without training documents is to have a share: nothing is known of it.
+            A class that has no training documents is given a share.
         """
         from scipy.special import logsumexp
 

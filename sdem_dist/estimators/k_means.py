@@ -168,7 +168,7 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
 
     @property
     def center_log_prob_(self) -> np.ndarray:
-        """Logarithms of the words' shares in each centre, shape (n_clusters, n_features); of documents."""
+        """Logarithms of the words' shares in each centre, shape (n_clusters, n_features); for documents only."""
         centres = np.maximum(self.cluster_centers_, 1e-300)
         return np.asarray(np.log(centres) - np.log(centres.sum(axis=1, keepdims=True)))
 

@@ -29,11 +29,12 @@ class LatentDirichletAllocation(TopicModel):
     gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
     ignored.
 
-    Two estimates say how well documents are explained. The history and `evaluate` hold "plug_in_nll", ``-ln p(w | theta)`` a
-    word, theta being found from the same words: fast, on Dask too, and too low for documents held out. `score_samples`,
-    `score` and `perplexity` sum theta out by the left-to-right estimator: for comparing models, slow on long documents.
+    Two estimates say how well documents are explained. The history and `evaluate` hold "plug_in_nll": ``-ln p(w | theta)`` a
+    word, where theta is found from the same words. It is fast, works on Dask, and is too low for held-out documents.
+    `score_samples`, `score` and `perplexity` sum theta out by the left-to-right estimator. Compare models with these; they
+    are slow on long documents.
 
-    Lanes that are averaged (``merge="mean"``) cost likelihood here: their topics drift apart, since no label holds them.
+    ``merge="mean"`` lowers the likelihood here: without labels the topics of the lanes drift apart.
 
     References
     ----------
@@ -76,8 +77,8 @@ class LatentDirichletAllocation(TopicModel):
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
 
         Topics and proportions are summed out, see `sdem_dist.models.held_out.log_probability`. Its time grows with the
-        square of a document's length, and with `n_particles`, which make it less noisy. The prior is `alpha_`; where that was
-        learned it is the pseudo-counts, ``alpha_ - 1``, which are what makes counts of topics most probable.
+        square of a document's length, and with `n_particles`, which make it less noisy. The prior is `alpha_`, or
+        ``alpha_ - 1`` where it was learned: the pseudo-counts that make the counts of topics most probable.
 
         Parameters
         ----------

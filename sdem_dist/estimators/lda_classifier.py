@@ -56,10 +56,9 @@ class LDAClassifier(
     a class little reason to differ. For topics that say what a class is about take ``loss="nll"``. `transform` returns
     p(class, topic | document): the posterior of the class times the document's topic proportions under it.
 
-    "nll" and "perplexity" of the history and of `evaluate` are upper bounds unless `n_particles` estimates them:
-    ``-ln p(y, d)`` and the perplexity are at most that. `predict_joint_log_proba` returns what they are made of. Classes are
-    told apart by another score, which training lowers and from which `predict_proba` and "ncll" come: the two may rank them
-    differently.
+    "nll" and "perplexity" of the history and of `evaluate` are upper bounds, unless `n_particles` estimates them. They are
+    made of what `predict_joint_log_proba` returns. `predict_proba` and "ncll" come from another score, the one that training
+    changes. So both may rank classes differently.
 
     References
     ----------
@@ -107,11 +106,13 @@ class LDAClassifier(
     n_particles: int = param(
         0,
         integer(0),
-        "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow, of the\n"
-        'model that `occurrences` names: with "shared" a word that is repeated has one topic;\n'
-        "0 decides by what inference gives, for sampling the plug-in estimate.",
+        "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow. With\n"
+        '``occurrences="shared"`` all occurrences of a word have one topic. 0: classes are told apart by what inference\n'
+        "gives; with sampling that is the plug-in estimate.",
     )
-    init_noise: float = param(0.1, real(), "Counts start times ``exp(init_noise * normal)``, so that topics can part.")
+    init_noise: float = param(
+        0.1, real(), "The start is multiplied by ``exp(init_noise * normal)``, so that topics can part."
+    )
     n_epochs: int = param(10, integer(), "Passes over the documents.")
 
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
@@ -119,13 +120,11 @@ class LDAClassifier(
     def _check(self) -> None:
         check_merge(self)
         if self.burn_in is not None and self.inference == "map":
-            raise ValueError("burn_in is of sampling, and inference='map' samples nothing: leave it at None")
+            raise ValueError("burn_in is for inference='gibbs': leave it at None with inference='map'")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
             raise ValueError(f"burn_in must leave some of the {self.n_sweeps} sweeps, got {self.burn_in!r}")
         if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
-            raise ValueError(
-                "occurrences says how topics are sampled, and inference='map' does not: leave it at 'shared'"
-            )
+            raise ValueError("occurrences is for inference='gibbs', or n_particles above 0: leave it at 'shared'")
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the one stage of a fit."""

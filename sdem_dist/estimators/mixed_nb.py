@@ -45,16 +45,16 @@ class MixedNB(FeatureNB):
 
     _learned: ClassVar[Mapping[str, str]] = {
         "categories_": "dict of int to ndarray\n"
-        "The categories of those columns that hold other things than numbers, in the order of the numbers that stand for\n"
-        "them in `sample`. Others met in prediction are missing values."
+        "Categories of the columns that do not hold numbers, in the order of the numbers that stand for them in `sample`.\n"
+        "Other categories met in prediction are missing values."
     }
 
     kinds: Mapping[Any, str | Family] | None = param(
         None,
         checked_later("mapping"),
         'From a column (name or position), or a tuple of columns that make one variable, to "gaussian", "bernoulli",\n'
-        '"categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the others those of pandas\' texts,\n'
-        "categories and booleans are categorical, the rest gaussian. Make numbers of dates.",
+        '"categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the others, texts,\n'
+        "categories and booleans of pandas are categorical, the rest gaussian. Turn dates into numbers.",
     )
     alpha: float = param(1.0, real(), "Pseudo-count of each category or value, as in `CategoricalNB`.")
     var_smoothing: float = param(1e-9, real(), "As in `GaussianNB`.")

@@ -93,7 +93,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
 
     @property
     def log_weights_(self) -> np.ndarray:
-        """Ln p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
+        """Logarithm of p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
         check_is_fitted(self)
         owners = np.asarray(self.learner_.model.owners)
         found = np.full((len(self.classes_), len(owners)), -np.inf)
@@ -110,7 +110,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
 
     @property
     def class_log_prior_(self) -> np.ndarray:
-        """Ln p(class), shape (n_classes,)."""
+        """Logarithm of p(class), shape (n_classes,)."""
         return np.asarray(np.logaddexp.reduce(self.log_weights_, axis=1))
 
     def _joint_log_proba(self, X: object) -> np.ndarray:

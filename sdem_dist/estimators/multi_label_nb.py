@@ -16,7 +16,7 @@ from sdem_dist.estimators.common_parameters import Lanes, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
 from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in
+from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in, without_choice
 from sdem_dist.inputs.matching import check_classes
 from sdem_dist.inputs.source import documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -39,7 +39,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
     stochastic discriminative EM (sdEM). All labels share one pass over the documents and one table of words. With the
     same passes the result is that of `MultinomialNB` for each label by itself.
 
-    Labels of one a document are classes: the strongest one is predicted ("one-vs-all").
+    With one label for each document the strongest label is predicted ("one-vs-all").
 
     References
     ----------
@@ -139,6 +139,8 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
     def _chosen(self, source: Source, learner: LabelSdem, plan: Plan, initial: Any, share: float) -> Stages[Trained]:
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
         choice = yield from chosen(source, learner, plan, initial, share, patience)
+        if choice is None:
+            return (yield from without_choice(learner, plan, initial, patience is not None))
         if self.calibrate and learner.several:
             learner = replace(
                 learner,
@@ -174,7 +176,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
 
     @property
     def thresholds_(self) -> np.ndarray:
-        """The probability from which on a document gets a label, shape (n_labels,)."""
+        """Lowest probability with which a document gets each label, shape (n_labels,)."""
         check_is_fitted(self)
         return cast(np.ndarray, self.learner_.decisions.thresholds)
 
@@ -184,7 +186,7 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
-        """Ln p(word | label), shape (n_labels, n_features)."""
+        """Logarithm of p(word | label), shape (n_labels, n_features)."""
         check_is_fitted(self)
         words, totals = self.state_.words[:, 1::2], self.state_.totals[1::2]
         return np.asarray((np.log(words) - np.log(totals)).T)

@@ -45,7 +45,7 @@ class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
 
     @property
     def component_log_prob_(self) -> np.ndarray:
-        """Ln p(word | cluster), shape (n_components, n_features)."""
+        """Logarithm of p(word | cluster), shape (n_components, n_features)."""
         check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 

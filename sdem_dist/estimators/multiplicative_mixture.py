@@ -159,7 +159,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
 
     @property
     def log_weights_(self) -> np.ndarray:
-        """Ln W, shape (n_classes, n_components)."""
+        """Logarithm of W, shape (n_classes, n_components)."""
         check_is_fitted(self)
         return np.asarray(self._parameters.log_weights)
 

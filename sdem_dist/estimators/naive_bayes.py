@@ -21,6 +21,7 @@ from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.fold_temperature import FEWEST, calibrated_by_folds
+from sdem_dist.fitting.prior_start import Known
 from sdem_dist.fitting.training_time import (
     FEW,
     FEW_EPOCHS,
@@ -39,7 +40,6 @@ from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.document_lengths import KINDS, fitted
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
-from sdem_dist.models.unit import Moves
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 
@@ -69,8 +69,8 @@ class Beginning(NamedTuple):
 class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, EngineClassifier, EngineEstimator):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
-    The model stays a joint distribution p(y, d) of classes and documents; what changes with `loss` is how its
-    expectation parameters are found.
+    The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its expectation parameters are
+    found.
 
     References
     ----------
@@ -106,10 +106,10 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     unlabelled_weight: float | str = param(
         "auto",
         either(one_of("auto"), real()),
-        'Of documents without a label. With "nll" each counts so much through ``-ln p(x)``; "auto": 1. With another loss\n'
-        'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight; "auto": one by\n'
-        "which classes are a fifth of the margin apart, and 0, labelled documents alone, where held-out ones speak clearly for\n"
-        "that. Training takes 6 epochs, if `n_epochs` is not given.",
+        'Of documents without a label. With "nll" each counts this much through ``-ln p(x)``; "auto": 1. With another loss\n'
+        'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight. "auto": the weight\n'
+        "at which the classes of the median document are a fifth of the margin apart, or 0 (labelled documents alone) where\n"
+        "held-out documents are clearly better that way. Training takes 6 epochs unless `n_epochs` is given.",
     )
 
     lengths: str | None = param(
@@ -134,7 +134,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         counted = self.loss == "nll" and self.weighting in ("auto", "counts") and self.unlabelled is None
         if self.lengths is not None and not counted:
             raise ValueError(
-                f"lengths={self.lengths!r} is of counts with loss='nll', and without unlabelled documents: set these, or leave "
+                f"lengths={self.lengths!r} is for counts with loss='nll', and without unlabelled documents: set these, or leave "
                 "lengths at None"
             )
 
@@ -172,17 +172,18 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             return (yield from calibrated_by_folds(source, learner, plan, initial, other))
         return (yield from final_stage(learner, plan, initial))
 
-    def beginnings(self, sources: Sequence[Source]) -> list[Beginning]:
+    def beginnings(self, sources: Sequence[Source], known: Known) -> list[Beginning]:
         """Return what fits without held-out documents begin with, for searches that train many at once.
 
-        The sources are of the same documents and differ in weights alone: what does not depend on them is found once.
+        The sources have the same documents and differ in their weights alone. `known` keeps what does not depend on weights,
+        for other settings, too.
         """
         parameters.check(self)
         self._check()
         self._check_batches()
-        found, moves = [], dict[object, Moves]()
+        found = []
         for source in map(self._weighed, sources):
-            learner, initial = self._begun(source, moves)
+            learner, initial = self._begun(source, known)
             start = learner.init() if initial is None else initial.block(0, 1)
             found.append(Beginning(source.weighting, learner, start, self._plan(source)))
         return found
@@ -214,11 +215,11 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return WordEm(self._model(source), source.weight, weights, seed, rule="maximise", unlabelled_weight=share)
 
     def _learner(
-        self, source: Source, moves: dict[object, Moves] | None = None, loss: str | Loss | None = None
+        self, source: Source, known: Known | None = None, loss: str | Loss | None = None
     ) -> tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]:
         """Return the learner for a training source, and where it starts, if not at its own beginning.
 
-        By weighting, `moves` keeps how far steps go, for other weights of the same documents.
+        What `known` has is not found again.
         """
         loss = loss or ("hinge" if self.loss == "auto" else self.loss)
         model, weights = self._model(source), weights_of_classes(self.class_weight, source)
@@ -226,7 +227,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             kernel_form(loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
-            sizes, initial = steps_of_the_margin(self, source, model, loss, moves)
+            sizes, initial = steps_of_the_margin(self, source, model, loss, known)
         learner = Sdem(
             model,
             source.weight,
@@ -242,7 +243,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.
 
-        The first batch decides the weighting's document frequencies, the size of steps, and of texts the vocabulary.
+        The first batch decides document frequencies, the size of steps, and for texts the vocabulary.
 
         Parameters
         ----------
@@ -280,9 +281,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return self
 
     def _begun(
-        self, source: Source, moves: dict[object, Moves] | None = None
+        self, source: Source, known: Known | None = None
     ) -> tuple[Sdem[NaiveBayes] | WordEm, MadeByWorkers[SdemState] | None]:
-        return (self._counting(source), None) if self.loss == "nll" else self._learner(source, moves)
+        return (self._counting(source), None) if self.loss == "nll" else self._learner(source, known)
 
     def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:
         weights = weights_of_classes(self.class_weight, source)
@@ -294,7 +295,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
-        """Ln p(word | class), shape (n_classes, n_features)."""
+        """Logarithm of p(word | class), shape (n_classes, n_features)."""
         check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 

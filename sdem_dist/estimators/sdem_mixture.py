@@ -9,6 +9,7 @@ from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.spec import Trained, final_stage
 from sdem_dist.learners.feature_sdem import FeatureSdem
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 START_SHARE = 0.001
 """Share of EM's expected counts that sdEM of counts starts with; a step is a document, and would hardly move all of them."""
+MARGIN = 1.0
+"""Lead of the first class over the second at the start, in the median document; the hinge loss asks for as much."""
 EPOCHS, EPOCHS_OF_COUNTS = 60, 15
 
 
@@ -73,12 +76,12 @@ class SdemMixtureClassifier(JointMixture):
         fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
         if self.loss == "nll":
             return (yield from final_stage(em, replace(once, n_epochs=n_epochs), fitted))
-        words = em.model.alpha + START_SHARE * (fitted.words - em.model.alpha)
-        sizes = margin_steps(
-            STEP_OF_COUNTS, unit_of(sample(source), words.mean(axis=1)), em.model.alpha, em.model.class_alpha
-        )
+        documents, alpha, class_alpha = sample(source), em.model.alpha, em.model.class_alpha
+        prior = alpha + START_SHARE * (fitted.words.mean(axis=1) - alpha)
+        sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), alpha, class_alpha)
         kernel_form(self.loss, em.model.n_classes)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
         learner = Sdem(em.model, n_labelled, em.class_weight, once.seed, loss=self.loss, steps=sizes)
-        initial = em.start_at(words, em.model.class_alpha + START_SHARE * fitted.class_counts)
+        even = em.model.start_at(prior)._replace(class_counts=class_alpha + START_SHARE * fitted.class_counts)
+        initial = start_at(even, fitted, weight_of_margin(fitted, documents, MARGIN, em.model.owners))
         return (yield from final_stage(learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sdem_dist.estimators.parameters import checked_later, either, estimator, on
 from sdem_dist.estimators.topic_model import Output, TopicModel
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.spec import Spec
+from sdem_dist.label_scores import decisions_of
 from sdem_dist.learners.topic_outputs.ordered import Ordered, thresholds
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.supervised_lda import outputs
@@ -96,8 +98,10 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         return "label_log_loss" if self.several_labels else "ncll"
 
     def _take(self, learner: Any, state: Any) -> None:
-        super()._take(learner, state)
         self._several = learner.response == "labels"
+        if self._several and not learner.thresholds:  # a model saved before thresholds were learned
+            learner = replace(learner, thresholds=(0.5,) * learner.n_outputs)
+        super()._take(learner, state)
 
     def _output(self, source: Source, summary: WordSummary) -> Output:
         several = source.members is not None
@@ -126,7 +130,7 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
 
     @property
     def level_thresholds_(self) -> np.ndarray:
-        """With `ordered` what gamma times a document's score has to pass for each next level, shape (n_classes - 1,)."""
+        """With `ordered`: what gamma times a document's score has to pass for the next level, shape (n_classes - 1,)."""
         check_is_fitted(self)
         if self.learner_.response != "ordered":
             raise AttributeError("level_thresholds_ are those of ordered=True")
@@ -134,9 +138,16 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
 
     @property
     def thresholds_(self) -> np.ndarray:
-        """The probability from which on a document gets a label, where it may have several: shape (n_labels,)."""
+        """Lowest probability with which a document gets each label, where it may have several: shape (n_labels,).
+
+        The one of the largest F1 on the training documents.
+        """
         check_is_fitted(self)
-        return self._thresholds
+        return decisions_of(len(self.classes_), self.learner_.thresholds).thresholds
+
+    @property
+    def _thresholds(self) -> np.ndarray:
+        return self.thresholds_
 
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first, where it may have several.

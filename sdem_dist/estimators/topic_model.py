@@ -23,6 +23,7 @@ from sdem_dist.inputs.source import documents_of
 from sdem_dist.inputs.spec import Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.bp_slda import BpSlda
+from sdem_dist.learners.label_thresholds import LabelThresholds
 from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.topic_shares import TopicShares
 from sdem_dist.learners.words import Words, WordSummary
@@ -110,7 +111,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     _topic_rate = 0.05
     _learned: ClassVar[Mapping[str, str]] = {
         "topic_shares_": "ndarray of shape (n_components,)\n"
-        "Of the training documents' words, as many as each topic is expected to explain.",
+        "Share of the training documents' words that each topic is expected to explain.",
         "history_": "list of dict\nOne entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.",
     }
 
@@ -126,7 +127,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
             raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
     def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the count of the words, the training, and the count of the topics."""
+        """Yield the count of the words, the training, the count of the topics, and the thresholds of several labels."""
         plan = self._plan(source.n_documents, source.n_labelled)
         once = Plan(plan.n_documents, 1, 1, plan.n_lanes, plan.seed)
         counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
@@ -140,7 +141,12 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         scores = cast("AnyLearner", TopicShares(learner))  # a scoring needs nothing else of a learner
         shares = yield from metrics_of(Scoring("topics' shares", scores, found.state))
         self.topic_shares_ = np.array([shares[str(k)] for k in range(learner.n_topics)])
-        return found
+        if learner.response != "labels":
+            return found
+        scores = cast("AnyLearner", LabelThresholds(learner))
+        best = yield from metrics_of(Scoring("thresholds of labels", scores, found.state))
+        thresholds = tuple(best[str(i)] for i in range(learner.n_outputs))
+        return found._replace(learner=replace(learner, thresholds=thresholds))
 
     def _plan(self, n_documents: int, labelled: float) -> Plan:
         seed = seed_of(self.random_state)

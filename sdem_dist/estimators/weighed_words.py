@@ -12,7 +12,7 @@ from sdem_dist.corpus.entries import LARGEST
 from sdem_dist.engine.stages import MadeByWorkers
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
 from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real, truth
-from sdem_dist.fitting.prior_start import PriorStart
+from sdem_dist.fitting.prior_start import Known, PriorStart
 from sdem_dist.fitting.weighting import NORM, scaled, shared_unit, with_frequencies
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
 from sdem_dist.losses import Loss, kin
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Source
     from sdem_dist.models.naive_bayes import NaiveBayes
     from sdem_dist.models.one_against_rest import OneAgainstRest
-    from sdem_dist.models.unit import Moves
     from sdem_dist.models.word_counts import SdemState
 
 TOLERANCE = 1e-4
@@ -35,16 +34,10 @@ def _are_orders(value: object) -> bool:
 
 
 @estimator
-class WeighedWords(OfText, Seeded):
-    """Parameters of what becomes of counts, and of how long to train."""
+class Weighing(OfText, Seeded):
+    """Parameters of what becomes of counts."""
 
     _learned: ClassVar[Mapping[str, str]] = {
-        "history_": "list of dict\n"
-        "One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
-        "temperature) of the documents held out; the pass that takes them in repeats these. Where folds or documents\n"
-        "without labels were tried before, all entries have the same, and the ``unlabelled_weight``. Where evaluated\n"
-        "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word), with the prefix\n"
-        "``validation_`` for validation documents.",
         "weighting_": "Weighting or None\nWhat becomes of counts; None: nothing.",
         "document_frequency_": "ndarray of shape (n_features,), int64, or None\n"
         "Of the training documents, for the weighting.",
@@ -53,8 +46,8 @@ class WeighedWords(OfText, Seeded):
     weighting: str = param(
         "auto",
         one_of("auto", "counts", "log", "binary", "tfidf"),
-        'What becomes of counts: nothing, ln(1 + x), 1, or sublinear tf-idf with scikit-learn\'s smooth idf. "auto": tf-idf\n'
-        'of whole numbers, nothing of others and with ``loss="nll"``.',
+        'How counts x are weighted: as they are, ln(1 + x), 1, or sublinear tf-idf with scikit-learn\'s smooth idf. "auto":\n'
+        'whole numbers by tf-idf; others, and all with ``loss="nll"``, as they are.',
     )
     norm: str | float | None = param(
         "auto",
@@ -75,6 +68,26 @@ class WeighedWords(OfText, Seeded):
         "margin it grows with the eighth root of the documents that hold the word, and its size hardly matters: steps are in\n"
         "its unit.",
     )
+
+    if TYPE_CHECKING:
+        loss: str | Loss
+        step: float | None
+        steps: str
+
+
+@estimator
+class WeighedWords(Weighing):
+    """Parameters of what becomes of counts, and of how long to train."""
+
+    _learned: ClassVar[Mapping[str, str]] = {
+        "history_": "list of dict\n"
+        "One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
+        "temperature) of the held-out documents. The last pass, which takes these in, repeats their figures. Where folds or\n"
+        "documents without labels were tried first, all entries have their figures, and ``unlabelled_weight``. If evaluated:\n"
+        "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word); for `validation`\n"
+        "documents with the prefix ``validation_``.",
+    }
+
     n_epochs: int | str = param(
         "auto",
         either(one_of("auto"), integer()),
@@ -83,10 +96,10 @@ class WeighedWords(OfText, Seeded):
     validation_fraction: float = param(
         0.1,
         real(0, 0.5),
-        "Documents held out, 20,000 at most, to choose training time and temperature. Then one more pass takes all\n"
-        "documents in, or with `n_epochs` given the passes are made again with all; not where under 2 % were held out. Where\n"
-        "that would be under 200 documents `MultinomialNB` holds out none: training takes 6 epochs, and folds of a third give\n"
-        "the temperature. 0: none of it.",
+        "Share of the documents that is held out, 20,000 at most, to choose training time and temperature. Then one more pass\n"
+        "takes all documents in; with `n_epochs` given all passes are made again with all documents. Neither is done where\n"
+        "under 2 % were held out. Where under 200 documents would be held out, `MultinomialNB` holds out none: training takes\n"
+        "6 epochs, and folds of a third give the temperature. 0: nothing is held out.",
     )
     calibrate: bool = param(
         True,
@@ -97,17 +110,12 @@ class WeighedWords(OfText, Seeded):
     n_blocks: int | None = param(
         None,
         integer(optional=True),
-        "Parts of the vocabulary that are merged apart. None: one for each 256 MiB. Where there are several lanes their\n"
-        "number changes the model a little.",
+        "Parts of the vocabulary that are merged apart. None: one for each 256 MiB. With several lanes the number\n"
+        "of parts changes the model a little.",
     )
 
-    if TYPE_CHECKING:
-        loss: str | Loss
-        step: float | None
-        steps: str
 
-
-def weighting_of(words: WeighedWords, source: Source) -> Weighting | None:
+def weighting_of(words: Weighing, source: Source) -> Weighting | None:
     """Return how the parameters ask for counts to be weighed; None: they are taken as they are.
 
     Raises
@@ -138,7 +146,7 @@ def weighting_of(words: WeighedWords, source: Source) -> Weighting | None:
     return Weighting(form, float(norm or 0.0), 1.0, int(words.min_df), orders, characters)
 
 
-def weighed(words: WeighedWords, source: Source) -> Source:
+def weighed(words: Weighing, source: Source) -> Source:
     """Return training documents as the parameters ask for them to be weighed."""
     if (weighting := weighting_of(words, source)) is None:
         return source
@@ -146,22 +154,43 @@ def weighed(words: WeighedWords, source: Source) -> Source:
     return source if weighting.norm or words.steps != "margin" else scaled(source)
 
 
+def keep_their_length(source: Source) -> bool:
+    """Whether documents are counts, longer ones with more."""
+    return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
+
+
+def step_of(words: Weighing, source: Source, loss: str | Loss) -> float:
+    """Return how far a first step moves a mean document's score against a rival's, in the unit of scores."""
+    return float(words.step or (STEP_OF_COUNTS if keep_their_length(source) else STEPS[kin(loss)]))
+
+
 def steps_of_the_margin(
-    words: WeighedWords,
+    words: Weighing,
     source: Source,
     model: NaiveBayes | OneAgainstRest,
     loss: str | Loss,
-    moves: dict[object, Moves] | None = None,
+    known: Known | None = None,
 ) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
     """Return the sizes of steps in units of the margin, and where they start.
 
-    By weighting, `moves` keeps how far steps go, for other weights of the same documents.
+    What `known` has is not found again.
     """
+    sizes, start = steps_and_prior(words, source, model, loss, known)
+    return sizes, MadeByWorkers(start.block if known is None else known.block_of(start))
+
+
+def steps_and_prior(
+    words: Weighing,
+    source: Source,
+    model: NaiveBayes | OneAgainstRest,
+    loss: str | Loss,
+    known: Known | None = None,
+) -> tuple[StepSizes, PriorStart]:
+    """Return the sizes of steps in units of the margin, and the words' pseudo-counts, as `steps_of_the_margin` does."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     on_disk = isinstance(source.corpus, Corpus)
-    start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
-    normed = source.weighting is not None and source.weighting.norm > 0
-    step = words.step or (STEPS[kin(loss)] if normed or source.weighted else STEP_OF_COUNTS)
-    unit = shared_unit(source, start.prior, {} if moves is None else moves)
-    sizes = margin_steps(float(step), unit, model.alpha, model.class_alpha)
-    return sizes, MadeByWorkers(start.block)
+    start, moves = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary), {}
+    if known is not None:
+        start, moves = known.start(start), known.moves.setdefault((model, source.weighting), {})
+    unit = shared_unit(source, start.prior, moves)
+    return margin_steps(step_of(words, source, loss), unit, model.alpha, model.class_alpha), start

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
-from scipy.special import log_softmax
 
 from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.folds import Folds
@@ -66,14 +65,15 @@ def calibrated_by_folds(
     if other is not None and may_overlap(source.n_documents, learner.model.n_classes, said.accuracy):
         rival, start = other()
         tried = [(yield from _scores_without(source, folds, 0, rival, plan, start, " with ncll"))]
-        if summary_of(tried).log_loss < said.log_loss:
-            learner, initial, parts = rival, start, tried
+        its = summary_of(tried)
+        if its.log_loss < said.log_loss:
+            learner, initial, parts, said = rival, start, tried, its
         _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
     for number in range(1, N_FOLDS):
         if sum(len(part.labels) for part in parts) >= ENOUGH:
             break
         parts.append((yield from _scores_without(source, folds, number, learner, plan, initial)))
-    said = summary_of(parts)
+    said = summary_of(parts) if len(parts) > 1 else said
     found = yield from final_stage(replace(learner, temperature=said.temperature), plan, initial)
     held_out = {"held_out_accuracy": said.accuracy, "held_out_log_loss": said.log_loss}
     return found._replace(history=[{**entry, **held_out} for entry in found.history])
@@ -106,21 +106,27 @@ def _scores_without(
 def summary_of(parts: list[Scores]) -> OutOfFold:
     """Return the temperature that the folds' documents give, and their accuracy and log-loss.
 
-    One more document counts as wrong, by the median margin: where all are right nobody knows how rare errors are.
+    One more document counts as wrong, by the median margin: if all are right, that does not show how rare errors are.
     """
     scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    best, second = np.sort(np.maximum(scores, -1e300), axis=1)[:, :-3:-1].T
-    wrong = np.array([[0.0, np.median(second - best)]])
-    losses = tempered_losses(scores, labels, weights) + tempered_losses(wrong, np.ones(1, np.intp), np.ones(1))
+    least = np.maximum(scores, -1e300)
+    gaps = least - least.max(axis=1, keepdims=True)
+    second, best = np.partition(least, -2, axis=1)[:, -2:].T
+    wrong = np.full((1, scores.shape[1]), -1e300)
+    wrong[0, :2] = 0.0, np.median(best - second)
+    losses = tempered_losses(
+        np.concatenate([gaps, wrong]), np.append(labels, 0).astype(np.intp), np.append(weights, 1.0)
+    )
     temperature, _ = best_temperature(losses)
-    log_p = log_softmax(scores / temperature, axis=1)[np.arange(len(labels)), labels]
+    gaps /= temperature
+    log_p = gaps[np.arange(len(labels)), labels] - np.log(np.exp(gaps).sum(axis=1))
     hits = scores.argmax(axis=1) == labels
     accuracy, log_loss = np.average(np.column_stack([hits, -log_p]), axis=0, weights=weights)
     return OutOfFold(temperature, float(accuracy), float(log_loss))
 
 
 def _known_to(source: Source, mask: np.ndarray) -> Source:
-    """Return how documents look to a model of some of them: to it, words of the others alone are unknown."""
+    """Return documents as a model of some of them sees them: words that only the others have are unknown."""
     if source.weighting is None:
         return source
     documents = cast(Documents, source.corpus.read(0, source.n_documents))

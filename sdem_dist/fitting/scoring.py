@@ -171,10 +171,10 @@ def documents_in_pieces(corpus: AnyCorpus) -> Iterator[tuple[int, Documents | De
         yield start, corpus.read(start, stop)
 
 
-def ranges_of(corpus: AnyCorpus) -> list[tuple[int, int]]:
-    """Return the first document of each piece of a corpus, and the one after its last."""
+def ranges_of(corpus: AnyCorpus, most: int | None = None) -> list[tuple[int, int]]:
+    """Return the first document of each piece of a corpus, and the one after its last; of `most` documents or fewer."""
     n, entries = corpus.n_documents, corpus.header.n_nonzeros
-    step = max(1, min(PIECE, PIECE_ENTRIES * n // max(1, entries)))
+    step = max(1, min(PIECE, most or PIECE, PIECE_ENTRIES * n // max(1, entries)))
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 

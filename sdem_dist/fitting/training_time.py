@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
@@ -75,8 +77,10 @@ def chosen(
     share: float,
     patience: int | None,
     how: str = "",
-) -> Stages[Chosen]:
+) -> Stages[Chosen | None]:
     """Yield the stage that trains without the held-out documents, scored after each epoch.
+
+    Return None where none of them has a weight above 0.
 
     Parameters
     ----------
@@ -101,6 +105,8 @@ def chosen(
     stage = Stage(f"choose{how}", learner, plan, initial, monitored=True, monitoring=monitoring)
     result = yield from trained(stage)
     scored = [entry for entry in result.history if VALIDATION + MONITOR in entry]
+    if not scored or np.isnan(scored[-1][VALIDATION + MONITOR]):
+        return None
     best = scored[-1]
     if patience is not None:
         best = scored[0]
@@ -143,15 +149,25 @@ def trained_by_held_out(
         Whether the model takes the temperature.
     """
     choice = yield from chosen(source, learner, plan, initial, share, patience)
+    if choice is None:
+        return (yield from without_choice(learner, plan, initial, patience is not None))
     if other is not None and may_overlap(source.n_documents, len(source.classes), choice.of_validation("accuracy")):
         rival, start = other()
         its = yield from chosen(source, rival, plan, start, share, patience, " with ncll")
-        if its.of_validation(MONITOR) < choice.of_validation(MONITOR):
+        if its is not None and its.of_validation(MONITOR) < choice.of_validation(MONITOR):
             learner, initial, choice = rival, start, its
         _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
     _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
     learner = replace(learner, temperature=choice.temperature if calibrate else 1.0)
     return (yield from taken_in(choice, learner, plan, initial, share, patience is not None))
+
+
+def without_choice(
+    learner: Sdem[AnyNaiveBayes], plan: Plan, initial: MadeByWorkers[SdemState] | None, auto: bool
+) -> Stages[Trained]:
+    """Yield the training where held-out documents could choose nothing; `auto`: they were to choose the epochs."""
+    _log.warning("no held-out document has a weight above 0: nothing is chosen by them, and the temperature is 1")
+    return (yield from final_stage(learner, replace(plan, n_epochs=FEW_EPOCHS) if auto else plan, initial))
 
 
 def taken_in(

@@ -1,12 +1,12 @@
 """Documents without labels beside a discriminative loss: training starts at a generative model of all documents.
 
-EM with hidden classes (Nigam et al. 2000) explains all documents. Its log-odds, times a weight, are where the labelled
-ones begin to be told apart. The weight is small: naive Bayes is far too sure, and where it is sure no document asks for a
-step. So it is in units of the margin, as steps are. Held-out labelled documents give the temperature, and speak up where
-labelled documents alone do better.
+EM with hidden classes (Nigam et al. 2000) explains all documents. Training starts at its log-odds, times a weight. The
+weight is small: naive Bayes is far too sure, and where it is sure no document asks for a step. So the weight is in units of
+the margin, as steps are. Held-out labelled documents give the temperature, and decide where labelled documents alone do
+better.
 
-How rare a word is, labelled documents say: tf-idf of all documents makes words of a frequent class weak, which hurts where
-few documents have a label.
+Labelled documents alone say how rare a word is: tf-idf of all documents makes words of a frequent class weak, which hurts
+where few documents have a label.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.corpus.labelled import Labelled
-from sdem_dist.documents import Documents
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of, trained
 from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
 from sdem_dist.fitting.training_time import FEW_EPOCHS, MONITOR
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.spec import Source, Trained, final_stage
@@ -43,6 +43,8 @@ EM_ALPHA, EM_EPOCHS = 0.1, 5
 """Pseudo-count of a word in EM, and its iterations."""
 DRAWS, SHARE = 5, 0.2
 """How often labelled documents are drawn to be held out, and how many of them."""
+WITH, WITHOUT = "with_unlabelled", "without_unlabelled"
+"""In a history, what the names of held-out scores begin with: of a model of all documents, and of labelled ones alone."""
 _log = logging.getLogger(__name__)
 
 
@@ -54,26 +56,9 @@ class Choice(NamedTuple):
     accuracy: np.ndarray
     temperature: np.ndarray
 
-
-def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemState:
-    """Return a start whose scores are those of a generative model, times a weight, up to a constant of each document.
-
-    Every word's pseudo-counts keep their geometric mean over classes, which steps are in units of.
-    """
-    log_words = np.log(generative.words) - np.log(generative.totals)
-    log_words -= log_words.mean(axis=1, keepdims=True)
-    words = initial.words * np.exp(weight * log_words, out=log_words)
-    return initial._replace(words=words, totals=words.sum(axis=0))
-
-
-def weight_of_margin(generative: SdemState, documents: Documents) -> float:
-    """Return the weight at which a generative model's best class leads by `MARGIN` in the median document; 1 at most.
-
-    It has two digits, as people read it.
-    """
-    scores = documents.to_csr() @ (np.log(generative.words) - np.log(generative.totals))
-    second, first = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:].T
-    return float(f"{min(1.0, MARGIN / max(float(np.median(first - second)), MARGIN)):.2g}")
+    def means(self, which: str) -> dict[str, float]:
+        """Return the means over the draws, as a history names them."""
+        return {f"{which}_accuracy": float(self.accuracy.mean()), f"{which}_log_loss": float(self.log_loss.mean())}
 
 
 def too_few(n_labelled: float) -> bool:
@@ -94,7 +79,7 @@ def labelled_alone(source: Source) -> Source:
 
 
 def weighed_by_labelled(source: Source, alone: Source) -> Source:
-    """Return all documents, weighed as the labelled ones are; a word that these lack is as rare as a word of one of them."""
+    """Return all documents, weighed as the labelled ones are; words that these lack count as words of one of them."""
     if source.weighting is None:
         return source
     assert alone.weighting is not None
@@ -139,21 +124,22 @@ def _trained(e: Any, source: Source, alone: Source, plan: Plan) -> Stages[Traine
             by_folds = cast(Sdem[NaiveBayes], (yield from _of(alone, e.stages(alone))).learner)
             learner = replace(learner, temperature=by_folds.temperature)
     elif e.validation_fraction and (weight is None or (weight and e.calibrate)):
-        choice = yield from _chosen(e, source, alone, learner, plan, initial, weight)
-        if choice is None:
+        helped, its = yield from _compared(e, source, alone, learner, plan, initial, weight)
+        if its is not None:
+            said = {**helped.means(WITH), **its.means(WITHOUT)}
+        if its is not None and alone_is_better(helped, its):
             weight = 0.0
         else:
-            log_loss, accuracy = float(choice.log_loss.mean()), float(choice.accuracy.mean())
-            temperature = float(choice.temperature.mean()) if e.calibrate else 1.0
+            temperature = float(helped.temperature.mean()) if e.calibrate else 1.0
             learner = replace(learner, temperature=temperature)
-            said = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
+            said |= helped.means("held_out")
     if weight == 0.0:
         _noted(e, alone)
         trained = yield from _of(alone, e.stages(alone))
     else:
         _noted(e, source)
         generative = yield from _explained(source, learner, plan)
-        weight = weight_of_margin(generative, sample(source)) if weight is None else weight
+        weight = weight_of_margin(generative, sample(source), MARGIN) if weight is None else weight
         start_with = partial(start_at, initial, generative, weight)
         # By its name a run that is resumed knows whether the weight is still the same.
         trained = yield from final_stage(learner, plan, start_with, f", unlabelled_weight {weight:g}")
@@ -186,7 +172,7 @@ def _explained(source: Source, learner: Sdem[NaiveBayes], plan: Plan, which: str
     return (yield from state_of(Stage(f"unlabelled{which}", em, once)))
 
 
-def _chosen(
+def _compared(
     e: Any,
     source: Source,
     alone: Source,
@@ -194,8 +180,8 @@ def _chosen(
     plan: Plan,
     initial: SdemState,
     weight: float | None,
-) -> Stages[Choice | None]:
-    """Yield trainings without held-out documents; return their scores, None where labelled documents alone are better."""
+) -> Stages[tuple[Choice, Choice | None]]:
+    """Yield trainings without held-out documents; return the scores with the others, and, where asked, of these alone."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     ours, theirs = list[tuple[float, ...]](), list[tuple[float, ...]]()
     frequency, some = cast(Labelled, alone.corpus).document_frequency, sample(source)
@@ -206,17 +192,17 @@ def _chosen(
         generative = yield from _explained(source, trial, plan, which)
         # All read the whole corpus, so that the same documents are held out; one that has no label asks for no step.
         watched = _watched(plan, source.seen(HeldOut(source.corpus, seed, SHARE)))
-        used = weight_of_margin(generative, some) if weight is None else weight
+        used = weight_of_margin(generative, some, MARGIN) if weight is None else weight
         start = partial(start_at, initial, generative, used)
-        stage = Stage(f"weight {used:.2g}{which}", trial, plan, start, None, True, watched)
+        stage = Stage(f"weight {used:.2g}{which}", trial, plan, start, monitoring=watched)
         ours.append((yield from _scored(stage)))
         if weight is None:
             trial = replace(its, held_out=SHARE, seed=seed)
             watched = _watched(plan, alone.seen(HeldOut(source.corpus, seed, SHARE, frequency)))
-            stage = Stage(f"labelled alone{which}", trial, plan, its_start, alone.seen(source.corpus), True, watched)
+            documents = alone.seen(source.corpus)
+            stage = Stage(f"labelled alone{which}", trial, plan, its_start, documents, monitoring=watched)
             theirs.append((yield from _scored(stage)))
-    helped = _choice(ours)
-    return None if weight is None and alone_is_better(helped, _choice(theirs)) else helped
+    return _choice(ours), _choice(theirs) if weight is None else None
 
 
 def _choice(scores: list[tuple[float, ...]]) -> Choice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -36,6 +36,11 @@ def _begins_with_text(values: Iterable[object]) -> bool:
     return isinstance(next((v for v in values if not is_missing(v)), None), str)
 
 
+def _longest(frame: Any, names: list[Any]) -> Any:
+    """Return the column with the longest texts among the first rows: the others may be labels."""
+    return max(names, key=lambda name: sum(len(v) for v in frame[name].head(100) if isinstance(v, str)))
+
+
 def refuse_other_texts(X: object) -> None:
     """Raise ValueError for lists of words, and for a DataFrame with columns of texts."""
     if hasattr(X, "__dask_graph__"):
@@ -44,7 +49,9 @@ def refuse_other_texts(X: object) -> None:
         names = [name for name in X.columns if X[name].ndim == 1 and _begins_with_text(X[name])]  # type: ignore[attr-defined, index]
         if names:
             what = f"column {names[0]!r}" if len(names) == 1 else f"columns {', '.join(map(repr, names[:5]))}"
-            raise ValueError(f"X is a DataFrame with texts in {what}: pass one column, such as df[{names[0]!r}]")
+            raise ValueError(
+                f"X is a DataFrame with texts in {what}: pass one column, such as df[{_longest(X, names)!r}]"
+            )
         return
     if isinstance(X, list | tuple) or (getattr(X, "ndim", 0) == 1 and getattr(X, "dtype", None) in (object, None)):
         first = next((v for v in X if not isinstance(v, list | tuple) or len(v) > 1), None)  # type: ignore[attr-defined]

@@ -220,6 +220,8 @@ def _of_labelled(
     X, labels = checks.validated(estimator, X, checks.checked_labels(estimator, y), reset=reset)
     assert labels is not None
     labelled = checks.has_label(estimator, labels)
+    if reset and classes is None and not labelled.any():
+        raise ValueError(f"no document has a label: y has none but {estimator.unlabelled!r}, which unlabelled names")
     check_classification_targets(labels[labelled])
     found = np.unique(labels[labelled])
     known = found if reset else estimator.classes_
@@ -231,7 +233,9 @@ def _of_labelled(
     if classes is not None:
         known = np.unique(np.asarray(classes))
     if len(unknown := np.setdiff1d(found, known)):
-        raise ValueError(f"y has labels that are not among the classes: {some(unknown)}")
+        raise ValueError(
+            f"y has labels that are not among the classes: {some(unknown)}{checks.other_kind(found, known)}"
+        )
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(known, labels[labelled])
     rows = checks.checked_csr(estimator, X) if sparse else estimator._checked(np.asarray(X))
@@ -350,11 +354,17 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         checks.refuse_no_documents(X)
         refuse_other_texts(X)
         if are_texts(X):
-            X = estimator.vectorize(cast("Sequence[str]", X))
-        documents = checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0]))
+            documents = checks.as_counts(estimator.vectorize(cast("Sequence[str]", X)))
+        else:
+            rows = checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0])
+            documents = checks.as_documents(rows)
     weighting, frequency = estimator.weighting_, estimator.document_frequency_
     if weighting is None or frequency is None:
-        return documents
+        return (
+            replace(documents, data=documents.data.astype(np.float64))
+            if documents.data.dtype.kind == "u"
+            else documents
+        )
     return weighting.apply(documents, _factors(estimator, weighting, frequency))
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
 from sdem_dist.corpus.label_sets import are_label_sets
+from sdem_dist.corpus.labels import is_missing
 from sdem_dist.corpus.targets import as_numbers
 from sdem_dist.documents import Documents
 
@@ -121,6 +122,8 @@ def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
     ValueError
         A count is negative or beyond float32; the message names the row.
     """
+    if isinstance(X, np.ndarray) and X.dtype == np.float16:
+        X = X.astype(np.float32)  # scipy.sparse has no half floats
     rows = sp.csr_matrix(X)
     if (row := unfit_row(rows.data, rows.indptr)) is not None:
         what = "Negative values" if row[1] < 0 else "Too large values"
@@ -156,8 +159,19 @@ def _sorted_counts(rows: sp.csr_matrix) -> sp.csr_matrix:
 def as_documents(rows: sp.csr_matrix | Documents) -> Documents:
     """Return a checked CSR matrix, or what a corpus returned, as unlabelled documents of floats."""
     data = rows.data if rows.data.dtype in (np.float32, np.float64) else rows.data.astype(np.float64)
+    return _documents(rows, data)
+
+
+def as_counts(rows: sp.csr_matrix) -> Documents:
+    """Return counts of texts as unlabelled documents, of the smallest unsigned integers that hold them."""
+    return _documents(rows, rows.data.astype(np.min_scalar_type(int(rows.data.max(initial=0)))))
+
+
+def _documents(rows: sp.csr_matrix | Documents, data: np.ndarray) -> Documents:
     n_features = rows.n_features if isinstance(rows, Documents) else rows.shape[1]
-    return Documents(data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64), n_features)
+    indices, own = rows.indices, rows.indices.dtype == np.int32 and rows.indices.flags.writeable
+    indices = indices.view(np.uint32) if own else indices.astype(np.uint32)
+    return Documents(data, indices, rows.indptr.astype(np.int64), n_features)
 
 
 def checked_labels(estimator: Estimator, y: object) -> object:
@@ -166,21 +180,22 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     Raises
     ------
     ValueError
-        A label is None, NaN or pandas' NA, or texts are mixed with what is not the estimator's `unlabelled`.
+        A label is None, NaN or pandas' NA and `unlabelled` names nothing, or texts are mixed with what is not `unlabelled`.
     """
     dtype = getattr(y, "dtype", None)
     if isinstance(dtype, np.dtypes.StringDType):
         y = np.asarray(y, object)  # scikit-learn does not know it
-    elif isinstance(dtype, np.dtype) and dtype.kind != "O":
+    elif isinstance(dtype, np.dtype) and dtype.kind != "O" and not _holds_nan(y):
         return y
     values = np.asarray(y, object)
     if values.ndim != 1:
         return y
-    missing = next((i for i, v in enumerate(values) if is_missing(v)), None)
-    if missing is not None:
-        advice = _advice_on_missing(estimator, any(isinstance(v, str) for v in values))
-        raise ValueError(f"y has no label at position {missing} (from 0) but {values[missing]}: {advice}")
+    missing = [i for i, v in enumerate(values) if is_missing(v)]
+    if missing:
+        y = values = _without_missing(estimator, values, missing)
     others = [i for i, v in enumerate(values) if not isinstance(v, str)]
+    if len(others) == len(values) and {type(v) for v in values} in ({int}, {bool}):
+        return np.array(values.tolist())  # as a column of pandas has them after some steps
     if not 0 < len(others) < len(values):
         return y
     unlabelled = estimator.unlabelled
@@ -191,6 +206,24 @@ def checked_labels(estimator: Estimator, y: object) -> object:
             + (", or name what stands for no label with unlabelled" if estimator.spec.unlabelled else "")
         )
     return values
+
+
+def _holds_nan(y: object) -> bool:
+    values = np.asarray(y)
+    return values.ndim == 1 and values.dtype.kind == "f" and bool(np.isnan(values).any())
+
+
+def _without_missing(estimator: Estimator, values: np.ndarray, missing: list[int]) -> np.ndarray:
+    """Return labels with what `unlabelled` names in place of those that are missing."""
+    unlabelled, texts = estimator.unlabelled, any(isinstance(v, str) for v in values)
+    numbers = not texts and len(missing) < len(values)
+    if unlabelled is None or is_missing(unlabelled) or (numbers and isinstance(unlabelled, str)):
+        first = missing[0]
+        advice = _advice_on_missing(estimator, texts)
+        raise ValueError(f"y has no label at position {first} (from 0) but {values[first]}: {advice}")
+    values = values.copy()
+    values[missing] = unlabelled
+    return values if texts else np.array(values.tolist())
 
 
 def has_label(estimator: Estimator, labels: np.ndarray) -> np.ndarray:
@@ -224,18 +257,17 @@ def some(values: np.ndarray) -> str:
     return shown + (", ..." if len(values) > 5 else "")
 
 
-def is_missing(value: object) -> bool:
-    """Say whether a value is None, NaN or pandas' NA."""
-    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
+def other_kind(found: np.ndarray, known: np.ndarray) -> str:
+    """Return a remark where labels are texts and the classes are not, or the other way round."""
+    kinds = ["texts" if all(isinstance(v, str) for v in values.tolist()) else "numbers" for values in (found, known)]
+    return "" if kinds[0] == kinds[1] else f"; these are {kinds[0]}, and the classes are {kinds[1]}: make both alike"
 
 
 def _advice_on_missing(estimator: Estimator, texts: bool) -> str:
     if not estimator.spec.unlabelled:
         return f"leave such documents out: {type(estimator).__name__} takes labelled ones only"
-    if estimator.unlabelled is not None:
-        return f"documents without a label have the one that unlabelled names, {estimator.unlabelled!r}"
     own = "" if texts else -1
-    return f"give such documents a label of their own and name it, such as unlabelled={own!r}"
+    return f"set unlabelled={own!r}, and None and NaN count as no label, as {own!r} does; or leave such documents out"
 
 
 def _nan_row(X: object) -> int | None:

@@ -23,11 +23,14 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
     loss = getattr(model, "loss_", None) or model.get_params().get("loss")
     how = f", loss {loss}" if loss else ""
-    metrics = {name: value for name, value in kept.items() if name != "epoch" and not name.endswith("seconds")}
+    no_metrics = ("epoch", "unlabelled_weight")
+    metrics = {name: value for name, value in kept.items() if name not in no_metrics and not name.endswith("seconds")}
     return {
         "model": type(model).__name__ + how,
-        "settings": ", ".join(f"{k} {v}" for k, v in given.items() if k not in ("loss", *OF_THE_MACHINE)) or "defaults",
+        "settings": ", ".join(f"{k} {_shown(v)}" for k, v in given.items() if k not in ("loss", *OF_THE_MACHINE))
+        or "defaults",
         **_trained_on(model),
+        **_unlabelled(kept),
         **_parts(model),
         **_inputs(model),
         **_weighting(model),
@@ -56,6 +59,18 @@ def _trained_on(model: EngineEstimator) -> dict[str, str]:
     """Return how many documents a model was trained on, by weight, where its learner says."""
     n = getattr(model.learner_, "n_documents", None)
     return {} if n is None else {"trained on": f"{n:,.10g} documents"}
+
+
+def _shown(value: object) -> object:
+    return "''" if isinstance(value, str) and not value else value
+
+
+def _unlabelled(kept: Mapping[str, float]) -> dict[str, str]:
+    """Return what became of documents without a label, where there were some."""
+    weight = kept.get("unlabelled_weight")
+    if weight is None:
+        return {}
+    return {"without a label": f"learned from, with unlabelled_weight {weight:.3g}" if weight else "not learned from"}
 
 
 def _prior(alpha: np.ndarray, learned: bool) -> dict[str, str]:

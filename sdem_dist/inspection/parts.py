@@ -10,6 +10,7 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.models.components import by_class
 from sdem_dist.models.lda import LdaParameters, log_word_probabilities
+from sdem_dist.models.many_classes import ManyClassParameters
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores
 from sdem_dist.models.supervised_lda import TopicParameters
 from sdem_dist.reports.explained import DocumentParts, TopicPart
@@ -44,6 +45,19 @@ def of_naive_bayes(
     for i, words, x in each(documents):
         a, b = pairs[i]
         p, q = (parameters.log_words[words, k] - parameters.log_totals[k] for k in (a, b))
+        prior = float(parameters.log_prior[a] - parameters.log_prior[b]) / temperature
+        found.append(DocumentParts(words, x, p, q, x * (p - q) / temperature, prior))
+    return found
+
+
+def of_many_classes(
+    parameters: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float
+) -> list[DocumentParts]:
+    """Return the parts of naive Bayes of many classes, as `of_naive_bayes` does."""
+    found = []
+    for i, words, x in each(documents):
+        a, b = pairs[i]
+        p, q = parameters.log_words(words, a), parameters.log_words(words, b)
         prior = float(parameters.log_prior[a] - parameters.log_prior[b]) / temperature
         found.append(DocumentParts(words, x, p, q, x * (p - q) / temperature, prior))
     return found

@@ -39,7 +39,8 @@ def report_page(estimator: EngineEstimator, examined: Examined, name: str, docum
     """
     report = report_of(estimator, examined.documents, examined.labels)
     head = f'<header><h1>{cell(name)}</h1><p class="soft">{cell(type(estimator).__name__)}, measured on '
-    head += f"{cell(counted(report.n_documents, 'document'))} of {cell(documents)}</p></header>"
+    taught = ", which it was trained on: new documents will do worse" if examined.taught(estimator) else ""
+    head += f"{cell(counted(report.n_documents, 'document'))} of {cell(documents)}{taught}</p></header>"
     parts = [("model", "The model", sections.facts(model_facts(estimator)))]
     parts.append(("training", "Training", sections.curves(estimator.history_)))
     if isinstance(report, ClassificationReport):

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus.folds import Part
 from sdem_dist.corpus.label_sets import are_label_sets
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
@@ -54,7 +55,8 @@ def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
     if estimator.several_labels:
         return of_labels(estimator, X, y)
     if estimator.spec.predicts == "class":
-        return replace(of_classes(estimator, X, y), texts_at=_texts_at(given))
+        report = of_classes(estimator, X, y)
+        return replace(report, texts_at=_texts_of_errors(given, report))
     if estimator.spec.predicts == "number":
         return of_numbers(estimator, X, y)
     if estimator.spec.predicts == "cluster":
@@ -71,18 +73,21 @@ def as_counts(estimator: Estimator, X: object) -> object:
     return X
 
 
-def _texts_at(X: object) -> Callable[[np.ndarray], list[str]] | None:
-    """Return what gives the texts of documents by position, and can be pickled; None where there are none."""
+def _texts_of_errors(X: Any, report: ClassificationReport) -> Callable[[np.ndarray], list[str]] | None:
+    """Return what gives the texts of errors by position, and can be pickled; None where there are none.
+
+    Of texts in memory it keeps those of the errors alone; a corpus is read when it is asked.
+    """
     if are_texts(X):
-        return partial(_rows_at, X)
+        rows = getattr(X, "iloc", X)  # of a pandas column
+        return partial(_kept_texts, {p: str(rows[p]) for p in report.positions[report.errors].tolist()})
     if isinstance(X, AnyCorpus) and getattr(X, "has_texts", False):
         return partial(_texts_of_corpus, X)
     return None
 
 
-def _rows_at(X: Any, positions: np.ndarray) -> list[str]:
-    rows = getattr(X, "iloc", X)  # of a pandas column
-    return [str(rows[p]) for p in positions.tolist()]
+def _kept_texts(kept: dict[int, str], positions: np.ndarray) -> list[str]:
+    return [kept[p] for p in positions.tolist()]
 
 
 def _texts_of_corpus(corpus: Any, positions: np.ndarray) -> list[str]:
@@ -185,14 +190,15 @@ def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:
 def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | None, np.ndarray]:
     """Return the labels of documents as positions, -1 where there is none, and their classes; (None, nothing) without any.
 
-    In `y` the number -1, None and NaN say that a document has none. Several labels a document, and numbers with a fraction,
-    are no classes.
+    In `y` the number -1, None and NaN stand for no label. Sets of labels, and numbers with a fraction, do not count as
+    classes.
     """
     if isinstance(X, AnyCorpus):
         if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
         found = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
-        return np.concatenate(found), np.array(X.header.classes)
+        positions = np.concatenate(found)
+        return positions[X.mask] if isinstance(X, Part) else positions, np.array(X.header.classes)
     if y is None or are_label_sets(y):
         return None, np.empty(0)
     given = np.asarray(y)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[str]]:
     """Return the words that speak most for each class of a fitted naive Bayes, or each cluster of a mixture.
 
-    A word's say is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
-    words of a document of the class, to the evidence against the others. Of `KMeans` it is what the word has more in the
-    centre than in the mean of all documents.
+    A word's weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
+    words of a document of the class, to the evidence against the others. For `KMeans` it is by how much the word is more
+    frequent in the centre than in the mean of all documents.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[st
     Returns
     -------
     dict of class to list of str
-        The loudest first; a model without vocabulary names words by their numbers. Empty for models of other things
-        than counts of words.
+        The largest weight first; a model without vocabulary names words by their numbers. Empty for models that are not
+        of counts of words.
     """
     return {c: list(said) for c, said in word_weights(estimator, n_words).items()}
 

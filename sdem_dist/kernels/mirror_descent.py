@@ -218,7 +218,7 @@ def _searched(document, alpha, layers, pull, layer, step, value, method):
 
 @jit
 def propagate(document, alpha, method, layers, slope, table, factors):
-    """Propagate an error back through the layers (Algorithm 3), step sizes held fast.
+    """Propagate an error back through the layers (Algorithm 3); step sizes count as constants.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ from sdem_dist.kernels.jit import jit
 
 
 @jit
-def gather(source, offsets, order, size, out):
-    """Copy rows one after another.
+def gather(source, offsets, order, size, starts, out):
+    """Copy rows.
 
     Parameters
     ----------
@@ -17,14 +17,15 @@ def gather(source, offsets, order, size, out):
         Where rows begin and the last ends, and which of them are copied.
     size : int
         Bytes of an element.
+    starts : ndarray of int64
+        Row ``order[i]`` goes to ``out[size * starts[i]:]``.
     """
-    place = 0
-    for row in order:
+    for i in range(order.size):
+        row = order[i]
         part = source[size * offsets[row] : size * offsets[row + 1]]
-        target = out[place : place + part.size]
-        for i in range(part.size):
-            target[i] = part[i]
-        place += part.size
+        target = out[size * starts[i] : size * starts[i] + part.size]
+        for j in range(part.size):
+            target[j] = part[j]
 
 
 @jit

@@ -27,8 +27,8 @@ def _weight(count, form):
 
 
 @jit
-def weigh(data, indices, indptr, factors, form, norm, scale):
-    """Return the entries of documents as weights, float32.
+def weigh(data, indices, indptr, factors, form, norm, scale, out):
+    """Turn the entries of documents into weights.
 
     Parameters
     ----------
@@ -41,8 +41,9 @@ def weigh(data, indices, indptr, factors, form, norm, scale):
         Euclidean length of each document; 0 leaves it as it is.
     scale : float
         Multiplies every entry of documents that keep their length.
+    out : ndarray of float32, overwritten
+        As long as `data`.
     """
-    out = np.empty(data.size, np.float32)
     small = np.empty(SMALL)
     for whole in range(SMALL):
         small[whole] = _weight(float(whole), form)
@@ -61,4 +62,3 @@ def weigh(data, indices, indptr, factors, form, norm, scale):
         if factor != 1.0:
             for j in range(indptr[d], indptr[d + 1]):
                 out[j] *= factor
-    return out

@@ -67,6 +67,8 @@ class BpSlda:
         Share of the documents that are not trained on, drawn by their place in the corpus.
     location, scale : tuple of float
         Targets are learned less their location, in units of their scale.
+    thresholds : tuple of float
+        The probability from which on a document gets each of several labels. Empty: 0.5.
     seed : int
     """
 
@@ -91,6 +93,7 @@ class BpSlda:
     held_out: float = 0.0
     location: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()
     seed: int = 0
 
     state_type = TopicState
@@ -128,6 +131,8 @@ class BpSlda:
             raise ValueError("the columns of the topics are not on the simplex")
         if len(self.location) != len(self.scale) or len(self.location) not in (0, self.n_outputs):
             raise ValueError("the targets' locations and scales do not match the outputs")
+        if len(self.thresholds) not in (0, self.n_outputs):
+            raise ValueError(f"there are {len(self.thresholds)} thresholds for {self.n_outputs} labels")
         check_class_weight(self.class_weight, self.n_outputs)
         if self.response not in OUTPUTS or self.merge not in ("mean", "sum"):
             raise ValueError(f"it learns {self.response!r} with merge {self.merge!r}, which are unknown")
@@ -355,9 +360,10 @@ class BpSlda:
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return sums over all batches, see `metrics`."""
         parameters = self.parameters(state)
-        return self._output.sums(self, parameters, (self._seen(parameters, local) for local in batches))
+        return self._output.sums(self, parameters, (self.seen(parameters, local) for local in batches))
 
-    def _seen(self, parameters: TopicParameters, local: LocalDocuments) -> Seen:
+    def seen(self, parameters: TopicParameters, local: LocalDocuments) -> Seen:
+        """Return a batch of documents at some parameters."""
         own = parameters._replace(topics=parameters.topics[local.words])
         theta, log_likelihood = self.inference.proportions(own, local.documents)
         return Seen(outputs(parameters.output, theta), log_likelihood, local)

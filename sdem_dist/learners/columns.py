@@ -45,7 +45,7 @@ class ColumnSummary(NamedTuple):
 
 @record
 @dataclass(frozen=True)
-class Columns(OnePass[ColumnSummary]):
+class Columns(OnePass[ColumnSummary, DenseDocuments]):
     """The learner of `ColumnSummary`.
 
     Attributes

@@ -97,8 +97,8 @@ class FeatureSdem(FeatureLearner[Prepared]):
     def _judge(self, state: FeatureState, s: FeatureStatistics) -> FeatureState:
         """Keep the broadcast mu if its objective is the lowest yet, else go back; step on from the best.
 
-        The loss may not end above the start's either. But one with a share of p(x) has much of what it can get at the
-        start, a fit without a prior: bound to it, it could never give the prior its place, nor p(y | x).
+        The loss may not end above the start's either, except for a loss with a share of p(x). The start, a fit without a
+        prior, is nearly the best for such a loss, so this bound would leave no room for the prior and for p(y | x).
         """
         loss = s.loss / s.weight
         first = state.first_loss if np.isfinite(state.first_loss) else loss

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.label_scores import Decisions, finish, fitted, fitting_sums, label_sums
+from sdem_dist.label_scores import Decisions, decisions_of, finish, fitted, fitting_sums, label_sums
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
@@ -50,11 +50,7 @@ class LabelSdem(Sdem[OneAgainstRest]):
     @property
     def decisions(self) -> Decisions:
         """How log-odds become probabilities and labels."""
-        n = self.model.n_classes
-        return Decisions(
-            np.array(self.temperatures) if self.temperatures else np.ones(n),
-            np.array(self.thresholds) if self.thresholds else np.full(n, 0.5),
-        )
+        return decisions_of(self.model.n_classes, self.thresholds, self.temperatures)
 
     def check_state(self, state: SdemState) -> None:
         """Raise ValueError unless there is a temperature and a threshold for each label, or for none."""

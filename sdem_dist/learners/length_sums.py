@@ -26,7 +26,7 @@ class LengthSums(NamedTuple):
 
 @record
 @dataclass(frozen=True)
-class Lengths(OnePass[LengthSums]):
+class Lengths(OnePass[LengthSums, Documents]):
     """The learner of `LengthSums`.
 
     Attributes

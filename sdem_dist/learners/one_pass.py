@@ -11,9 +11,10 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments, Documents
 
 _Found = TypeVar("_Found")
+_Batch = TypeVar("_Batch", bound=Documents | DenseDocuments)
 
 
-class OnePass(ABC, Generic[_Found]):
+class OnePass(ABC, Generic[_Found, _Batch]):
     """Base of learners whose state is what they found; what parts of the corpus hold is joined by `combine`."""
 
     @property
@@ -24,7 +25,7 @@ class OnePass(ABC, Generic[_Found]):
     def check_state(self, state: _Found) -> None:
         """Take any state that its fields allow."""
 
-    def prepare(self, documents: Documents | DenseDocuments) -> Documents | DenseDocuments:
+    def prepare(self, documents: _Batch) -> _Batch:
         """Return the documents."""
         return documents
 
@@ -36,7 +37,7 @@ class OnePass(ABC, Generic[_Found]):
         """Join what was found before and now."""
         return self.combine([state, statistics])
 
-    def evaluate(self, state: _Found, batches: Iterable[Documents | DenseDocuments]) -> np.ndarray:
+    def evaluate(self, state: _Found, batches: Iterable[_Batch]) -> np.ndarray:
         """Return nothing to evaluate."""
         return np.zeros(0)
 

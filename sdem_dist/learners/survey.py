@@ -36,7 +36,7 @@ class SurveyResult(NamedTuple):
 
 @record
 @dataclass(frozen=True)
-class Survey(OnePass[SurveyResult]):
+class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
     """The learner of `SurveyResult`.
 
     Attributes

@@ -9,7 +9,17 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, evaluation_sums, finish, joined, scored
+from sdem_dist.evaluation import (
+    Scored,
+    choosing_metrics,
+    choosing_sums,
+    classifier_metrics,
+    classifier_sums,
+    evaluation_sums,
+    finish,
+    joined,
+    scored,
+)
 from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import localised
@@ -136,8 +146,10 @@ class WordLearner(Generic[Model]):
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the sums of `evaluation.classifier_sums` over all batches; of clusters those of `evaluation_sums`.
 
-        Documents without a label count nowhere.
+        Documents without a label count nowhere. Where some are held out of training, only what these choose by is found.
         """
+        if self.held_out:
+            return np.sum([self._choosing(state, local) for local in batches], axis=0)
         documents = joined(self._scored(state, local) for local in batches)
         return evaluation_sums(documents) if self.model.clusters else classifier_sums(documents, tempered=True)
 
@@ -146,8 +158,14 @@ class WordLearner(Generic[Model]):
         weights, n_words = local.weights, lengths(local.documents)
         return scored(scores / self.temperature, local.labels, weights, n_words, log_joint)
 
+    def _choosing(self, state: SdemState, local: LocalDocuments) -> np.ndarray:
+        scores, _ = self.model.scores(self.model.parameters(state, local.words), local, self.seed)
+        return choosing_sums(scores / self.temperature, local.labels, local.weights)
+
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only what concerns p(d)."""
+        if self.held_out:
+            return choosing_metrics(sums)
         if self.model.clusters:
             found = finish(sums)
             return {name: found[name] for name in ("nll", "perplexity")}

@@ -74,10 +74,10 @@ def combined(parts: Sequence[SdemStatistics], n_features: int) -> SdemStatistics
 def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: float) -> SdemState:
     """Return the counts moved by what lanes learned side by side.
 
-    Lanes that go their ways from one mu correct what they have in common, such as the classes' overall scores, each for
-    itself: their sum would do it as often as there are lanes. What is rare is learned by one of them: their mean would lose
-    it. So each word's change is between the two, by how far it moves (`damped_changes`); and then the mean document is
-    taken away from the sum until its own scores move as far as they did in the mean lane.
+    Each lane corrects what all have in common, such as the classes' overall scores: a sum of their changes would do that
+    once for each lane. Rare words are learned by one lane alone: a mean would lose them. So each word's change is between
+    sum and mean, by how far it moves (`damped_changes`). Then multiples of the mean document are subtracted until its
+    scores move as far as in the mean lane.
 
     Parameters
     ----------

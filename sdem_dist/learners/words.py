@@ -40,7 +40,7 @@ class WordSummary(NamedTuple):
 
 @record
 @dataclass(frozen=True)
-class Words(OnePass[WordSummary]):
+class Words(OnePass[WordSummary, Documents]):
     """The learner of `WordSummary`.
 
     Attributes

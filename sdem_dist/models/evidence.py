@@ -26,9 +26,9 @@ class Evidence(NamedTuple):
 def largest_evidence(products: np.ndarray, n: float) -> Evidence:
     """Return the penalty under which the targets are most probable (MacKay 1992, Bayesian Interpolation).
 
-    Slopes are normal with mean 0 and one variance; that of the noise is taken where it is best. The intercept, of which nothing
-    is known beforehand, takes one row: if it did not, a fit through all points would be the better the smaller the penalty. It is
-    level then, and of penalties that are level the largest is taken. A constant target leaves nothing to choose: the smallest.
+    Slopes are normal with mean 0 and one variance; the noise has its most probable variance. The intercept has no prior and
+    takes one row. Otherwise the evidence of a fit through all points would grow as the penalty falls. Now it is level there,
+    and of equally good penalties the largest is taken. For a constant target the smallest is taken.
 
     Parameters
     ----------

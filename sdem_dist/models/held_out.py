@@ -17,7 +17,7 @@ def log_probability(
 ) -> np.ndarray:
     """Return ln p(words of each document), topics and proportions summed out: the "left-to-right" estimator.
 
-    Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles drawn anew after each word, without which it is
+    Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles drawn again after each word, without which it is
     biased: of any LDA, however it was trained. Its time grows with the square of a document's length.
 
     Parameters

@@ -114,8 +114,8 @@ class JointGaussian:
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
         """Return for the conditional loss the target given the features at mu, the features themselves the prior's.
 
-        Then the prior, too, is about the target alone, and what is known of the features stays: ``KL(prior || this)`` is the part
-        of ``KL(prior || mu)`` that is not about them.
+        So the prior does not move what the features have taught: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` that is
+        not about the features.
         """
         if not isinstance(loss, Ncll):
             return mu

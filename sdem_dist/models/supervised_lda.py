@@ -117,9 +117,9 @@ class MirrorDescent:
 def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray:
     """Return alpha after a step towards what documents say of it.
 
-    Which topics are common is learned, as in Wallach, Mimno and McCallum 2009, by the fixed point of Minka 2000 (equation
-    55); the sum of the pseudo-counts ``alpha - 1`` stays. Counts expected at the mode say too little of how documents
-    differ: with the sum learned, too, topics that are not yet apart grow even, their pseudo-counts with them, and so on.
+    The step learns which topics are common, as in Wallach, Mimno and McCallum 2009, by the fixed point of Minka 2000
+    (equation 55). The sum of the pseudo-counts ``alpha - 1`` stays. It is not learned, since counts expected at the mode
+    show too little of how documents differ: pseudo-counts would grow and topics would become even.
 
     Parameters
     ----------

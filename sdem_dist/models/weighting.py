@@ -80,5 +80,6 @@ class Weighting:
         if chosen is not None and not chosen.all():
             data, indices = data[chosen], indices[chosen]
             indptr = np.concatenate([[0], np.cumsum(chosen)])[indptr]
-        weights = weigh(data, indices, indptr, factors, FORMS[self.form], self.norm, self.scale)
+        weights = np.empty(len(data), np.float32)
+        weigh(data, indices, indptr, factors, FORMS[self.form], self.norm, self.scale, weights)
         return replace(documents, data=weights, indices=indices, indptr=indptr)

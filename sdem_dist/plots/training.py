@@ -131,7 +131,10 @@ def learning_curve(
         if found.shape[1] > 1:
             axes.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
     title, unit = glossary.metric(metric)
-    axes.set(title=f"{title} by number of documents", xlabel="training documents", ylabel=unit, xscale="log")
+    named = f"{title}, {unit}" if unit else title
+    axes.set(title=f"{title} by number of documents", xlabel="training documents", ylabel=named, xscale="log")
+    axes.set_xticks(x, [f"{n:,}" for n in x.tolist()])  # sizes, not powers of ten
+    axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.legend()
     return axes

@@ -52,7 +52,7 @@ class ClassificationReport:
     positions : ndarray of shape (n_documents,), int64
         Which of the documents given each one is: those without a label are left out.
     texts_at : callable, or None
-        From positions to the texts of these documents, where they are there.
+        From positions of errors to the texts of these documents, where they are there.
     """
 
     classes: np.ndarray
@@ -118,19 +118,15 @@ class ClassificationReport:
     @cached_property
     def confusion(self) -> np.ndarray:
         """Documents by class and prediction, shape (n_classes, n_classes), int64."""
-        from sklearn.metrics import confusion_matrix
-
-        return np.asarray(confusion_matrix(self.labels, self.predictions, labels=np.arange(len(self.classes))))
+        n = len(self.classes)
+        return np.bincount(self.labels * n + self.predictions, minlength=n * n).reshape(n, n)
 
     @cached_property
     def _by_class(self) -> tuple[np.ndarray, ...]:
-        from sklearn.metrics import precision_recall_fscore_support
-
-        known = np.arange(len(self.classes))
-        return tuple(
-            np.asarray(column)
-            for column in precision_recall_fscore_support(self.labels, self.predictions, labels=known, zero_division=0)
-        )
+        """Precision, recall, F1 and support; 0 where there is nothing to divide by."""
+        hits, support, predicted = np.diag(self.confusion), self.confusion.sum(axis=1), self.confusion.sum(axis=0)
+        of = ((hits, predicted), (hits, support), (2 * hits, predicted + support))
+        return *(part / np.maximum(whole, 1) for part, whole in of), support
 
     @property
     def precision(self) -> np.ndarray:

@@ -18,8 +18,8 @@ def cluster_scores(y: object, labels: object) -> dict[str, float]:
     Returns
     -------
     dict
-        ``purity``: the share of documents whose class is the most frequent one of their cluster, which grows with the number
-        of clusters by itself; ``nmi`` and ``ari``: scikit-learn's, where 0 is chance and 1 agreement (NMI about so).
+        ``purity``: the share of documents whose class is the most frequent one of their cluster; it grows with the number of
+        clusters. ``nmi`` and ``ari`` are scikit-learn's: 0 is chance (for NMI about 0), 1 full agreement.
 
     Examples
     --------

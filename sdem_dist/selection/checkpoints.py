@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from sdem_dist.engine.identity import Json
+from sdem_dist.engine.identity import Json, identity
 from sdem_dist.engine.saved import check_run
 from sdem_dist.errors import ModelError
+from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.learners.several import state_of
 from sdem_dist.models.word_counts import SdemState
-from sdem_dist.selection.metrics import Predicted
+from sdem_dist.selection.metrics import Predicted, name_of
+from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Place, SideBySide
 from sdem_dist.selection.trials import Trial
 from sdem_dist.storage.archive import read_archive, write_archive
@@ -24,13 +26,33 @@ KIND = "sdem-search"
 _FIELDS = ("log_proba", "log_likelihood", "lengths")
 
 
-def path_of(folder: str | Path, *, resume: bool) -> Path:
+def asked(search: Search) -> Json:
+    """Return what a resumed search must have been asked for, by names for people; nothing of it is of documents."""
+    settings = {name: value for name, value in search.estimator.get_params().items() if name not in OF_THE_MACHINE}
+    spaces = [search.space] if isinstance(search.space, Mapping) else search.space or []
+    drawn = "drawn by rvs"
+    return identity(
+        estimator=settings,
+        space=[{name: drawn if hasattr(v, "rvs") else list(v) for name, v in part.items()} for part in spaces],
+        sampler=search.sampler,
+        metric=name_of(search.metric),
+        halving=search.halving,
+        **{
+            "settings to try": search.n_trials,
+            "epochs in all": search.total_epochs,
+            "folds": search.cv if isinstance(search.cv, int | np.integer) else "documents",
+            "seed": search.random_state,
+        },
+    )
+
+
+def path_of(folder: str | Path, search: Search, *, resume: bool) -> Path:
     """Return the file of a folder, which is made.
 
     Raises
     ------
     ModelError
-        The folder has the search of an earlier run, and `resume` is false; or it cannot be made.
+        The folder has the search of an earlier run, and `resume` is false, or it was another search; or it cannot be made.
     """
     folder = to_place(folder)
     try:
@@ -40,6 +62,9 @@ def path_of(folder: str | Path, *, resume: bool) -> Path:
     path = folder / "search.sdem"
     if path.exists() and not resume:
         raise ModelError(f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder")
+    if path.exists():
+        _, metadata = read_archive(path, KIND, [])
+        check_run(path, asked(search), {"run": cast(Json, metadata["run"]).get("asked")})
     return path
 
 

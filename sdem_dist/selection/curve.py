@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.inputs.validation import some
+from sdem_dist.selection.one_label import refuse_several_labels
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
 SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
@@ -59,7 +60,7 @@ def learning_curve(
     cv : int, default=5
         Folds that the corpus is cut into.
     n_folds : int or None, default=None
-        Of them so many are used.
+            How many of them are used; None: all.
     random_state : int, default=0
     client : distributed.Client, default=None
 
@@ -71,10 +72,13 @@ def learning_curve(
     Raises
     ------
     ValueError
-        A share is not above 0 and at most 1, or the estimator is not a classifier.
+        A share is not above 0 and at most 1, the estimator is not a classifier, or documents have several labels.
     """
     if estimator.spec.target != "labels":
-        raise ValueError(f"a learning curve is of accuracies, and {type(estimator).__name__} is not a classifier")
+        raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
+    if not isinstance(corpus, Corpus):
+        raise TypeError(f"a learning curve needs a corpus, got {type(corpus).__name__}: write one with write_corpus")
+    refuse_several_labels(corpus)
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
     used = Folds(corpus, cv, random_state).k if n_folds is None else min(n_folds, cv)

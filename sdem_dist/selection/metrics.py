@@ -56,8 +56,11 @@ def temperature_of(found: Predicted, near: float = 1.0) -> float:
     used = (found.labels >= 0) & (found.weights > 0)
     if not used.any():
         return 1.0
-    scores = np.nan_to_num(found.log_proba[used].astype(np.float64), nan=0.0, neginf=-np.inf)
-    return calibration.nearest_temperature(scores, found.labels[used], found.weights[used], near)
+    rows = slice(None) if used.all() else used
+    scores = found.log_proba[rows]
+    if np.isnan(scores).any():
+        scores = np.nan_to_num(scores, nan=0.0, neginf=-np.inf)
+    return calibration.nearest_temperature(scores, found.labels[rows], found.weights[rows], near)
 
 
 def log_sums(scores: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
+from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation
 from sdem_dist.inputs.validation import positions_of, some
 from sdem_dist.selection.metrics import CLASSES, Metric, Predicted, measured, name_of, temperature_of
 from sdem_dist.selection.trials import Trial
@@ -68,7 +69,7 @@ def run(
                 log_proba, labels = predicted(model, scored, numbers, fold if validation is None else None)
                 of_folds.append((log_proba, labels, np.full(len(labels), fold)))
             else:
-                named = model.evaluate(*scored, client=client)
+                named = _evaluated(model, scored, client)
                 for metric in metrics:
                     scores[name_of(metric)].append(_named(model, named, metric))
         trial.n_epochs = model.n_iter_
@@ -133,7 +134,7 @@ def score_of(
 ) -> float:
     """Return how good a fitted model is on a fold."""
     if not callable(metric) and metric not in CLASSES[:3]:
-        return _named(model, model.evaluate(*scored, client=client), metric)
+        return _named(model, _evaluated(model, scored, client), metric)
     log_proba, labels = predicted(model, scored, numbers, fold)
     found = Predicted(log_proba, labels, np.ones(len(labels)), np.zeros(len(labels)))
     return float(measured(found, 1.0, (metric,))[name_of(metric)][0])
@@ -148,11 +149,23 @@ def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], numbers: n
     return Predicted(log_proba, labels, np.ones(len(labels)), of_fold)
 
 
+def _evaluated(model: EngineEstimator, scored: Sequence[Any], client: Client | None) -> dict[str, float]:
+    """Return what a model is measured by; topics have no perplexity at one point, but one of their own."""
+    if isinstance(model, LatentDirichletAllocation):
+        return {"perplexity": model.perplexity(scored[0])}
+    return dict(model.evaluate(*scored, client=client))
+
+
 def _named(model: EngineEstimator, found: dict[str, float], metric: Metric) -> float:
     name = _NAMED.get(metric, "") if isinstance(metric, str) else ""
     if name not in found:
+        others = ", ".join(known for known, own in _NAMED.items() if own in found)
         raise ValueError(
-            f"{type(model).__name__} has no {name_of(metric)}; of what it is measured by ({some(np.array(list(found)))}) "
-            f"choose {', '.join(known for known, own in _NAMED.items() if own in found) or 'nothing'}"
+            f"{type(model).__name__} has no {name_of(metric)}, only {some(np.array(list(found)))}: "
+            + (
+                f"choose {others}"
+                if others
+                else "folds cannot score it; compare models by evaluate on held-out documents"
+            )
         )
     return found[name]

@@ -21,7 +21,7 @@ from sdem_dist.fitting.running import executor_for, validation_source
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import positions_of, seed_of
 from sdem_dist.selection import checkpoints, default_loss, one_by_one
-from sdem_dist.selection.metrics import Metric, name_of
+from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
 from sdem_dist.selection.side_by_side import Documents, SideBySide, at_once
@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 RESUMED = "resumed after epoch"
 """What an event says of a search that goes on from a checkpoint."""
+LAST = "training the best on all documents"
+"""What an event says where that begins."""
 
 
 class EpochOfSettings(NamedTuple):
@@ -50,7 +52,8 @@ class EpochOfSettings(NamedTuple):
     seconds: float
     """Since the search began."""
     what: str = "epoch"
-    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch."""
+    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch. `LAST`: the
+    training of the best on all documents begins."""
     most: int = 0
     """Settings that are tried in all, at most."""
 
@@ -116,19 +119,33 @@ class Run:
     def _settle(self) -> Iterator[list[Trial]]:
         """Settle what the default's ``loss="auto"`` is, after its turn: yield it with NCLL, if that is to be tried."""
         default = self.trials[0]
-        if default_loss.ncll_is_tried(default, self.source):
-            if self.schedule.room(1) and not self.schedule.over(len(self.trials), "setting"):
-                (ncll,) = self._laid_out([{"loss": "ncll"}])
-                self.trials.append(ncll)
-                yield [ncll]
-                self.trials.pop()
-                self.schedule.ended_turn([ncll])
-                chosen, seconds = default_loss.lower(default, ncll), default.seconds + ncll.seconds
-                self.estimator.set_params(loss=chosen.params.get("loss", "hinge"))
-                self.trials[0] = replace(chosen, number=0, params={}, seconds=seconds)
-                return
+        if not default_loss.ncll_is_tried(default, self.source):
+            self.estimator.set_params(loss="hinge")
+            return
+        listed = next(filter(self._is_default_with_ncll, self.trials), None)
+        if listed is not None and listed.dropped is None:
+            ncll = listed
+        elif self.schedule.room(1) and not self.schedule.over(len(self.trials), "setting"):
+            (ncll,) = self._laid_out([{"loss": "ncll"}])
+            self.trials.append(ncll)
+            yield [ncll]
+            self.trials.pop()
+            self.schedule.ended_turn([ncll])
+        else:
             _log.warning("the default has the hinge loss: nothing was left to try NCLL, which a fit would")
-        self.estimator.set_params(loss="hinge")
+            self.estimator.set_params(loss="hinge")
+            return
+        chosen, seconds = default_loss.lower(default, ncll), default.seconds + ncll.seconds
+        self.estimator.set_params(loss="hinge" if chosen is default else "ncll")
+        self.trials[0] = replace(chosen, number=0, params={}, seconds=seconds)
+        if chosen is ncll and listed is not None:  # no two rows are of one setting
+            self.trials[listed.number] = replace(
+                default, number=listed.number, params={**listed.params, "loss": "hinge"}
+            )
+
+    def _is_default_with_ncll(self, trial: Trial) -> bool:
+        given = self.estimator.get_params()
+        return {**given, **trial.params} == {**given, "loss": "ncll"} and bool(trial.scores)
 
     @property
     def _metrics(self) -> tuple[Metric, ...]:
@@ -139,6 +156,10 @@ class Run:
     def _tell(self, epoch: int, what: str = "epoch") -> None:
         for callback in self.search.callbacks:
             callback(EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what, self.sampler.most))
+
+    def tell_of_the_last(self) -> None:
+        """Tell that the best setting is now trained on all documents."""
+        self._tell(max((len(trial.epochs) for trial in self.trials), default=0), LAST)
 
     def _documents(self, groups: ArrayLike | None, client: Client | None) -> Documents:
         search, corpus = self.search, self.source.corpus
@@ -228,15 +249,9 @@ class Run:
         return numbers
 
     def _identity(self, trials: list[Trial], documents: Documents) -> Json:
-        search = self.search
         return identity(
-            estimator=self.estimator.get_params(),
-            n_settings=self.sampler.most,
+            asked=checkpoints.asked(self.search),
             settings={str(trial.number): trial.params for trial in trials},
             corpus=self.source.identity,
-            cv="documents" if documents.folds is None else documents.folds.name,
-            metric=name_of(search.metric),
-            halving=search.halving,
-            total_epochs=search.total_epochs,
-            random_state=search.random_state,
+            folds="documents" if documents.folds is None else documents.folds.name,
         )

@@ -22,6 +22,7 @@ from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import checkpoints, default_loss
 from sdem_dist.selection.metrics import CLASSES, Metric, check_metric, greater_is_better, name_of, tempered
 from sdem_dist.selection.nested import nested_scores
+from sdem_dist.selection.one_label import INSTEAD, refuse_several_labels
 from sdem_dist.selection.results import results_of
 from sdem_dist.selection.run import EpochOfSettings, Run, made
 from sdem_dist.selection.samplers import SAMPLERS, sampler_of
@@ -46,7 +47,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     also where it is not among the better half after epochs 1, 2, 4 and 8. Other estimators are fitted one setting and one
     fold after the other, for as long as their own settings say.
 
-    Document frequencies, which weigh words, are those of all documents, in folds as well. They know nothing of labels.
+    Document frequencies, which weigh words, are those of all documents, in folds as well. They do not depend on labels.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     total_epochs : int or None, default=None
         Epochs of all settings together at most. When they run out, only the best settings go on.
     seconds : float or None, default=None
-        Go on with no setting for longer. What comes of it may then depend on the machine.
+        End the search after so many seconds. Its result may then depend on the machine.
     halving : bool or "brackets", default=True
         Let the worse half of the settings go after epochs 1, 2, 4 and 8. By Hyperband's brackets, some are first halved
         after epoch 2, 4, 8 or 16, so that those that begin slowly have a chance.
@@ -86,10 +87,10 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     tuned_ : estimator
-        `estimator` with its loss settled: the default that settings are compared with. What ``loss="auto"`` is, the folds
-        say by the rule of a fit: NCLL where the hinge loss gets over a fifth of their documents wrong and a higher log-loss.
+        `estimator` with its loss settled: the default that settings are compared with. The folds settle ``loss="auto"`` by
+        the rule of a fit: NCLL where the hinge loss gets over a fifth of their documents wrong and has a higher log-loss.
     best_params_ : dict
-        What of the settings differs from `tuned_`; with ``n_epochs``, where epochs were counted.
+        The settings that differ from `tuned_`, and ``n_epochs`` where epochs were counted.
     best_score_ : float
         Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is optimistic.
         By log-loss, settings that are clearly less accurate than the default are passed over.
@@ -166,7 +167,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         client : distributed.Client, default=None
             Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None
-            Folder where the search is kept after each epoch, of settings that learn side by side.
+            Folder where the search is kept after each epoch, where settings learn side by side.
         resume : bool, default=False
             Go on from there.
 
@@ -177,7 +178,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            Settings, metric or space do not go with the estimator, or no setting can be trained.
+            Settings, metric or space do not go with the estimator, no setting can be trained, or documents have several
+            labels.
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a search that does not fit.
         """
@@ -185,7 +187,13 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         seed = seed_of(self.random_state)
         schedule = Schedule(self.metric, self.halving, self.max_epochs, seed, self.total_epochs, self.seconds)
         estimator = clone(self.estimator)
+        if estimator.spec.target == "labels":
+            refuse_several_labels(X, y)
+            if isinstance(self.cv, Corpus | tuple):
+                refuse_several_labels(*(self.cv if isinstance(self.cv, tuple) else (self.cv,)))
         source = source_of(estimator, X, y, client=client)
+        if source.members is not None:
+            raise ValueError(f"y has several labels a document: {INSTEAD}")
         estimator._describe(source)
         space = self.space
         if space is None:
@@ -193,8 +201,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         beside = type(estimator) is MultinomialNB and estimator.unlabelled is None
         if checkpoint is not None and not beside:
             hidden = " on labelled documents only: here some may have no label" * (estimator.unlabelled is not None)
-            raise ValueError(f"checkpoints are of searches that learn side by side, those of MultinomialNB{hidden}")
-        path = None if checkpoint is None else checkpoints.path_of(checkpoint, resume=resume)
+            raise ValueError(f"checkpoints are for searches that learn side by side, those of MultinomialNB{hidden}")
+        path = None if checkpoint is None else checkpoints.path_of(checkpoint, self, resume=resume)
         self.tuned_ = default_loss.begun(self.estimator, source)
         sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed)
         run = Run(self, self.tuned_, schedule, source, sampler)
@@ -212,6 +220,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.nested_scores_ = nested_scores(self, X, y, numbers, groups, client)
             self.nested_score_ = float(self.nested_scores_.mean())
         if self.refit:
+            run.tell_of_the_last()
             self._refit(X, y, client, beside)
         return self
 
@@ -230,11 +239,12 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if self.sampler == "optuna" and self.n_trials is None:
             raise ValueError("Optuna goes on for ever: say how many settings it may try (n_trials)")
         if self.nested and isinstance(self.cv, Corpus | tuple):
-            raise ValueError("a nested score is of folds: leave cv at a number")
-        labels, classes = self.estimator.spec.target == "labels", self.metric in CLASSES[:3]
-        if callable(self.metric) and not labels:
+            raise ValueError("a nested score needs folds: give cv a number")
+        target = self.estimator.spec.target
+        if callable(self.metric) and target != "labels":
             raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
-        if isinstance(self.metric, str) and (labels == (self.metric == "R2") or (classes and not labels)):
+        known = {"labels": CLASSES, "numbers": ("R2",)}.get(target, ("perplexity",))
+        if isinstance(self.metric, str) and self.metric not in known:
             raise ValueError(f"{type(self.estimator).__name__} has no {self.metric}: choose another metric")
         if self.space is not None:
             checked_spaces(self.estimator, self.space)

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.selection.metrics import Metric
+    from sdem_dist.selection.spaces import Space
 
 
 class Search(Protocol):
     """Parameters of a `CorpusSearchCV`."""
 
     estimator: EngineEstimator
+    space: Space | None
     cv: object
     metric: Metric
+    n_trials: int | None
+    sampler: str
     max_epochs: int
     total_epochs: int | None
     halving: bool | str

@@ -22,6 +22,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
 from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.estimators.naive_bayes import Beginning, MultinomialNB
+from sdem_dist.fitting.prior_start import Known
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.weighted import WeightedCorpus
 from sdem_dist.learners.em import WordEm
@@ -108,7 +109,9 @@ class Chunk:
 def _once(state: SdemState, known: list[SdemState]) -> SdemState:
     """Return the known state that is equal, or this one, which is known from now on."""
     for other in known:
-        if all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(state, other, strict=True)):
+        if state is other or all(
+            np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(state, other, strict=True)
+        ):
             return other
     known.append(state)
     return state
@@ -153,10 +156,10 @@ class SideBySide:
         if self._documents.folds is not None:
             self._documents.folds.reads = self._whole
         sources = [self._documents.training(fold) for fold in range(self._documents.n_folds)]
-        starts: list[SdemState] = []
+        starts, known = list[SdemState](), Known()
         for trial in self._trials:
             try:
-                found = made(trial.number).beginnings(sources)
+                found = made(trial.number).beginnings(sources, known)
             except ValueError as error:
                 trial.alive, trial.error = False, str(error)
                 continue

@@ -11,6 +11,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from sdem_dist.counted import nearest
 from sdem_dist.estimators import parameters
+from sdem_dist.selection import default_loss
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
@@ -29,6 +30,7 @@ _RARE: Grid = {"min_df": [1, 2]}
 _COUNTING: Grid = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
 DEFAULTS: dict[str, list[Grid]] = {
     "MultinomialNB": [*[{**space, **_RARE} for space in _DISCRIMINATIVE], _COUNTING],
+    "ManyClassNB": [{"step": [0.1, 0.2, 0.4], "n_epochs": [2, 4]}, _COUNTING],
     "MultiLabelNB": _DISCRIMINATIVE,
     "BernoulliNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0]}],
     "PoissonNB": [{"loss": ["ncll", "hinge", "nll"]}],
@@ -146,7 +148,8 @@ def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict
 def _different(estimator: EngineEstimator, found: list[dict[str, object]]) -> list[dict[str, object]]:
     """Leave out settings that give the same estimator as an earlier one."""
     known, kept = estimator.get_params(deep=False), []
-    seen: list[dict[str, object]] = []
+    # The default is trained with the hinge loss first, where the folds have to settle its loss.
+    seen: list[dict[str, object]] = [{**known, "loss": "hinge"}] if default_loss.is_open(estimator) else []
     for chosen in found:
         whole = {**known, **chosen}
         if not any(whole == other for other in seen):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import defaultdict
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ WIDTH = 80
 NORMAL = 1.96
 """Standard errors on either side of a mean within which 95 % lie."""
 OPTIMISTIC = (
-    "The best score of many settings is optimistic, since it was chosen by the same folds. An honest one comes from "
+    "The best score of many settings is optimistic, since it was chosen by the same {}. An honest one comes from "
     "documents that took no part (sdem evaluate), or from a nested search (nested=True, --nested)."
 )
 
@@ -30,10 +31,10 @@ class Effect(NamedTuple):
     """How much a parameter mattered."""
 
     name: str
-    means: list[tuple[object, float, int]]
-    """Of each value the mean score of the settings that have it, and their number; the best first."""
-    difference: float
-    """Between the best and the worst mean."""
+    change: float
+    """Mean difference in score between two settings that differ in it alone; NaN: no two do."""
+    best: list[tuple[object, float]]
+    """Of each value the best score of the settings that name it, and of the default; the best first."""
 
 
 class Difference(NamedTuple):
@@ -63,24 +64,32 @@ def settled_loss(search: CorpusSearchCV) -> str | None:
 
 
 def effects(search: CorpusSearchCV) -> list[Effect]:
-    """Return the parameters by how much they mattered; each value by the mean over all settings that have it.
-
-    Settings that were let go early are judged by the epochs that they had.
-    """
-    metric = name_of(search.metric)
-    sign = 1.0 if greater_is_better(search.metric) else -1.0
-    trials = [trial for trial in search.trials_ if metric in trial.scores]
-    found = []
+    """Return the parameters by how much they mattered: what changes where nothing else does, and the best of each value."""
+    metric, tuned = name_of(search.metric), search.tuned_.get_params(deep=False)
+    trials, found = ranked([trial for trial in search.trials_ if metric in trial.scores], search.metric), []
     for name in dict.fromkeys(name for trial in trials for name in trial.params):
-        groups: defaultdict[str, list[tuple[object, float]]] = defaultdict(list)
+        best: dict[str, tuple[object, float]] = {}
+        alike: defaultdict[str, list[tuple[str, Trial]]] = defaultdict(list)
         for trial in trials:
-            if name in trial.params:  # spaces need not have all parameters
-                groups[repr(trial.params[name])].append((trial.params[name], float(trial.scores[metric].mean())))
-        means = [(group[0][0], float(np.mean([score for _, score in group])), len(group)) for group in groups.values()]
-        means.sort(key=lambda of: -sign * of[1])
-        if len(means) > 1:
-            found.append(Effect(name, means, abs(means[0][1] - means[-1][1])))
-    return sorted(found, key=lambda effect: -effect.difference)
+            if name in trial.params or not trial.number:  # spaces need not have all parameters
+                value = {**tuned, **trial.params}[name]
+                best.setdefault(repr(value), (value, float(trial.scores[metric].mean())))
+            whole = {**tuned, **trial.params}
+            own = repr(whole.pop(name))
+            alike[repr(whole)].append((own, trial))
+        pairs = [(a, b) for of in alike.values() for (u, a), (v, b) in combinations(of, 2) if u != v]
+        changes = [abs(x - y) for x, y in (_after_as_long(a, b, metric) for a, b in pairs)]
+        if len(best) > 1 or changes:
+            found.append(Effect(name, float(np.mean(changes)) if changes else np.nan, list(best.values())))
+    return sorted(found, key=lambda effect: -np.nan_to_num(effect.change))
+
+
+def _after_as_long(a: Trial, b: Trial, metric: str) -> list[float]:
+    """Return the scores of two settings, where one was let go early after as many epochs as that one had."""
+    dropped = [trial.dropped for trial in (a, b) if trial.dropped is not None]
+    if not dropped:
+        return [float(trial.scores[metric].mean()) for trial in (a, b)]
+    return [trial.epochs[min(*dropped, trial.n_epochs) - 1][metric] for trial in (a, b)]
 
 
 def differences(search: CorpusSearchCV) -> list[Difference]:
@@ -121,19 +130,18 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     metric, best = name_of(search.metric), search.trials_[search.best_index_]
     in_order = ranked(search.trials_, search.metric)
     shown = [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
-    said = [f"Tried {counted(len(in_order), 'setting')}, each on {counted(search.n_splits_, 'fold')}"]
+    in_folds = isinstance(search.cv, int | np.integer)
+    of_all = "folds" if in_folds else "held-out documents"
+    on = counted(search.n_splits_, "fold") if in_folds else f"the {of_all}"
+    said = [f"Tried {counted(len(in_order), 'setting')}, each on {on}"]
     dropped = sum(trial.dropped is not None for trial in in_order)
     said[0] += f"; {dropped} {'was' if dropped == 1 else 'were'} let go early (*):" if dropped else ":"
     said += _table(shown, metric)
     if len(shown) < len(in_order):
         said.append(f"  and {len(in_order) - len(shown)} more (cv_results_ in Python, --table here)")
     if (loss := settled_loss(search)) is not None:
-        said += ["", f'The default has loss="{loss}" here: "auto" chooses that by these folds.']
-    if found := effects(search):
-        said += ["", f"What mattered: how much it changes {metric}, and the mean by value"]
-        for effect in found:
-            values = ", ".join(f"{_short(value)} {mean:.4f}" for value, mean, _ in effect.means)
-            said += _wrapped(f"  {effect.name:<14} {effect.difference:.4f}  ", values)
+        said += ["", f'The default has loss="{loss}" here: "auto" chooses that by these {of_all}.']
+    said += _mattered(search)
     said += ["", *_wrapped("Best: ", _winner(search))]
     if in_order[0] is not best:
         said += _wrapped("  Passed over: ", _passed_over(search, in_order[0]))
@@ -152,7 +160,20 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
         mean, spread = sign * search.nested_score_, float(search.nested_scores_.std())
         said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f} +- {spread:.4f}")
         return said
-    return [*said, *_wrapped("", OPTIMISTIC)]
+    return [*said, *_wrapped("", OPTIMISTIC.format(of_all))]
+
+
+def _mattered(search: CorpusSearchCV) -> list[str]:
+    """Return how much each parameter mattered, under each other."""
+    if not (found := effects(search)):
+        return []
+    what = "between two settings that differ in nothing else (-: no two do), and the best of each value"
+    said = ["", *_wrapped("", f"What mattered: the change in {name_of(search.metric)} {what}")]
+    for effect in found:
+        values = ", ".join(f"{_short(value)} {score:.4f}" for value, score in effect.best)
+        change = "-" if np.isnan(effect.change) else f"{effect.change:.4f}"
+        said += _wrapped(f"  {effect.name:<14} {change:>6}  ", values)
+    return said
 
 
 def _bound(value: float) -> str:

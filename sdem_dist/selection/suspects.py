@@ -82,7 +82,7 @@ def label_suspects(
     y : array-like, default=None
         None with a corpus.
     estimator : classifier, default=None
-        None: `MultinomialNB` with the loss ``-ln p(y | d)``, which bears wrong labels better than the hinge loss.
+        None: `MultinomialNB` with the loss ``-ln p(y | d)``, which suffers less from wrong labels than the hinge loss.
     n : int or None, default=100
         Documents at most; None: all, of which most are not doubtful.
     cv : int, default=5

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
 
-class CrossValidated(NamedTuple):
-    """What `cross_validate` found."""
+@dataclass(frozen=True)
+class CrossValidated:
+    """What `cross_validate` found; ``pandas.DataFrame`` takes it, as a row a fold."""
 
     scores: dict[str, np.ndarray]
     """Each metric of each fold, by name, as it is: a log-loss is positive."""
@@ -27,6 +30,11 @@ class CrossValidated(NamedTuple):
     """The fold of each document."""
     n_epochs: int
     seconds: float
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        """Yield the metrics of each fold, by name."""
+        for values in zip(*self.scores.values(), strict=True):
+            yield dict(zip(self.scores, map(float, values), strict=True))
 
     def __str__(self) -> str:
         return "  ".join(f"{name} {values.mean():.4f} +- {values.std():.4f}" for name, values in self.scores.items())

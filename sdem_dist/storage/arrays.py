@@ -19,6 +19,7 @@ from sdem_dist.storage.bucket_failures import named
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.shared_files import REQUESTS
+from sdem_dist.storage.strings import in_parts
 from sdem_dist.storage.whole_arrays import CLEVEL, CNAME, read_whole, write_whole
 
 if TYPE_CHECKING:
@@ -144,13 +145,17 @@ def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
         write_whole(group.store.root / group.path / name, array)
         return
     with _written(group.store_path):
-        group.create_array(
+        made = group.create_array(
             name,
-            data=np.ascontiguousarray(array),
+            shape=array.shape,
+            dtype=array.dtype,
             chunks=(max(1, rows), *(max(1, n) for n in array.shape[1:])),
             compressors=_COMPRESSOR,
             filters=None,
         )
+        at_once = 2 if isinstance(group.store, LocalStore) else REQUESTS
+        for first, part in in_parts(array, max(1, rows) * at_once):
+            made[first : first + len(part)] = part
 
 
 def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = None) -> np.ndarray:

@@ -194,6 +194,8 @@ def free_space(folder: Path) -> str:
     """Return how much room there is, as the end of a message."""
     try:
         free = shutil.disk_usage(folder).free
+    except FileNotFoundError:
+        return f" (the folder {folder} does not exist: make it first)"
     except OSError:
         return f" (the folder {folder} cannot be read)"
     return f" ({free / 1e6:,.0f} MB free in {folder})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import overload
@@ -48,6 +48,20 @@ class Strings(Sequence[str]):
             return [self[k] for k in range(*i.indices(len(self)))]
         i = range(len(self))[i]
         return self.joined[self.offsets[i] : self.offsets[i + 1]].tobytes().decode("utf-8")
+
+
+def in_parts(array: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield an array in parts of so many rows, and where each begins.
+
+    Of a whole file that `Strings` looks at no more than one part is in memory.
+    """
+    file = array if isinstance(array, np.memmap) and not isinstance(array.base, np.ndarray) else None
+    for first in range(0, len(array), rows):
+        if file is None or file.filename is None or file.mode != "r" or file.ndim > 1:
+            yield first, array[first : first + rows]
+        else:
+            start, n = file.offset + first * file.itemsize, min(rows, len(array) - first)
+            yield first, np.fromfile(file.filename, file.dtype, n, offset=start)
 
 
 def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

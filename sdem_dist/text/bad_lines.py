@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from sdem_dist.corpus.layout import ClassLabel, LabelSet
 
 EXAMPLES_KEPT = 5
+LONGEST = 60
+"""Characters of an unknown label that a message shows."""
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
 
@@ -111,6 +113,8 @@ class LineGate:
         return names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))
 
     def _problem(self, raw: object, name: str | None) -> str | None:
+        if name is None and raw is None:
+            return "the label is missing; --unlabelled '' takes such documents as ones without a label"
         if name is None:
             return f"the label is {raw!r}, neither a text nor a finite number"
         if not name:
@@ -125,7 +129,8 @@ class LineGate:
         if self.known_classes is not None and name not in self.known_classes:
             known = ", ".join(sorted(self.known_classes)[:10])
             more = ", ..." if len(self.known_classes) > 10 else ""
-            return f"label {name!r} is not among the {self.owner}'s classes ({known}{more})"
+            label = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
+            return f"label {label!r} is not among the {self.owner}'s classes ({known}{more})"
         if self._texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
             here, there = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
             return f"the label {raw!r} is {here}, and an earlier {name} is {there}: write both alike"
@@ -185,6 +190,8 @@ def not_unicode(text: str) -> str | None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
+        if text.startswith(("\udcff\udcfe", "\udcfe\udcff")):
+            return "the first two bytes of UTF-16; --encoding utf-16 reads it"
         if 0xDC80 <= code <= 0xDCFF:
             return (
                 f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the file's own (--encoding)"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from sdem_dist.corpus.layout import index_dtype
+from sdem_dist.corpus.rows import Canonical
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import arranged, csr
 from sdem_dist.text.gram_tree import NodeCounts
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 MOST_RUNS = 2  # runs whose columns are in memory at a time
-Batch = tuple["sp.csr_matrix", np.ndarray | None, np.ndarray | list[str], np.ndarray | None, np.ndarray | None]
-Arranged = tuple[int, np.ndarray, np.ndarray, "sp.csr_matrix", np.ndarray | None]
+Batch = tuple[
+    "sp.csr_matrix | Canonical", np.ndarray | None, np.ndarray | list[str], np.ndarray | None, np.ndarray | None
+]
+Arranged = tuple[int, np.ndarray, np.ndarray, "sp.csr_matrix | Canonical", np.ndarray | None]
 
 
 class RunColumns(Protocol):
@@ -109,11 +113,16 @@ class SecondPass:
             counts = NodeCounts(*arranged(counts, self._columns_of_run(block.run), self.columns.n_features))
         elif self.columns.offset or block.n_columns > self.columns.n_features:
             counts = _moved(counts, self.columns)
-        data = counts.counts if self.whole else counts.counts.astype(np.float32)
-        shape = (len(rows), self.columns.n_features)
-        matrix = csr(NodeCounts(counts.indptr, counts.nodes, data), shape)
-        weights = None if block.weights is None else block.weights[rows]
-        return len(block.labels), rows, block.labels[rows], matrix, weights
+        width, weights = self.columns.n_features, None if block.weights is None else block.weights[rows]
+        found: sp.csr_matrix | Canonical
+        if self.whole and counts.counts.dtype.kind == "u":
+            dtype = index_dtype(width)
+            indices = counts.nodes.view(dtype) if dtype.itemsize == 4 else counts.nodes.astype(dtype)
+            found = Canonical(counts.counts, indices, counts.indptr, width)
+        else:
+            data = counts.counts if self.whole else counts.counts.astype(np.float32)
+            found = csr(NodeCounts(counts.indptr, counts.nodes, data), (len(rows), width))
+        return len(block.labels), rows, block.labels[rows], found, weights
 
     def _columns_of_run(self, run: int) -> np.ndarray:
         assert self.columns.terms is not None

@@ -28,17 +28,13 @@ from sdem_dist.text.runs import MergedTerms, vocabulary_file
 from sdem_dist.text.stages import (
     Arranging,
     Counting,
-    RunOf,
-    TermColumns,
     arrange_stretch,
-    borders_of,
     count_stretch,
     digest,
-    folder_of,
     hold_out,
-    merge_range,
 )
 from sdem_dist.text.stretches import Stretch, stretches
+from sdem_dist.text.term_ranges import RunOf, TermColumns, borders_of, folder_of, merge_range
 from sdem_dist.text.vocabulary import bounds_of, limit, no_word
 
 if TYPE_CHECKING:

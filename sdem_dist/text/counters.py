@@ -53,18 +53,28 @@ class LearningCounter:
         self.tree = GramTree(self.tokenizer.lengths, self.tokenizer.whole_if_short, tallies=tallies)
 
     def count(self, texts: Texts, tallied: np.ndarray) -> NodeCounts:
-        """Count texts; those that are `tallied` have part in the numbers of documents and occurrences of the terms."""
-        return _joined(self.parts(texts, tallied))
+        """Count texts; those that are `tallied` have part in the numbers of documents and occurrences of the terms.
+
+        The next call overwrites what is returned.
+        """
+        found, indptr = NodeCounts(*np.zeros((3, 0), np.int32)), [np.zeros(1, np.int64)]
+        for first, stop in pieces(texts, PIECE):
+            n = len(found.nodes)
+            found = self._counted(texts.part(first, stop), tallied[first:stop], n)
+            indptr.append(found.indptr[1:] + n)
+        return NodeCounts(np.concatenate(indptr), found.nodes, found.counts)
 
     def parts(self, texts: Texts, tallied: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Count texts as `count` does; return the arrays of consecutive parts of them."""
         parts = []
         for first, stop in pieces(texts, PIECE):
-            tokens = self.tokenizer.tokens(texts.part(first, stop))
-            n_words = self.tokenizer.spelling.n_words
-            part = self.tree.count(tokens, n_words, tallied[first:stop])
+            part = self._counted(texts.part(first, stop), tallied[first:stop], 0)
             parts.append((part.indptr, part.nodes.copy(), part.counts.copy()))
         return parts
+
+    def _counted(self, texts: Texts, tallied: np.ndarray, first: int) -> NodeCounts:
+        tokens = self.tokenizer.tokens(texts)
+        return self.tree.count(tokens, self.tokenizer.spelling.n_words, tallied, first)
 
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> NodeCounts:
@@ -122,16 +132,16 @@ class FixedCounter:
         self._vocabulary = vocabulary
         self._tokenizer, self._tree = vocabulary.tokenizer.fixed(), vocabulary.tree.view()
 
-    def count(self, texts: Texts) -> sp.csr_matrix:
-        """Return int64 counts, indices sorted."""
+    def count(self, texts: Texts, dtype: type = np.int64) -> sp.csr_matrix:
+        """Return counts, indices sorted."""
         parts = []
         for first, stop in pieces(texts, PIECE):
             tokens = self._tokenizer.tokens(texts.part(first, stop))
             self.n_words += len(tokens.ids)
             self.n_unknown += int(np.count_nonzero(tokens.ids < 0))
             found = self._tree.count(tokens, 0, np.zeros(stop - first, bool))
-            parts.append(arranged(found, self._vocabulary.columns, self._vocabulary.n_features, np.int64))
-        return as_matrix(_joined(parts), self._vocabulary.n_features)
+            parts.append(arranged(found, self._vocabulary.columns, self._vocabulary.n_features))
+        return as_matrix(_joined(parts), self._vocabulary.n_features, dtype)
 
 
 class HashingCounter:
@@ -147,15 +157,15 @@ class HashingCounter:
         self._settings, self._n_features = settings, settings.n_features or 1
         self._forget()
 
-    def count(self, texts: Texts) -> sp.csr_matrix:
-        """Return int64 counts, indices sorted."""
+    def count(self, texts: Texts, dtype: type = np.int64) -> sp.csr_matrix:
+        """Return counts, indices sorted."""
         parts = []
         for first, stop in pieces(texts, PIECE):
             found = self._counter.count(texts.part(first, stop), np.zeros(stop - first, bool))
-            parts.append(arranged(found, self._hashed(), self._n_features, np.int64))
+            parts.append(arranged(found, self._hashed(), self._n_features))
             if self._counter.tree.n_nodes > MOST_HASHED:
                 self._forget()
-        return as_matrix(_joined(parts), self._n_features)
+        return as_matrix(_joined(parts), self._n_features, dtype)
 
     def _forget(self) -> None:
         self._counter = LearningCounter(self._settings, tallies=False)
@@ -176,11 +186,11 @@ class HashingCounter:
 
 
 def all_arranged(
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], columns: np.ndarray, n_columns: int
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], columns: np.ndarray, n_columns: int, dtype: np.dtype
 ) -> NodeCounts:
-    """Return consecutive parts as `arranged` does, together, counts as int64; every node has a column of its own."""
+    """Return consecutive parts as `arranged` does, together; every node has a column of its own."""
     n, n_documents = sum(len(nodes) for _, nodes, _ in parts), sum(len(indptr) - 1 for indptr, _, _ in parts)
-    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, np.int64)
+    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, dtype)
     row = entry = 0
     for part in parts:
         rows, entries = slice(row, row + len(part[0])), slice(entry, entry + len(part[1]))
@@ -190,20 +200,18 @@ def all_arranged(
     return NodeCounts(indptr, indices, counts)
 
 
-def arranged(
-    found: NodeCounts, columns: np.ndarray, n_columns: int, dtype: type | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def arranged(found: NodeCounts, columns: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return indptr, indices and counts with nodes in their columns, ascending; nodes of a negative column are left out."""
     indptr, indices = np.empty_like(found.indptr), np.empty_like(found.nodes)
-    counts = np.empty_like(found.counts, dtype)
+    counts = np.empty_like(found.counts)
     n = kernels.arrange(found.indptr, found.nodes, found.counts, columns, n_columns, (indptr, indices, counts))
     return indptr, indices[:n], counts[:n]
 
 
-def as_matrix(counts: NodeCounts, n_features: int) -> sp.csr_matrix:
-    """Return arranged counts as a matrix of int64."""
-    as_int64 = NodeCounts(counts.indptr, counts.nodes, counts.counts.astype(np.int64, copy=False))
-    return csr(as_int64, (len(counts.indptr) - 1, n_features))
+def as_matrix(counts: NodeCounts, n_features: int, dtype: type | np.dtype = np.int64) -> sp.csr_matrix:
+    """Return arranged counts as a matrix."""
+    found = NodeCounts(counts.indptr, counts.nodes, counts.counts.astype(dtype, copy=False))
+    return csr(found, (len(counts.indptr) - 1, n_features))
 
 
 def csr(counts: NodeCounts, shape: tuple[int, int]) -> sp.csr_matrix:

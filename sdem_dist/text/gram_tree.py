@@ -63,7 +63,7 @@ class GramTree:
         other._grows = False
         return other
 
-    def count(self, tokens: Segments, n_words: int, tallied: np.ndarray) -> NodeCounts:
+    def count(self, tokens: Segments, n_words: int, tallied: np.ndarray, first: int = 0) -> NodeCounts:
         """Count documents.
 
         Parameters
@@ -73,27 +73,30 @@ class GramTree:
             Words are below it.
         tallied : ndarray of shape (n_documents,), bool
             Whether a document has part in `tally`, if there are tallies.
+        first : int, default 0
+            Entries of the calls before that are to stay before those of this one.
 
         Returns
         -------
         NodeCounts
-            Views of memory that the next call overwrites.
+            Views of memory that the next call overwrites: entries from the first that stays on, `indptr` of these documents.
         """
         n_documents = len(tokens.documents) - 1
         sizes = np.diff(tokens.bounds)
         most = int(tokens.bounds[-1]) * (self.lengths[1] - self.lengths[0] + 1) + len(sizes)
         indptr, done = np.zeros(n_documents + 1, np.int64), np.array([self.n_nodes, 0, 0, 0])
-        nodes, counts = self._scratch.array("nodes", most, np.int32), self._scratch.array("counts", most, np.int32)
+        nodes, counts = (self._scratch.array(name, first + most, np.int32, first) for name in ("nodes", "counts"))
         level = self._scratch.array("level", int(sizes.max(initial=0)), np.int32)
         self._know_words(n_words)
-        entries = kernels.Entries(indptr, nodes, counts)
+        entries = kernels.Entries(indptr, nodes[first:], counts[first:])
         if self.tally.shape[1] == 1:
             tallied = np.zeros(n_documents, bool)
         form = kernels.Form(*self.lengths, self._whole_if_short, self._grows, self._n_entries)
         while needed := kernels.count(tokens, tallied, form, self._tree(), done, level, entries):
             self._make_room(needed)
         self.n_nodes, self._n_entries = int(done[0]), self._n_entries + int(done[1])
-        return NodeCounts(indptr, nodes[: done[1]], counts[: done[1]])
+        stop = first + int(done[1])
+        return NodeCounts(indptr, nodes[:stop], counts[:stop])
 
     def insert(self, ids: np.ndarray, offsets: np.ndarray, n_words: int) -> np.ndarray:
         """Add the n-grams ``ids[offsets[g]:offsets[g + 1]]`` and return their nodes, int32, -1 for those without any."""
@@ -104,6 +107,10 @@ class GramTree:
             self._make_room(needed)
         self.n_nodes = int(done[0])
         return nodes
+
+    def close(self) -> None:
+        """Forget what finds n-grams: the tree counts no more, and its nodes may be looked at."""
+        self._slots, self._scratch = self._slots[:0].copy(), Scratch()
 
     def _tree(self) -> kernels.Tree:
         return kernels.Tree(self._node_of_word, self._slots, self.parents, self.lasts, self.tally)

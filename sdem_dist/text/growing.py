@@ -20,9 +20,15 @@ class Scratch:
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
 
-    def array(self, name: str, size: int, dtype: type) -> np.ndarray:
-        """Return an array of `size` elements or more; the one of the same name returned before is overwritten."""
+    def array(self, name: str, size: int, dtype: type, kept: int = 0) -> np.ndarray:
+        """Return an array of `size` elements or more; the one of the same name returned before is overwritten.
+
+        It begins with the first `kept` elements of that one.
+        """
         found = self._arrays.get(name)
         if found is None or len(found) < size:
-            found = self._arrays[name] = np.empty(max(size, 1024), dtype)
+            longer = self._arrays[name] = np.empty(max(size, 1024), dtype)
+            if found is not None:
+                longer[:kept] = found[:kept]
+            return longer
         return found

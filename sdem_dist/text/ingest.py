@@ -73,10 +73,9 @@ def ingest(
 ) -> IngestReport:
     """Read sources and write them as a corpus.
 
-    Memory holds some blocks of documents and the distinct words, however large the sources. A hidden folder beside
-    `path` holds the counted documents meanwhile, and is removed in the end, also after a failure; what a killed process
-    left is removed by the next ingest to the same `path`. The corpus is the same for every `n_jobs` and
-    `block_documents`.
+    Memory holds some blocks of documents and the distinct words, however large the sources. Counted documents wait in a
+    hidden folder beside `path`, which is removed at the end, also after a failure. The next ingest to the same `path`
+    removes what a killed process left. The corpus is the same for every `n_jobs` and `block_documents`.
 
     Parameters
     ----------
@@ -94,8 +93,8 @@ def ingest(
     held_out_path : str or Path, optional
         By default `path` with ``-held-out`` after it.
     vocabulary_from : str or Path, optional
-        A corpus whose settings, vocabulary and classes are taken; then `settings` is not given and documents keep
-        the order of the source. For test sets. Features outside it are passed over, other labels are bad lines.
+        For test sets: a corpus whose settings, vocabulary and classes are taken. Then `settings` must not be given, and
+        documents keep the order of the source. Words outside the vocabulary are left out; other labels are bad lines.
     targets : bool, default False
         Labels are real numbers to be predicted, see `write_corpus`; as they are where the corpus of
         `vocabulary_from` has targets.
@@ -318,7 +317,7 @@ def _write_all(
 
     def wrote(batch: Batch) -> None:
         nonlocal done
-        done += batch[0].shape[0]
+        done += len(batch[0].indptr) - 1
         progress("writing", done, tally.n_documents)
 
     def wrote_training(batch: Batch) -> None:

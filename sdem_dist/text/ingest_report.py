@@ -56,7 +56,7 @@ class IngestReport:
 
     def add(self, batch: Batch) -> None:
         """Count a batch that goes into the corpus."""
-        matrix = batch[0]
-        self.n_documents += matrix.shape[0]
-        self.n_nonzeros += matrix.nnz
-        self.n_empty += int(np.count_nonzero(np.diff(matrix.indptr) == 0))
+        indptr = batch[0].indptr
+        self.n_documents += len(indptr) - 1
+        self.n_nonzeros += int(indptr[-1])
+        self.n_empty += int(np.count_nonzero(np.diff(indptr) == 0))

@@ -106,9 +106,11 @@ def merge(slices: Sequence[RunSlice], limits: tuple[int, int], with_totals: bool
                 if with_totals:
                     totals.append(out_totals[:n_out].copy())
                 state[1:] = 0
-    none = np.zeros(0, np.int32)
+    numbers_of = list[np.ndarray]()
+    while found:  # which becomes shorter: all of them are many
+        numbers_of.append(np.concatenate([np.zeros(0, np.int32), *found.pop(0)]))
     return Merged(
-        [np.concatenate([none, *parts]) for parts in found],
+        numbers_of,
         np.concatenate(term_sizes),
         np.concatenate(totals) if with_totals else None,
     )

@@ -12,7 +12,15 @@ from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.compressed import plain_suffix
 from sdem_dist.text.formats.folder import files_below
 from sdem_dist.text.formats.tab_lines import whole_lines
-from sdem_dist.text.sources import LINES, LINES_OR_TSV, NUMERIC_FORMATS, SUFFIXES, Reading, read_columns
+from sdem_dist.text.sources import (
+    LINES,
+    LINES_OR_TSV,
+    NUMERIC_FORMATS,
+    SUFFIXES,
+    Reading,
+    read_columns,
+    refuse_no_documents,
+)
 from sdem_dist.text.stretches import in_plain_lines, parts_of
 from sdem_dist.text.texts import Columns, Records, texts_of_strings
 
@@ -38,8 +46,9 @@ def records_format(source: Path, reading: Reading) -> str:
     Raises
     ------
     IngestError
-        It holds numbers, or one JSON document, or its format and its kind do not go together.
+        It holds numbers, one JSON document, or no documents, or its format and its kind do not go together.
     """
+    refuse_no_documents(source)
     suffix = plain_suffix(source)
     form = reading.format or ("folder" if source.is_dir() else SUFFIXES.get(suffix, LINES))
     if reading.format is None and (form == LINES or suffix == ".txt"):

@@ -11,9 +11,9 @@ from sdem_dist.storage.strings import Strings
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import LearningCounter
 from sdem_dist.text.merged_runs import RunSlice, merge
-from sdem_dist.text.spill import load_arrays, save_arrays, save_bytes
+from sdem_dist.text.spill import load_arrays, save_arrays
 from sdem_dist.text.vectorizer import VectorizerSettings
-from sdem_dist.text.walks import ALL, sorted_terms
+from sdem_dist.text.walks import ALL, sorted_parts, sorted_terms
 
 MOST_TERMS = 1 << 21
 """Terms that the counters of all threads hold together; each takes about a hundred bytes."""
@@ -54,19 +54,23 @@ class Runs:
     def write(self, run: int) -> None:
         """Write a run down and forget its counter."""
         counter = self._open.pop(run)
-        terms = sorted_terms([counter])  # those of documents held out, too: another run may have them in others
-        save_bytes(self._path(run, "texts"), terms.data)
-        (columns,), sizes = terms.columns, np.diff(terms.offsets)
-        met = np.flatnonzero(columns >= 0).astype(np.int32)
-        nodes = np.empty_like(met)
-        nodes[columns[met]] = met
-        tally = counter.tree.tally[nodes, 1:] if self._tallies else np.ones((len(nodes), 2), np.int64)
-        table = np.column_stack([sizes, tally])
-        save_bytes(self._path(run, "table"), table)
-        save_arrays(self._path(run, "nodes"), np.array([counter.tree.n_nodes]), nodes)
-        if table[:, 1].any():
-            self._any_tallied = True
-        self._written[run] = int(table[:, 0].max(initial=0))
+        tree, order, longest = counter.tree, [np.zeros(0, np.int32)], 0
+        tree.close()
+        with self._path(run, "texts").open("wb") as texts, self._path(run, "table").open("wb") as table:
+            for part in sorted_parts(
+                [counter]
+            ):  # those of documents held out, too: another run may have them in others
+                nodes = part.nodes[0][part.numbers[0] >= 0]
+                sizes = np.diff(part.ends)
+                tally = tree.tally[nodes, 1:] if self._tallies else np.ones((len(nodes), 2), np.int64)
+                texts.write(part.data.data)
+                table.write(np.column_stack([sizes, tally]).data)
+                order.append(nodes)
+                longest = max(longest, int(sizes.max(initial=0)))
+                if tally[:, 0].any():
+                    self._any_tallied = True
+        save_arrays(self._path(run, "nodes"), np.array([tree.n_nodes]), np.concatenate(order))
+        self._written[run] = longest
 
     @property
     def is_empty(self) -> bool:
@@ -82,6 +86,8 @@ class Runs:
         if self._open and not self._written:
             runs, counters = list(self._open), list(self._open.values())
             self._open = {}
+            for counter in counters:
+                counter.tree.close()
             with_totals = self._settings.max_features is not None  # nobody else asks
             limits = bounds if self._tallies else ALL
             terms = sorted_terms(counters, limits, with_totals=with_totals, n_jobs=self._n_jobs)
@@ -98,8 +104,8 @@ class Runs:
         ]
         with_totals = self._settings.max_features is not None  # nobody else asks
         found = merge(slices, limits, with_totals, self._folder / "vocabulary")
-        for run, numbers in zip(self._written, found.numbers, strict=True):
-            save_columns(self._folder, run, numbers)
+        for run in self._written:
+            save_columns(self._folder, run, found.numbers.pop(0))
         return MergedTerms(self._folder, vocabulary_file(self._folder / "vocabulary", found.sizes), found.totals)
 
     def write_all(self) -> dict[int, int]:

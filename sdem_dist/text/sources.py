@@ -41,6 +41,8 @@ SUFFIXES = {
     ".libsvm": "svmlight",
     ".npz": "npz",
 }
+PACKED = (".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2")
+SHEETS = (".xlsx", ".xls", ".ods")
 BLOCK_DOCUMENTS = 1 << 15
 MATRIX_DOCUMENTS = 2000
 PLACED_DOCUMENTS = 2000
@@ -70,7 +72,7 @@ class Reading:
     id : str, int or None
         The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
     group : str, int or None
-        The column of what documents have in common that folds keep together, such as an author; likewise.
+        The column of groups that folds keep together, such as authors; likewise.
     weight : str, int or None
         The column of the documents' weights; likewise.
     zero_based : bool or "auto"
@@ -120,8 +122,7 @@ def source_format(source: Path, reading: Reading) -> str:
         raise IngestError(f"{source}: there is no such file or folder")
     if (source / "zarr.json").exists():
         raise IngestError(f"{source} is a corpus already, or another zarr group; sources are text, tables or matrices")
-    if source.is_file() and is_archive(source, "sdem-model"):
-        raise IngestError(f"{source} is a model, where a corpus or a source of documents belongs")
+    refuse_no_documents(source)
     if reading.format is not None:
         form = reading.format
     elif source.is_dir():
@@ -136,6 +137,17 @@ def source_format(source: Path, reading: Reading) -> str:
     if (form == "folder") != source.is_dir():
         raise IngestError(f"{source} is {'a folder' if source.is_dir() else 'a file'}, which is not read as {form!r}")
     return form
+
+
+def refuse_no_documents(source: Path) -> None:
+    """Raise IngestError for a model, a packed folder, and a spreadsheet: what no format reads, and what to do."""
+    suffix = plain_suffix(source)
+    if suffix in PACKED:
+        raise IngestError(f"{source} is packed: unpack it, and give what is in it ({', '.join(COMPRESSIONS)} may stay)")
+    if suffix in SHEETS:
+        raise IngestError(f"{source} is a spreadsheet: save it as .csv, with commas, and give that")
+    if source.is_file() and is_archive(source, "sdem-model"):
+        raise IngestError(f"{source} is a model, where a corpus or a source of documents belongs")
 
 
 def numeric_format(sources: Sequence[Path], reading: Reading) -> str | None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import pairwise
 from pathlib import Path
-from shutil import rmtree
 from typing import Literal
 
 import numpy as np
@@ -21,21 +18,22 @@ from sdem_dist.corpus.label_sets import column_of
 from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.corpus.sorted_rows import write_groups, write_rows
+from sdem_dist.errors import IngestError
 from sdem_dist.storage.kept import SUMMARY, once
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.places import is_url
-from sdem_dist.storage.shared_files import REQUESTS, at_hand, load_array, put_files, read_values, save_array
+from sdem_dist.storage.shared_files import at_hand, put_files
 from sdem_dist.text.bad_lines import NONE, LineGate
 from sdem_dist.text.batches import Batch, ColumnMap, SecondPass
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import count_matrices, count_text
 from sdem_dist.text.held_out import held_out_mask
 from sdem_dist.text.kept_texts import KeptTexts
-from sdem_dist.text.merged_runs import RunSlice, index_of, indexed_terms, merge, place_of
+from sdem_dist.text.merged_runs import index_of, indexed_terms
 from sdem_dist.text.runs import Runs, run_path
 from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading, blocks_of_source, matrix_blocks
 from sdem_dist.text.spill import block_path, load_arrays, load_block, save_arrays, save_block, save_bytes
 from sdem_dist.text.stretches import Stretch
+from sdem_dist.text.term_ranges import TermColumns, folder_of
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 GROUPS, HELD_OUT = "groups.npy", "held-out.npy"
@@ -74,32 +72,20 @@ class Counting:
     block_documents: int
 
 
-@dataclass(frozen=True)
-class RunOf:
-    """A run of a stretch: its name, its number there, and the bytes of its longest term."""
-
-    stretch: str
-    number: int
-    longest: int
-
-    def path(self, scratch: Path, part: str) -> Path:
-        """Return where a part of it lies."""
-        return run_path(folder_of(scratch, self.stretch), self.number, part)
-
-
-def folder_of(scratch: Path, stretch: str) -> Path:
-    """Return where the counts of a stretch lie."""
-    return scratch / f"counts-{stretch}"
-
-
 def digest(names: Sequence[str]) -> str:
     """Return a name of all stretches together."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
 
 
-def count_stretch(counting: Counting, scratch: Path, stretch: Stretch) -> JsonObject:
-    """Count the documents of a stretch as the first pass of an ingest does, and write down its terms, sorted."""
-    return once(folder_of(scratch, stretch.name), partial(_counted, counting, stretch))
+def count_stretch(counting: Counting, scratch: Path, stretch: Stretch) -> JsonObject | IngestError:
+    """Count the documents of a stretch as the first pass of an ingest does, and write down its terms, sorted.
+
+    A mistake in the source is returned.
+    """
+    try:
+        return once(folder_of(scratch, stretch.name), partial(_counted, counting, stretch))
+    except IngestError as error:
+        return error
 
 
 def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
@@ -213,96 +199,6 @@ def _held_out(folder: Path, first: int, held_out: float, random_state: int) -> t
     return int(whole.sum()), any_term, changed
 
 
-def merge_range(
-    scratch: Path,
-    folder: Path,
-    runs: Sequence[RunOf],
-    between: tuple[bytes | None, bytes | None],
-    limits: tuple[int, int],
-    with_totals: bool,
-) -> JsonObject:
-    """Merge the terms of all runs from one term up to another."""
-
-    def merged(partial_folder: Path) -> JsonObject:
-        copies = partial_folder / "runs"
-        copies.mkdir()
-        with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
-            slices = list(pool.map(lambda run: _slice_of(run, scratch, between, copies), runs))
-        found = merge(slices, limits, with_totals, partial_folder / "vocabulary")
-        rmtree(copies)
-        save_bytes(partial_folder / "bounds", np.cumsum([0, *(len(numbers) for numbers in found.numbers)]))
-        save_bytes(partial_folder / "numbers", np.concatenate([np.zeros(0, np.int32), *found.numbers]))
-        save_array(partial_folder / "sizes.npy", found.sizes)
-        if found.totals is not None:
-            save_array(partial_folder / "totals.npy", found.totals)
-        return {"n_terms": len(found.sizes)}
-
-    return once(folder, merged)
-
-
-def _slice_of(run: RunOf, scratch: Path, between: tuple[bytes | None, bytes | None], copies: Path) -> RunSlice:
-    """Return the terms of a run from one up to another; where the run is in a bucket, of a copy of these."""
-    texts, table = run.path(scratch, "texts"), run.path(scratch, "table")
-    index, ends, joined = load_arrays(run.path(scratch, "index"), 3)
-    indexed = [joined[a:b].tobytes() for a, b in pairwise(ends)]
-    places = [None if term is None else place_of(texts, table, index, indexed, term) for term in between]
-    row, byte = places[0] or (0, 0)
-    if not is_url(scratch):
-        return RunSlice(texts, table, run.longest, row, 1 << 62 if places[1] is None else places[1][0], byte)
-    stop, end = (None, None) if places[1] is None else places[1]
-    some, name = len(index) > 0, f"{run.stretch}-{run.number}"
-    near, far = copies / f"{name}-texts", copies / f"{name}-table"
-    save_bytes(near, read_values(texts, np.uint8, byte, end) if some else np.zeros(0, np.uint8))
-    save_bytes(far, read_values(table, np.int64, 3 * row, None if stop is None else 3 * stop) if some else np.zeros(0))
-    return RunSlice(near, far, run.longest)
-
-
-@dataclass(frozen=True)
-class TermColumns:
-    """The columns of the runs of one stretch, see `sdem_dist.text.batches.RunColumns`.
-
-    Attributes
-    ----------
-    folder : Path
-        Of the stretch.
-    places : dict of int to int
-        Place of each of its runs among all.
-    ranges : sequence of Path
-        What `merge_range` filled.
-    bases : sequence of int
-        Number of the first term that is kept of each range.
-    chosen : Path, or None
-        The column of each term within bounds, where `max_features` left some out.
-    """
-
-    folder: Path
-    places: dict[int, int]
-    ranges: Sequence[Path]
-    bases: Sequence[int]
-    chosen: Path | None
-
-    def columns(self, run: int) -> np.ndarray:
-        """Return the column of every node of a run, -1 for those left out, int32."""
-        place, parts = self.places[run], []
-        for folder, base in zip(self.ranges, self.bases, strict=True):
-            start, stop = read_values(folder / "bounds", np.int64, place, place + 2).tolist()
-            numbers = read_values(folder / "numbers", np.int32, start, stop)
-            parts.append(np.where(numbers < 0, np.int32(-1), numbers + np.int32(base)))
-        of_terms = np.concatenate(parts)
-        if self.chosen is not None:
-            chosen = _fetched(self.chosen) if is_url(self.chosen) else np.load(self.chosen, mmap_mode="r")
-            of_terms = np.where(of_terms < 0, np.int32(-1), chosen[of_terms])
-        (n_nodes,), nodes = load_arrays(run_path(self.folder, run, "nodes"), 2)
-        columns = np.full(n_nodes, -1, np.int32)
-        columns[nodes] = of_terms
-        return columns
-
-
-@lru_cache(1)
-def _fetched(url: Path) -> np.ndarray:
-    return load_array(url)
-
-
 @dataclass(frozen=True)
 class Arranging:
     """How counted stretches become rows of the corpus.
@@ -389,10 +285,3 @@ def _arranged(
         batches, spill, MEMORY_LIMIT, of_corpus, weighted, seed=how.seed, unlabelled=NONE, first=first[1]
     )
     return {**write_rows(folder, collected), "n_empty": n_empty}
-
-
-def borders_of(summaries: Sequence[JsonObject], range_terms: int) -> list[bytes]:
-    """Return the terms that part all terms into ranges of about `range_terms`."""
-    shown = sorted({bytes.fromhex(term) for summary in summaries for term in summary["samples"]})
-    n_ranges = min(-(-sum(summary["n_terms"] for summary in summaries) // range_terms), len(shown))
-    return sorted({shown[i * len(shown) // n_ranges] for i in range(1, n_ranges)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from threading import Lock, local
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,21 +50,28 @@ def count_texts(
         Something is not text.
     """
     if vocabulary is None and settings.kind == "count":
-        return learned_texts(texts, settings)[:2]
+        return learned_texts(texts, settings, np.dtype(np.int64))[:2]
     texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
     return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
 
 
 def learned_texts(
-    texts: Sequence[str] | np.ndarray | pyarrow.Array | Texts, settings: VectorizerSettings
+    texts: Sequence[str] | np.ndarray | pyarrow.Array | Texts,
+    settings: VectorizerSettings,
+    dtype: np.dtype | None = None,
 ) -> tuple[sp.csr_matrix, list[str], TextTransformer]:
-    """Count texts as `count_texts` does without a vocabulary; return what counts others by these terms, too."""
+    """Count texts as `count_texts` does without a vocabulary; return what counts others by these terms, too.
+
+    Counts are of `dtype`, or of the smallest unsigned integers that hold them.
+    """
     counter = LearningCounter(settings, tallies=False)
     given = [texts] if isinstance(texts, Texts) else parts_of_strings(texts)
     parts = [part for some in given for part in counter.parts(some, np.zeros(len(some), bool))]
     terms = sorted_terms([counter], end=_LINE)
     n_terms = len(terms.offsets) - 1
-    matrix = as_matrix(all_arranged(parts, terms.columns[0], n_terms), n_terms)
+    if dtype is None:
+        dtype = np.min_scalar_type(max((int(counts.max(initial=0)) for _, _, counts in parts), default=0))
+    matrix = as_matrix(all_arranged(parts, terms.columns[0], n_terms, dtype), n_terms, dtype)
     words = _strings(terms)
     return matrix, words, TextTransformer(settings, words, Vocabulary.learned(counter, terms.columns[0], n_terms))
 
@@ -112,9 +120,7 @@ class TextTransformer:
             raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
         self._settings, self._terms = settings, vocabulary
         self._counters: list[FixedCounter] = []
-        self._vocabulary = learned
-        if learned is None and settings.kind == "count" and vocabulary is not None:
-            self._vocabulary = Vocabulary(settings, vocabulary)
+        self._vocabulary, self._making, self._own = learned, Lock(), local()
 
     def __reduce__(self) -> tuple[type[TextTransformer], tuple[object, ...]]:
         return TextTransformer, (self._settings, self._terms)  # stemmers cannot be sent
@@ -127,11 +133,19 @@ class TextTransformer:
         return counter.count
 
     def counts(self, texts: Texts) -> sp.csr_matrix:
-        """Return int64 counts, indices sorted; these texts have no part in `unknown_share`."""
-        return self._counter().count(texts)
+        """Return int32 counts, indices sorted; these texts have no part in `unknown_share`."""
+        if not hasattr(self._own, "count"):  # of this thread; it keeps memory that is slow to take anew
+            self._own.count = self._counter().count
+        found: sp.csr_matrix = self._own.count(texts, np.int32)
+        return found
 
     def _counter(self) -> FixedCounter | HashingCounter:
-        return HashingCounter(self._settings) if self._vocabulary is None else FixedCounter(self._vocabulary)
+        if self._settings.kind == "hashing":
+            return HashingCounter(self._settings)
+        with self._making:  # made when it is first needed: a driver of workers does not count
+            if self._vocabulary is None:
+                self._vocabulary = Vocabulary(self._settings, self._terms or ())
+        return FixedCounter(self._vocabulary)
 
     @property
     def unknown_share(self) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +43,27 @@ class SortedTerms:
     columns: list[np.ndarray]
 
 
+@dataclass(frozen=True)
+class Part:
+    """Consecutive n-grams of those sorted by their texts.
+
+    Attributes
+    ----------
+    data : ndarray of uint8
+    ends : ndarray of int64
+        The text of n-gram ``i`` of the part is ``data[ends[i]:ends[i + 1]]``.
+    totals : ndarray of int64
+    nodes, numbers : list of ndarray of int32
+        For each counter some of its nodes, and the n-gram of the part that each is, -1 for those left out.
+    """
+
+    data: np.ndarray
+    ends: np.ndarray
+    totals: np.ndarray
+    nodes: list[np.ndarray]
+    numbers: list[np.ndarray]
+
+
 def sorted_terms(
     counters: Sequence[LearningCounter],
     limits: tuple[int, int] = ALL,
@@ -52,6 +73,31 @@ def sorted_terms(
     n_jobs: int = 1,
 ) -> SortedTerms:
     """Return the n-grams that documents have and that are in as many documents as the limits say.
+
+    Parameters are as for `sorted_parts`.
+    """
+    columns = [np.full(counter.tree.n_nodes, -1, np.int32) for counter in counters]
+    data, offsets, totals, n, size = [], [np.zeros(1, np.int64)], [], 0, 0
+    for part in sorted_parts(counters, limits, with_totals=with_totals, end=end, n_jobs=n_jobs):
+        for its, nodes, numbers in zip(columns, part.nodes, part.numbers, strict=True):
+            its[nodes] = np.where(numbers < 0, np.int32(-1), numbers + np.int32(n))
+        data.append(part.data)
+        offsets.append(part.ends[1:] + size)
+        totals.append(part.totals)
+        n, size = n + len(part.ends) - 1, size + len(part.data)
+    joined = data[0] if len(data) == 1 else np.concatenate(data)
+    return SortedTerms(joined, np.concatenate(offsets), np.concatenate(totals) if with_totals else None, columns)
+
+
+def sorted_parts(
+    counters: Sequence[LearningCounter],
+    limits: tuple[int, int] = ALL,
+    *,
+    with_totals: bool = False,
+    end: int = -1,
+    n_jobs: int = 1,
+) -> Iterator[Part]:
+    """Yield the n-grams that documents have and that are in as many documents as the limits say, one part at least.
 
     Parameters
     ----------
@@ -82,14 +128,12 @@ def sorted_terms(
         walks = list(in_threads(range(len(trees)), lambda: walked, n_jobs))
     asked = limits != ALL or with_totals
 
-    def merged(part: list[np.ndarray]) -> tuple[np.ndarray, kernels.Merged]:
+    def merged(part: list[np.ndarray]) -> Part:
         steps, none = np.concatenate(part), np.zeros((0, 2), np.int64)
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(some) for some in part])])
-        tallies = none
+        nodes, tallies = [_nodes(some) for some in part], none
         if asked:
-            tallies = np.concatenate(
-                [tree.tally[_nodes(some), 1:] for tree, some in zip(trees, part, strict=True)] or [none]
-            )
+            tallies = np.concatenate([tree.tally[its, 1:] for tree, its in zip(trees, nodes, strict=True)] or [none])
         n = len(steps)
         found = kernels.Merged(
             np.empty(n, np.int32), np.empty((n, 2), np.int32), np.empty(n + 1, np.int64), np.empty(n * with_totals, int)
@@ -98,23 +142,10 @@ def sorted_terms(
         ends = found.ends[: n_kept + 1]
         data = np.empty(int(ends[-1]) + PADDING, np.uint8)
         kernels.spell(found.path[:n_steps], spelled, data)
-        return data[: ends[-1]], kernels.Merged(found.numbers, found.path[:0], ends, found.totals[:n_kept])
+        numbers = np.split(found.numbers, bounds[1:-1])
+        return Part(data[: ends[-1]], ends, found.totals[:n_kept], nodes, numbers)
 
-    parts = _parts(walks)
-    columns = [np.full(tree.n_nodes, -1, np.int32) for tree in trees]
-    data, offsets, totals, n, size = [], [np.zeros(1, np.int64)], [], 0, 0
-    for part, (texts, found) in zip(parts, in_threads(parts, lambda: merged, n_jobs), strict=True):
-        first = 0
-        for some, its in zip(part, columns, strict=True):
-            numbers = found.numbers[first : first + len(some)]
-            its[_nodes(some)] = np.where(numbers < 0, np.int32(-1), numbers + np.int32(n))
-            first += len(some)
-        data.append(texts)
-        offsets.append(found.ends[1:] + size)
-        totals.append(found.totals)
-        n, size = n + len(found.ends) - 1, size + len(texts)
-    joined = data[0] if len(data) == 1 else np.concatenate(data)
-    return SortedTerms(joined, np.concatenate(offsets), np.concatenate(totals) if with_totals else None, columns)
+    yield from in_threads(_parts(walks), lambda: merged, n_jobs)
 
 
 def _nodes(steps: np.ndarray) -> np.ndarray:
@@ -144,7 +175,7 @@ def _sorted_words(spelling: Spelling, separator: int, end: int) -> tuple[np.ndar
     offsets = np.zeros(n + 1, np.int64)
     np.cumsum(np.diff(spelling.offsets[: n + 1])[order], out=offsets[1:])
     data = np.zeros(int(offsets[-1]) + PADDING, np.uint8)
-    gather(spelling.spelled, spelling.offsets, order, 1, data)
+    gather(spelling.spelled, spelling.offsets, order, 1, offsets, data)
     return places, kernels.Spelled(data, offsets, separator, end)
 
 

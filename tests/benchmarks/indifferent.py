@@ -1,4 +1,4 @@
-"""What should hardly matter to the default: the norm of weighted rows, alpha, the number of lanes.
+"""What should hardly matter to the default: the norm of weighted rows, and alpha.
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/indifferent.py [NAME...]``.  Accuracy and log-loss of test documents, and how
 far the accuracies of a row are apart: at most .003 for the norm, .005 for alpha.
@@ -16,7 +16,6 @@ from sdem_dist import MultinomialNB
 NAMES = ("webkb", "r8", "r52", "20ng", "imdb words")
 NORMS = (1.0, 3.0, 10.0, 100.0)
 ALPHAS = (0.1, 0.3, 1.0, 3.0)
-LANES = (1, 4, 16, 64)
 
 
 def reached(split: Split, **settings: object) -> tuple[float, float]:
@@ -30,7 +29,6 @@ def rows(split: Split) -> dict[str, Mapping[object, tuple[float, float]]]:
     return {
         "norm": {norm: reached(tfidf(split, norm)) for norm in NORMS},
         "alpha": {alpha: reached(split, alpha=alpha) for alpha in ALPHAS},
-        "lanes": {lanes: reached(split, n_lanes=lanes) for lanes in LANES},
     }
 
 
@@ -42,7 +40,7 @@ def line(name: str, of_setting: Mapping[object, tuple[float, float]]) -> str:
 
 
 def main() -> None:
-    """Print three rows a corpus."""
+    """Print two rows a corpus."""
     for name in sys.argv[1:] or NAMES:
         print(name)
         for setting, found in rows(splits_of(name)[0]).items():

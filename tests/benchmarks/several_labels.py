@@ -1,4 +1,4 @@
-"""Documents with several labels: `MultiLabelNB` beside one LinearSVC a label on tf-idf.
+"""Documents with several labels: `MultiLabelNB` and topics of documents beside one LinearSVC a label on tf-idf.
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/several_labels.py [--only blitzer,20ng]``, with one thread: set
 OMP_NUM_THREADS=1.  Labels of blitzer's reviews are their domain and their sentiment (five folds); those of 20 Newsgroups,
@@ -24,12 +24,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.svm import LinearSVC
 
-from sdem_dist import MultiLabelNB, MultinomialNB
+from sdem_dist import MultiLabelNB, MultinomialNB, SupervisedLDAClassifier
 
 MEASURES = ("micro F1", "macro F1", "all right", "precision at 1", "precision at 2", "seconds")
 MODELS: dict[str, Callable[[], Any]] = {
     "MultiLabelNB": lambda: MultiLabelNB(n_jobs=1),
     "MultiLabelNB, no thresholds": lambda: MultiLabelNB(n_jobs=1, calibrate=False),
+    "SupervisedLDAClassifier, 20 topics": lambda: SupervisedLDAClassifier(n_jobs=1, evaluate_every=0),
     "LinearSVC, one against the rest": lambda: make_pipeline(
         TfidfTransformer(sublinear_tf=True), OneVsRestClassifier(LinearSVC())
     ),

@@ -24,7 +24,6 @@ from typing import Any
 
 from large import corpus_of
 from scale import prepared, rates
-from sdem_dist.estimators.settings import default_lanes, default_rounds
 
 from sdem_dist.cluster import connected
 from sdem_dist.engine.dask import DaskExecutor
@@ -33,6 +32,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import Bundling, levels
 from sdem_dist.engine.tasks import Work
 from sdem_dist.engine.tree import LEAVES
+from sdem_dist.fitting.plans import sequential
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,8 @@ def main() -> None:
 
 
 def _defaults(n_documents: int) -> tuple[int, int]:
-    rounds = default_rounds(n_documents)
-    return default_lanes(n_documents, rounds), rounds
+    plan = sequential(n_documents, 1, 0)
+    return plan.n_lanes, plan.n_rounds
 
 
 if __name__ == "__main__":

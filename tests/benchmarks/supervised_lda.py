@@ -1,9 +1,9 @@
 """Supervised LDA on reviews: polarity (AUC) and stars (predictive R2), against linear models on the same words.
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/supervised_lda.py PART``, PART being one of ``imdb``, ``peers``, ``blitzer``,
-``topics``, ``layers``, ``alpha``, ``lanes``, ``nsmc``, ``vocabulary``.  The settings are the defaults, which were chosen on validation
-parts of the training documents (``choose_topic_defaults.py``); linear models are tuned on such parts here.  Means of
-two starts unless said otherwise.
+``topics``, ``layers``, ``alpha``, ``lanes``, ``levels``, ``nsmc``, ``vocabulary``.  The settings are the defaults, which
+were chosen on validation parts of the training documents (``choose_topic_defaults.py``); linear models are tuned on such
+parts here.  Means of two starts unless said otherwise.
 """
 
 from __future__ import annotations
@@ -112,6 +112,33 @@ def sparsity(train: Reviews, test: Reviews, alphas: Any) -> None:
         )
 
 
+def levels(train: Reviews, n: int = 8_000) -> None:
+    """Print how well stars are predicted as classes, as ordered levels, as numbers and as counts, by parts of the training half.
+
+    Levels and classes: the most probable one, the log-loss, the median, the mean. Numbers: the nearest level, the prediction.
+    """
+    order = np.random.default_rng(0).permutation(len(train.y))
+    a, b = train.take(order[:n]), train.take(order[n : n + 6_000])
+    at = np.unique(a.stars)
+    kept: dict[str, Any] = {"evaluate_every": 0, "n_jobs": 1}
+    print("| stars as | accuracy | log-loss | mean absolute error | R2 |\n|" + " --- |" * 5)
+    for name, ordered in (("classes", False), ("ordered levels", True)):
+        p = SupervisedLDAClassifier(ordered=ordered, **kept).fit(a.X, a.stars).predict_proba(b.X)
+        right = p[np.arange(len(p)), np.searchsorted(at, b.stars)]
+        median = at[np.minimum((p.cumsum(axis=1) < 0.5).sum(axis=1), len(at) - 1)]
+        show_levels(name, b.stars, at[p.argmax(axis=1)], f"{-np.log(right).mean():.4f}", median, p @ at)
+    for family in ("gaussian", "poisson"):
+        found = SupervisedLDARegressor(family=family, **kept).fit(a.X, a.stars).predict(b.X)
+        nearest = at[np.abs(found[:, None] - at).argmin(axis=1)]
+        show_levels(f"numbers, {family}", b.stars, nearest, "", found, found)
+
+
+def show_levels(name: str, stars: Any, likely: Any, loss: str, middle: Any, mean: Any) -> None:
+    """Print a row of `levels`."""
+    right, error = (likely == stars).mean(), np.abs(middle - stars).mean()
+    print(f"| {name} | {right:.4f} | {loss} | {error:.4f} | {r2_score(stars, mean):.4f} |", flush=True)
+
+
 def vocabularies() -> None:
     """Print both measures on IMDB with its 5,000 most frequent words, and with all of them."""
     for n_words in (5000, None):
@@ -125,7 +152,8 @@ def main() -> None:
     """Print one part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "part", choices=["imdb", "peers", "blitzer", "topics", "layers", "alpha", "lanes", "nsmc", "vocabulary"]
+        "part",
+        choices=["imdb", "peers", "blitzer", "topics", "layers", "alpha", "lanes", "levels", "nsmc", "vocabulary"],
     )
     part = parser.parse_args().part
     if part == "vocabulary":
@@ -141,6 +169,8 @@ def main() -> None:
         peers(train, test)
     elif part == "topics":
         sweep(train, test, "n_components", (5, 10, 20, 50, 100))
+    elif part == "levels":
+        levels(train)
     elif part == "layers":
         for k in (5, 20, 100):
             sweep(train, test, "n_layers", (1, 3, 5, 10, 20), n_components=k)

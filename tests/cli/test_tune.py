@@ -60,6 +60,19 @@ def test_a_source_and_another_estimator(folder):
     assert load_model(folder / "lda.model").predict(["w1 w2 w3"]).shape == (1,)
 
 
+def test_a_source_is_held_out(folder):
+    assert run(["ingest", folder / "posts.tsv", folder / "p.zarr"]).exit_code == 0
+    said = []
+    for validation in (folder / "posts.tsv", folder / "p.zarr"):
+        more = ["--validation", validation, "--space", "step=0.1,0.5", "--overwrite", "--quiet"]
+        result = run(["tune", folder / "p.zarr", folder / "v.model", *more])
+        assert result.exit_code == 0, result.output
+        said.append(result.stdout)
+    assert said[0] == said[1] and "each on the held-out documents" in said[0] and "fold" not in said[0]
+    nested = run(["tune", folder / "p.zarr", folder / "w.model", "--validation", folder / "p.zarr", "--nested"])
+    assert nested.exit_code == 2 and "leave --validation out" in nested.output
+
+
 def test_a_search_is_kept(folder):
     arguments = [
         "tune",
@@ -79,12 +92,33 @@ def test_a_search_is_kept(folder):
     assert re.search(going_on, again.stderr, re.MULTILINE)
     assert "\nepoch " not in f"\n{again.stderr}"  # it had ended
     other = run([*arguments, "--resume", "--trials", 2])
-    assert other.exit_code == 1 and "n_settings is 2, and was 3" in other.stderr
+    assert other.exit_code == 1 and "(settings to try is 2, and was 17)" in other.stderr
+    other = run([*arguments, "--resume", "--folds", 4, "--set", "alpha=2"])
+    assert "estimator.alpha is 2, and was 'laplace'; folds is 4, and was 5)" in other.stderr
 
 
 def test_what_is_wrong_with_a_search_is_said_before_the_source_is_read(folder, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "search.sdem").touch()
+    kept = [
+        "tune",
+        folder / "posts.tsv",
+        tmp_path / "kept.model",
+        "--space",
+        "step=0.5",
+        "--checkpoint",
+        tmp_path / "kept",
+    ]
+    first = run(kept)
+    assert first.exit_code == 0 and first.stderr.splitlines()[-1].startswith(
+        "training the best on all documents; best "
+    )
+    again = run([*kept, "--resume", "--trials", 3])
+    assert (
+        again.exit_code == 1
+        and "settings to try is 3, and was 17" in again.stderr
+        and len(again.stderr.splitlines()) < 4
+    )
     for more, message in (
         (["--checkpoint", tmp_path / "run"], "has an earlier search"),
         (["--space", "loss=hinge,foo"], "what is tried of loss: loss must be one of"),

@@ -173,6 +173,15 @@ def test_bad_lines_have_their_numbers_in_the_file(tmp_path, client):
     assert left_over(tmp_path) == []
 
 
+def test_a_bad_line_is_told_without_the_traceback_of_a_worker(tmp_path):
+    (tmp_path / "s.tsv").write_text("a\tone\nb\ttwo\nno tab\n")
+    command = [sys.executable, "-m", "sdem_dist", "ingest", tmp_path / "s.tsv", tmp_path / "c", "--workers", "1"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"Error: {tmp_path / 's.tsv'}, line 3: there is no TAB between a label and a text")
+
+
 def test_a_killed_worker_changes_nothing(tmp_path):
     sources = write_source(tmp_path, "two")
     ingest(sources, tmp_path / "here", VectorizerSettings(ngram_range=(1, 2)))

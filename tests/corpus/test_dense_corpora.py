@@ -52,6 +52,17 @@ def test_float32_is_kept_where_it_is_enough(tmp_path):
     np.testing.assert_array_equal(in_order(corpus)[0], np.float32(X))
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), -1])
+def test_missing_labels_in_a_list_of_texts_are_no_class(missing, tmp_path):
+    y = [missing if i % 2 else f"class {label}" for i, label in enumerate(Y.tolist())]
+    corpus = write_corpus(tmp_path / "a.zarr", X, y, dense=True, unlabelled=-1)
+    assert corpus.header.classes == tuple(f"class {label}" for label in sorted(set(Y[::2].tolist())))
+    assert sum(corpus.header.class_counts) == (N + 1) // 2
+    if missing != -1:
+        with pytest.raises(CorpusError, match="document 1: .* cannot be a class label"):
+            write_corpus(tmp_path / "b.zarr", X, y, dense=True)
+
+
 def test_documents_without_labels(tmp_path):
     y = np.where(np.arange(N) % 2, Y, -1)
     corpus = write_corpus(tmp_path / "a.zarr", X, y, dense=True, unlabelled=-1)
@@ -59,6 +70,9 @@ def test_documents_without_labels(tmp_path):
     assert sum(corpus.header.class_counts) == N // 2
     np.testing.assert_array_equal(in_order(corpus)[1], y)
     assert list(check_corpus(corpus)) == []
+    for missing in (np.where(y < 0, np.nan, y), [None if label < 0 else int(label) for label in y]):
+        same = write_corpus(tmp_path / "b.zarr", X, missing, dense=True, unlabelled=-1, overwrite=True)
+        np.testing.assert_array_equal(in_order(same)[1], y)
     memory = GaussianNB(unlabelled=-1, n_epochs=5).fit(X, y)
     stored = GaussianNB(n_epochs=5).fit(corpus)
     np.testing.assert_allclose(stored.theta_, memory.theta_, rtol=1e-6)

@@ -164,7 +164,7 @@ def test_in_the_shell(tmp_path, monkeypatch):
     for line, words in (
         ("ingest bad.csv e --weight w", "which is not a weight"),
         ("ingest s.jsonl e --weight v", "no column"),
-        ("evaluate m s.jsonl --weight w", "--weight is of sdem ingest"),
+        ("evaluate m s.jsonl --weight w", "--weight is for sdem ingest"),
         ("train c s.jsonl m5", "is a source, and others are corpora"),
     ):
         done = run(line)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sdem_dist.corpus import sorted_rows
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
 
@@ -45,6 +48,43 @@ def test_drains_by_ascending_key(tmp_path, memory, names):
     found = KeyedRows.concatenate(list(spill.drain()))
     assert_same(found, rows(np.sort(keys), names))
     assert [f for f in tmp_path.rglob("*") if f.is_file()] == []
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_documents_between_keys_come_back_from_pieces(tmp_path, monkeypatch, names):
+    monkeypatch.setattr(sorted_rows, "PIECE_BYTES", 200)
+    keys = np.sort(shuffle_keys(4, 0, 400) >> np.uint64(1))
+    pieces = sorted_rows.write_pieces(tmp_path, [rows(keys[:150], names), rows(keys[150:], names), rows([], names)])
+    assert len(pieces) > 50
+    for first, stop in ((0, 1 << 64), (int(keys[17]), int(keys[203])), (int(keys[5]) + 1, int(keys[5]) + 2)):
+        found = sorted_rows.rows_between(tmp_path, {"pieces": pieces}, first, stop)
+        wanted = [key for key in keys.tolist() if first <= key < stop]
+        if wanted:
+            assert_same(KeyedRows.concatenate(found), rows(wanted, names))
+        else:
+            assert sum(part.n_documents for part in found) == 0
+
+
+def test_words_are_counted_alike_in_few_and_in_many_columns():
+    words = np.random.default_rng(0).integers(0, 50, 300).astype(np.uint32)
+    expected = np.stack(np.unique(words, return_counts=True))
+    for n_features in (50, 10**6):
+        np.testing.assert_array_equal(sorted_rows._frequency(words, n_features), expected)
+
+
+@pytest.mark.parametrize("memory", [300, 10**7])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_parts_are_those_of_the_sorted_documents(tmp_path, memory, ordered):
+    keys = np.arange(400, dtype=np.uint64) if ordered else shuffle_keys(4, 0, 400) >> np.uint64(1)
+    spill = Spill(tmp_path, memory, ordered=ordered)
+    for start in range(0, 400, 130):
+        part = rows(keys[start : start + 130], names=True)
+        spill.add(part if start else replace(part, data=part.data.astype(np.uint16)))
+    sizes = [1, 150, 2, 247]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda part: part(), spill.parts(sizes)))
+    assert [part.n_documents for part in found] == sizes
+    assert_same(KeyedRows.concatenate(found), rows(np.sort(keys), names=True))
 
 
 def test_keys_that_share_leading_bits_still_sort(tmp_path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +16,21 @@ from sdem_dist import open_corpus, write_corpus
 from sdem_dist.documents import Documents
 from sdem_dist.testing import check_learner
 
-sys.path.insert(0, str(Path(sdem_dist.__file__).parent / "docs"))
+FILES = {"learner.py": "sdem_dist.learners.class_means", "estimator.py": "sdem_dist.estimators.nearest_mean"}
 
-from toy.estimator import NearestMean
-from toy.learner import ClassMeans
+
+@pytest.fixture(scope="module")
+def toy() -> Iterator[SimpleNamespace]:
+    """Both files, imported under the names that the documentation gives them."""
+    made = SimpleNamespace()
+    with pytest.MonkeyPatch.context() as patch:
+        for page, name in FILES.items():
+            spec = importlib.util.spec_from_file_location(name, Path(sdem_dist.__file__).parent / "docs" / "toy" / page)
+            module = importlib.util.module_from_spec(spec)
+            patch.setitem(sys.modules, name, module)
+            spec.loader.exec_module(module)
+            vars(made).update(vars(module))
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -26,24 +40,24 @@ def counts() -> tuple[np.ndarray, np.ndarray]:
     return rng.poisson(np.array([[3, 1, 1, 0.5], [1, 3, 1, 0.5], [1, 1, 3, 0.5]])[y]).astype(float), y
 
 
-def test_it_keeps_the_laws_of_learners(counts):
+def test_it_keeps_the_laws_of_learners(counts, toy):
     import scipy.sparse as sp
 
     X, y = sp.csr_matrix(counts[0]), counts[1].astype(np.int32)
     documents = Documents(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), X.shape[1], y)
-    check_learner(ClassMeans(4, 3), documents)
+    check_learner(toy.ClassMeans(4, 3), documents)
 
 
-def test_memory_disk_and_lanes_agree(counts, tmp_path):
+def test_memory_disk_and_lanes_agree(counts, tmp_path, toy):
     X, y = counts
     write_corpus(tmp_path / "corpus", X, y)
-    in_memory = NearestMean().fit(X, y)
-    from_disk = NearestMean(n_lanes=9).fit(open_corpus(tmp_path / "corpus"))
+    in_memory = toy.NearestMean().fit(X, y)
+    from_disk = toy.NearestMean(n_lanes=9).fit(open_corpus(tmp_path / "corpus"))
     assert in_memory.score(X, y) > 0.7  # a third by chance
     np.testing.assert_allclose(from_disk._class_scores(X), in_memory._class_scores(X), rtol=1e-12)
     assert in_memory.evaluate(X, y)["accuracy"] == in_memory.score(X, y)
 
 
-def test_texts(tmp_path):
+def test_texts(toy):
     texts, y = ["ball goal ball", "money bank", "goal", "bank bank"], ["sport", "money", "sport", "money"]
-    assert NearestMean().fit(texts, y).predict(["a goal", "a bank"]).tolist() == ["sport", "money"]
+    assert toy.NearestMean().fit(texts, y).predict(["a goal", "a bank"]).tolist() == ["sport", "money"]

@@ -30,6 +30,10 @@ def test_the_formula():
     assert cache_bytes(needed_bytes(state, 1), 600_000) == 32 << 20
     with pytest.raises(ModelError, match="n_blocks"):
         check_state(state, 1, 300_000)
+    for n_classes, meant in ((10, False), (100_000, True)):
+        with pytest.raises(ModelError) as refused:
+            check_state(state, 1, 300_000, n_classes)
+        assert ("ManyClassNB" in str(refused.value)) == meant
     check_state(state, 20, 300_000)
 
 
@@ -61,6 +65,13 @@ def test_a_small_budget_changes_no_bit(memory):
 GROUPS = "/sys/fs/cgroup"
 
 
+@pytest.fixture
+def not_read_yet():
+    of_this_process.cache_clear()
+    yield
+    of_this_process.cache_clear()  # what a test made up is nobody else's
+
+
 @pytest.mark.parametrize(
     ("groups", "limits", "expected"),
     [
@@ -69,12 +80,12 @@ GROUPS = "/sys/fs/cgroup"
         ("0::/", {"/memory.max": "6000"}, 6000),
     ],
 )
-def test_the_smallest_limit_of_the_control_groups_counts(groups, limits, expected, monkeypatch):
+def test_the_smallest_limit_of_the_control_groups_counts(groups, limits, expected, monkeypatch, not_read_yet):
     files = {"/proc/self/cgroup": groups} | {GROUPS + name: text for name, text in limits.items()}
     monkeypatch.setattr(memory, "_text", lambda path: files.get(str(path), ""))
     assert memory.of_this_process() == expected
 
 
-def test_without_control_groups_the_machine_is_the_limit(monkeypatch):
+def test_without_control_groups_the_machine_is_the_limit(monkeypatch, not_read_yet):
     monkeypatch.setattr(memory, "_text", lambda path: "")
     assert memory.of_this_process() > 1 << 28

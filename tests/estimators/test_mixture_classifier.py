@@ -288,3 +288,13 @@ def test_a_run_that_started_elsewhere_is_not_resumed(tmp_path, first, other):
         mixture(2, **{**other, "n_epochs": 4}).fit(X, Y, checkpoint=tmp_path, resume=True)
     free = {"n_epochs": 4, "n_jobs": 1, "evaluate_every": 0}
     assert mixture(2, **{**first, **free}).fit(X, Y, checkpoint=tmp_path, resume=True).n_iter_ == 4
+
+
+def test_a_start_by_the_margin_does_not_hear_documents_of_weight_zero():
+    weights = np.where(np.arange(len(Y)) < 200, 1.0, 0.0)
+    others = X * np.where(weights > 0, 1.0, 20.0)[:, None]
+    one, two = (
+        SdemMixtureClassifier(2, components="multinomial", n_epochs=2).fit(sp.csr_matrix(x), Y, weights)
+        for x in (X, others)
+    )
+    np.testing.assert_array_equal(one.predict_log_proba(X_TEST), two.predict_log_proba(X_TEST))

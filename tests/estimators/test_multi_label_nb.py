@@ -193,7 +193,7 @@ def test_commands(sources):
     def run(*arguments):
         result = CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
         assert result.exit_code == 0, result.output
-        return result.output
+        return result.stdout
 
     posts, model = sources / "posts.tsv", sources / "posts.model"
     run("train", posts, model, "--estimator", "MultiLabelNB", "--label-separator", ",", "--quiet")

@@ -74,7 +74,8 @@ def test_units_of_counts_play_no_part():
 
 
 def test_several_labels(tmp_path):
-    model = sd.SupervisedLDAClassifier(**SMALL).fit(X[TRAIN], SEVERAL[TRAIN])
+    held_out = (X[TEST], SEVERAL[TEST])
+    model = sd.SupervisedLDAClassifier(**SMALL).fit(X[TRAIN], SEVERAL[TRAIN], validation=held_out)
     P, given, found = (
         f(X[TEST]) for f in (model.predict_proba, model.predict, lambda X: model.evaluate(X, SEVERAL[TEST]))
     )
@@ -82,16 +83,36 @@ def test_several_labels(tmp_path):
     assert found["accuracy"] == pytest.approx(accuracy_score(SEVERAL[TEST], given))
     assert found["micro_f1"] == pytest.approx(f1_score(SEVERAL[TEST], given, average="micro"))
     assert found["label_log_loss"] == pytest.approx(log_loss(SEVERAL[TEST].ravel(), P.ravel()))
+    # Thresholds are found in the end: a history has no figure of others.
+    last = {name: value for name, value in model.history_[-1].items() if name.startswith("validation_")}
+    assert last == pytest.approx({name: found[name.removeprefix("validation_")] for name in last})
+    assert {"validation_label_log_loss", "validation_precision_at_1"} <= set(last)
     shares = np.tile(SEVERAL[TRAIN].mean(axis=0), (len(P), 1))
     assert found["label_log_loss"] < 0.9 * log_loss(SEVERAL[TEST].ravel(), shares.ravel())
-    assert model.labels_of(X[:1]) == [tuple(np.argsort(-p)[: (p >= 0.5).sum()]) for p in model.predict_proba(X[:1])]
+    (p,) = model.predict_proba(X[:1])
+    assert model.labels_of(X[:1]) == [tuple(k for k in np.argsort(-p) if p[k] >= model.thresholds_[k])]
     assert str(model.report(X[TEST], SEVERAL[TEST])) and len(model.explain(X[:2])) == 2
     model.save(tmp_path / "m")
     assert sd.load_model(tmp_path / "m").several_labels
+    np.testing.assert_array_equal(sd.load_model(tmp_path / "m").thresholds_, model.thresholds_)
     with pytest.raises(ValueError, match="neither levels"):
         sd.SupervisedLDAClassifier(ordered=True).fit(X, SEVERAL)
     with pytest.raises(ValueError, match="unlabelled"):
         sd.SupervisedLDAClassifier(unlabelled=-1).fit(X, SEVERAL)
+
+
+def test_thresholds_of_several_labels_find_rare_ones():
+    rare = (RNG.random((N, 3)) < expit(8.0 * THETA[:, :3] - 7.0)).astype(int)
+    model = sd.SupervisedLDAClassifier(**SMALL).fit(X[TRAIN], rare[TRAIN])
+    odds = model.transform(X[TRAIN]) @ model.coef_.T
+    for label, (column, threshold) in enumerate(zip(odds.T, model.thresholds_, strict=True)):
+        # No other threshold has a clearly larger F1, but for the documents that labels borrow from each other.
+        ours = f1_score(rare[TRAIN, label], expit(column) >= threshold)
+        assert ours > max(f1_score(rare[TRAIN, label], column >= at) for at in column[::20]) - 0.05
+    given = model.predict(X[TEST])
+    assert f1_score(rare[TEST], given, average="macro") > 0.05 + f1_score(
+        rare[TEST], model.predict_proba(X[TEST]) >= 0.5, average="macro", zero_division=0
+    )
 
 
 @pytest.mark.parametrize("kind", ["levels", "counts", "labels"])

@@ -68,6 +68,20 @@ def test_a_scheduler_that_hangs_before_the_run(tmp_path):
             dask.DaskExecutor(client, silence=0.5)
 
 
+def test_a_scheduler_that_cannot_be_reached_again_is_lost(monkeypatch):
+    """Dask raises a plain OSError once its own attempts have ended, which is no error of a disk."""
+
+    async def unreachable(client):
+        raise OSError("Timed out trying to connect")
+
+    with local_cluster(1) as (_, client):
+        executor = dask.DaskExecutor(client)
+        monkeypatch.setattr(dask_watch.compat, "threads_of_workers", unreachable)
+        monkeypatch.setattr(dask_watch, "PULSE", 0.0)
+        with pytest.raises(ClusterError, match="was lost: Timed out"):
+            executor.result(executor.submit(work.rest, 1.0))
+
+
 @pytest.mark.slow
 def test_long_honest_work_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(dask_watch, "PULSE", 0.1)

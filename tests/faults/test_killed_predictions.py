@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cli.commands import ok
+from cli.commands import ok, run
 
 from sdem_dist import MultinomialNB
 from sdem_dist.cli import kept_answers
@@ -74,7 +74,8 @@ def test_the_same_command_goes_on_after_kills(name, made, monkeypatch):
         return in_order(executor, function, counted())
 
     monkeypatch.setattr(kept_answers, "in_order", and_kill_a_worker)
-    ok(*command, str(made / name), "--workers", "1")
+    found = run(*command, str(made / name), "--workers", "1", catch_exceptions=False)
+    assert f"going on: {before} parts of the table were made before" in found.stderr
     pieces = len(asked) + before
     assert pieces > 10 and (made / name).read_bytes() == (made / f"here-{name}").read_bytes()
     asked.clear()

@@ -120,3 +120,28 @@ def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
     at_work = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines() if "map" in line}
     assert len(joined) == 2
     assert at_work == {*first, *joined}
+
+
+@pytest.mark.slow
+def test_a_cluster_that_adapts_grows_midway(corpus, folder, monkeypatch):
+    """The cluster begins without a worker, and is told to have more of them in the middle of the run."""
+    monkeypatch.setattr(dask_watch, "PULSE", 0.05)
+    monkeypatch.setattr(rounds, "SCHEDULER_SECONDS", 0.0)
+    plan_faults(folder)
+    with local_cluster(0) as (cluster, client):
+        cluster.adapt(minimum=0, maximum=1, interval="50ms")
+        first = set()
+
+        def grow(event):
+            if is_end_of(event, 0, 1):
+                first.update(pids(client))
+                cluster.adapt(minimum=3, maximum=3, interval="50ms")
+                client.wait_for_workers(3, timeout=60)
+
+        with sabotaged(folder):
+            fitted = model(n_lanes=48, n_epochs=5).fit(corpus, client=client, callbacks=[grow])
+        at_end = set(pids(client))
+    assert bits(fitted) == bits(model(n_lanes=48, n_epochs=5, n_jobs=1).fit(corpus))
+    at_work = {int(line.rpartition(":")[2]) for line in (folder / "work.log").read_text().splitlines() if "map" in line}
+    assert len(first) == 1 and len(at_end) == 3
+    assert at_work == first | at_end

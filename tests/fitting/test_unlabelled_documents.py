@@ -11,7 +11,8 @@ import scipy.sparse as sp
 import sdem_dist as sd
 from sdem_dist.documents import Documents
 from sdem_dist.fitting import unlabelled_documents
-from sdem_dist.fitting.unlabelled_documents import Choice, alone_is_better, start_at, weight_of_margin
+from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
+from sdem_dist.fitting.unlabelled_documents import Choice, alone_is_better
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import Sdem
@@ -58,15 +59,28 @@ def test_the_start_has_the_scores_of_the_generative_model_times_the_weight():
     np.testing.assert_array_equal(start_at(initial, generative, 0.0).words, initial.words)
 
 
-def test_the_weight_puts_the_median_margin_where_it_is_to_be():
-    words = RNG.gamma(1.0, 1.0, (20, 3)) + 0.1
-    generative = SdemState(words, words.sum(axis=0), np.ones(3), 0.0, 0.0, 0.0)
+@pytest.mark.parametrize(("owners", "margin"), [((), 0.2), ((0, 0, 1, 2), 1.0)])
+def test_the_weight_puts_the_median_margin_where_it_is_to_be(owners, margin):
+    n = len(owners) or 3
+    words = RNG.gamma(1.0, 1.0, (20, n)) + 0.1
+    generative = SdemState(words, words.sum(axis=0), np.ones(n), 0.0, 0.0, 0.0)
     rows = sp.csr_matrix(RNG.poisson(3.0, (51, 20)).astype(float))
-    scores = np.sort(rows @ np.log(words / words.sum(axis=0)), axis=1)
-    weight = weight_of_margin(generative, documents_of(rows))
-    assert np.median(weight * (scores[:, -1] - scores[:, -2])) == pytest.approx(0.2, rel=0.05)
-    flat = generative._replace(words=np.ones((20, 3)), totals=np.full(3, 20.0))
-    assert weight_of_margin(flat, documents_of(rows)) == 1.0
+    scores = np.asarray(rows @ np.log(words / words.sum(axis=0)))
+    if owners:  # a class scores with the sum of its components
+        scores = np.column_stack([np.logaddexp(scores[:, 0], scores[:, 1]), scores[:, 2:]])
+    scores = np.sort(scores, axis=1)
+    weight = weight_of_margin(generative, documents_of(rows), margin, owners)
+    assert np.median(weight * (scores[:, -1] - scores[:, -2])) == pytest.approx(margin, rel=0.05)
+    # As if a document of weight 2 came twice, and one of weight 0 not at all.
+    times = RNG.integers(0, 3, 51)
+    weighed = replace(documents_of(rows), weights=times.astype(float))
+    repeated = documents_of(rows[np.repeat(np.arange(51), times)])
+    assert weight_of_margin(generative, weighed, margin, owners) == weight_of_margin(
+        generative, repeated, margin, owners
+    )
+    assert weight_of_margin(generative, replace(weighed, weights=np.zeros(51)), margin, owners) == 1.0
+    flat = generative._replace(words=np.ones((20, n)), totals=np.full(n, 20.0))
+    assert weight_of_margin(flat, documents_of(rows), margin) == 1.0
 
 
 @pytest.mark.parametrize("kind", ["em", "sdem"])

@@ -8,6 +8,7 @@ from datetime import date
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -86,6 +87,8 @@ def test_of_a_data_frame_one_column_is_to_be_passed():
         for call in (lambda: MultinomialNB().fit(frame, Y), lambda: of_text.predict(frame)):
             with pytest.raises(ValueError, match=r"texts in column 'body': pass one column, such as df\['body'\]"):
                 call()
+    with pytest.raises(ValueError, match=r"texts in columns 'tag', 'body': pass one column, such as df\['body'\]"):
+        MultinomialNB().fit(frame.assign(tag=["x", "y", "x", "y"])[["tag", "body"]], Y)
     assert list(of_text.predict(frame["body"])) == list(of_text.predict(list(frame["body"])))
 
 
@@ -127,62 +130,6 @@ def test_a_target_of_text_is_named(estimator, kind):
         estimator.fit(X, kind(["1", "2.5", "five", "six"]))
     with pytest.raises(ValueError, match="^y has targets that are not numbers, first 'five'"):
         estimator.fit(X, "five")
-
-
-@pytest.mark.parametrize(
-    ("estimator", "y", "advice"),
-    [
-        (
-            MultinomialNB(),
-            ["a", "b", None, "b"],
-            "label of their own and name it, such as unlabelled=''",
-        ),
-        (MultinomialNB(), [0, 1, None, 1], "unlabelled=-1"),
-        (GaussianNB(), ["a", "b", None, "b"], "unlabelled=''"),
-        (MultinomialNB(unlabelled=-1, loss="nll"), [0, -1, None, 1], "the one that unlabelled names, -1"),
-        (LDAClassifier(), ["a", "b", None, "b"], "leave such documents out"),
-    ],
-)
-def test_a_label_that_is_none_is_named(estimator, y, advice):
-    for labels in (y, np.array(y, object)):
-        with pytest.raises(ValueError, match=rf"position 2 \(from 0\) but None: .*{advice}"):
-            estimator.fit(X, labels)
-
-
-@pytest.mark.parametrize("missing", [float("nan"), pd.NA, np.nan])
-def test_a_label_that_is_missing_is_no_class(missing):
-    for labels in (["a", missing, "b", "b"], pd.Series(["a", missing, "b", "b"]), np.array([1, missing, 2, 2], object)):
-        with pytest.raises(ValueError, match=r"no label at position 1 \(from 0\) but (nan|<NA>): give such"):
-            MultinomialNB().fit(X, labels)
-
-
-def test_texts_are_not_mixed_with_what_would_become_a_text():
-    with pytest.raises(
-        ValueError, match=r"y mixes texts with others, first -1 at position 2 .* or name what stands for"
-    ):
-        MultinomialNB().fit(X, ["a", "b", -1, "b"])
-    with pytest.raises(ValueError, match=r"y mixes texts with others, first 3 at position 3"):
-        MultinomialNB(loss="nll", unlabelled=-1).fit(X, ["a", "b", -1, 3])
-    with pytest.raises(ValueError, match=r"y mixes texts with others.*make all of one kind$"):
-        LDAClassifier().fit(X, ["a", "b", 1, "b"])
-
-
-@pytest.mark.parametrize("kind", [list, np.array, pd.Series])
-def test_a_number_may_stand_for_no_label_among_texts(kind):
-    y = ["a", "b", -1, "b"]
-    y = np.array(y, object) if kind is np.array else kind(y)
-    model = MultinomialNB(loss="nll", unlabelled=-1).fit(X, y)
-    assert model.classes_.tolist() == ["a", "b"]
-    texts = MultinomialNB(loss="nll", unlabelled="").fit(X, ["a", "b", "", "b"])
-    np.testing.assert_array_equal(model.feature_log_prob_, texts.feature_log_prob_)
-    all_known = MultinomialNB(loss="nll", unlabelled=-1).fit(X, ["a", "b", "a", "b"])
-    assert all_known.classes_.tolist() == ["a", "b"]
-
-
-def test_nor_are_documents_scored_by_labels_that_are_none(model):
-    for method in (model.score, model.evaluate, lambda *xy: model.partial_fit(*xy)):
-        with pytest.raises(ValueError, match=r"position 1 \(from 0\) but None"):
-            method(X, ["a", None, "a", "b"])
 
 
 @pytest.mark.parametrize(("entry", "what"), [(-1.0, "Negative"), (1e300, "Too large")])
@@ -364,3 +311,27 @@ def test_an_empty_class_is_warned_of():
     texts, y = ["goal match", "bank share"] * 6, ["sport", ""] * 6
     with pytest.warns(UserWarning, match="6 documents of the class '': if they have no label, set unlabelled=''"):
         MultinomialNB(loss="nll").fit(texts, y)
+
+
+def test_labels_of_arrow_and_of_objects_are_labels(model):
+    arrow, objects = MultinomialNB(n_epochs=1).fit(X, pa.array(Y)), np.array([3, 1, 3, 1], object)
+    assert arrow.predict(X).tolist() == model.predict(X).tolist()
+    numbers = MultinomialNB(n_epochs=1).fit(X, objects)
+    assert numbers.classes_.tolist() == [1, 3] and numbers.classes_.dtype == np.int64
+    truths = MultinomialNB(n_epochs=1).fit(X, np.array([True, False, True, False], object))
+    assert truths.classes_.dtype == bool
+    with pytest.raises(ValueError, match="several labels a document"):
+        MultinomialNB().fit(X, pa.array([["a"], ["b"], ["a", "b"], ["b"]]))
+
+
+def test_half_floats_are_counts(model):
+    np.testing.assert_array_equal(model.predict_proba(X.astype(np.float16)), model.predict_proba(X))
+    again = MultinomialNB(n_epochs=1).fit(X.astype(np.float16), Y)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_numbers_and_texts_as_labels_are_told_apart(model):
+    numbered = MultinomialNB(n_epochs=1).fit(X, [0, 1, 0, 1])
+    for fitted, y, said in ((numbered, ["0", "1", "0", "1"], "texts"), (model, [0, 1, 0, 1], "numbers")):
+        with pytest.raises(ValueError, match=f"not among the classes: 0, 1; these are {said}, and the classes are"):
+            fitted.report(X, y)

@@ -32,7 +32,7 @@ def test_the_card_says_what_was_trained_and_measured(corpus, tmp_path):
     measured = ok("inspect", str(tmp_path / "my_model"), "--card", "--on", corpus.path)
     assert f"| accuracy | {model.score(corpus):.4f} |" in measured
     assert "not known from training" in plain and "not known from training" not in measured
-    assert "--card is of a model" in refused("inspect", corpus.path, "--card", code=2)
+    assert "--card is for a model" in refused("inspect", corpus.path, "--card", code=2)
     assert "--on goes with --card" in refused("inspect", str(tmp_path / "my_model"), "--on", corpus.path, code=2)
 
 
@@ -66,7 +66,7 @@ def test_the_card_reads_sources_as_evaluate_does(tmp_path):
     reading = ("--label", "kind", "--text", "body")
     measured = ok("inspect", str(tmp_path / "m"), "--card", "--on", str(test), *reading, "--on-error", "skip")
     assert "On the 2 documents" in measured and "| accuracy | 1.0000 |" in measured
-    assert "--text: of a source" in refused("inspect", str(tmp_path / "m"), "--text", "body", code=2)
+    assert "--text: only for a source" in refused("inspect", str(tmp_path / "m"), "--text", "body", code=2)
 
 
 def test_other_models_have_cards(corpus):

@@ -75,6 +75,8 @@ def test_bad_costs_are_refused(costs):
 def test_a_blend_has_a_share():
     with pytest.raises(ValueError, match="share"):
         Blend(Hinge(), 2.0)
+    with pytest.raises(TypeError, match="such as Hinge"):
+        Blend("hinge")
     scores, labels = np.array([[1.0, 0.5]]), np.array([1])
     assert Blend(Hinge(), 1.0).value(scores, labels) == Nll().value(scores, labels)
     assert Blend(Hinge(), 0.0).value(scores, labels) == Hinge().value(scores, labels)

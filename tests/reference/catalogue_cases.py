@@ -30,6 +30,8 @@ CASES = {
     "ncll mean": Case("MultinomialNB", "counts", {"loss": "ncll", "n_lanes": 11, "rounds_per_epoch": 3}),
     "hinge mean": Case("MultinomialNB", "counts", {"n_epochs": 3, "n_lanes": 4, "alpha": "log"}),
     "ncll sum": Case("MultinomialNB", "counts", {"n_epochs": 1, "merge": "sum", "batch_size": 700, "n_lanes": 9}),
+    "many classes, hinge": Case("ManyClassNB", "counts", {"n_epochs": 2}),
+    "many classes, nll": Case("ManyClassNB", "counts", {"loss": "nll", "alpha": 0.5}),
     "classes, each against the rest": Case("MultiLabelNB", "counts", {"n_epochs": 2, "n_lanes": 5}),
     "several labels": Case("MultiLabelNB", "labels", {"loss": "ncll", "n_lanes": 3}),
     "several labels, sum": Case("MultiLabelNB", "labels", {"n_epochs": 2, "merge": "sum", "batch_size": 700}),

@@ -152,6 +152,7 @@ def test_tables_of_errors_have_texts_where_they_are_known():
         assert errors.text.tolist() == ["goal match"] and errors.index.tolist() == [0]
         again = pickle.loads(pickle.dumps(model.report(X, ["money", *y[1:]])))  # noqa: S301
         assert again.errors_frame().equals(errors)
+        assert b"bank share" not in pickle.dumps(again), "texts without an error are kept"
     counts = model.vectorize(texts)
     assert "text" not in model.report(counts, ["money", *y[1:]]).errors_frame()
 

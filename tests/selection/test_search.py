@@ -14,8 +14,10 @@ from sklearn.model_selection import GridSearchCV
 from sdem_dist import (
     CorpusSearchCV,
     GaussianNB,
+    LatentDirichletAllocation,
     LDAClassifier,
     ModelError,
+    MultinomialMixture,
     MultinomialNB,
     SupervisedLDARegressor,
     open_corpus,
@@ -24,6 +26,7 @@ from sdem_dist import (
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.estimators import parameters
 from sdem_dist.selection.metrics import GREATER, Predicted, measured
+from sdem_dist.selection.run import LAST
 from sdem_dist.selection.spaces import default_space, settings
 from sdem_dist.selection.summary import lines
 
@@ -217,6 +220,18 @@ def test_numbers(documents):
     assert found.best_params_ in ({}, {"n_components": 2}, {"n_components": 4})
 
 
+def test_topics_and_clusters_are_chosen_by_perplexity(corpus, documents):
+    for model, name in (
+        (LatentDirichletAllocation(n_epochs=2), "n_components"),
+        (MultinomialMixture(), "n_components"),
+    ):
+        more = {"cv": 3, "metric": "perplexity", "n_jobs": 1}
+        found = CorpusSearchCV(model, {name: [1, 3]}, **more).fit(corpus)
+        means = found.cv_results_["mean_test_score"]
+        assert found.best_score_ == means.max() < 0 and len(set(means)) > 1
+        assert np.isfinite(CorpusSearchCV(model, {name: [3]}, **more, refit=False).fit(documents[0]).best_score_)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -261,7 +276,23 @@ def test_the_loss_of_the_default_costs_nothing_where_classes_are_apart(documents
     space = {"loss": ["hinge", "ncll"], "step": [0.1]}
     found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, callbacks=[epochs.append]).fit(X, y)
     assert found.tuned_.loss == "hinge" and len(found.trials_) == 3
+    assert epochs.pop().what == LAST
     assert [event.epoch for event in epochs] == list(range(1, len(epochs) + 1))  # all in one turn
+    listed = CorpusSearchCV(MultinomialNB(), {"loss": ["hinge", "ncll"]}, cv=3, n_jobs=1, refit=False).fit(X, y)
+    assert [trial.params for trial in listed.trials_] == [{}, {"loss": "ncll"}]  # the default is the hinge loss
+
+
+def test_listed_losses_are_not_trained_again_where_the_default_is_settled():
+    X, y = overlapping(900, 4, 2)
+    more = {"cv": 3, "n_jobs": 1, "halving": False}
+    epochs = []
+    found = CorpusSearchCV(MultinomialNB(), {"loss": ["hinge", "ncll"]}, callbacks=[epochs.append], **more).fit(X, y)
+    assert [event.epoch for event in epochs[:-1]] == list(range(1, len(epochs)))  # all in one turn
+    assert found.tuned_.loss == "ncll" and [trial.params for trial in found.trials_] == [{}, {"loss": "hinge"}]
+    for trial, loss in zip(found.trials_, ("ncll", "hinge"), strict=True):
+        (alone,) = CorpusSearchCV(MultinomialNB(loss=loss), {}, **more).fit(X, y).trials_
+        assert trial.scores["accuracy"].tolist() == alone.scores["accuracy"].tolist()
+        assert trial.scores["log-loss"] == pytest.approx(alone.scores["log-loss"], rel=1e-3)
 
 
 def test_settings_that_cannot_be_trained_are_told_and_passed_over(corpus):

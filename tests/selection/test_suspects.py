@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from selection.conftest import made
 from sklearn.metrics import average_precision_score
 
@@ -57,6 +58,9 @@ def test_a_corpus_and_its_rows_in_memory(corpus):
 def test_cross_validation_is_that_of_models_without_the_fold(corpus, n_epochs):
     model = MultinomialNB(loss="ncll", n_epochs=n_epochs, validation_fraction=0.0)
     found = cross_validate(model, corpus, cv=3)
+    if (pd := pytest.importorskip("pandas")) is not None:
+        frame = pd.DataFrame(found)
+        assert frame.to_dict("list") == {name: values.tolist() for name, values in found.scores.items()}
     folds = corpus.folds(3)
     accuracies = [model.fit(folds.train(f)).evaluate(folds.test(f))["accuracy"] for f in range(3)]
     assert found.scores["accuracy"] == pytest.approx(accuracies)
@@ -74,6 +78,8 @@ def test_more_documents_teach_more(corpus):
         learning_curve(MultinomialNB(), corpus, shares=(0.0, 1.0))
     with pytest.raises(ValueError, match="classifier"):
         learning_curve(LatentDirichletAllocation(), corpus)
+    with pytest.raises(TypeError, match="needs a corpus, got csr_matrix"):
+        learning_curve(MultinomialNB(), sp.csr_matrix((3, 2)))
 
 
 def test_a_curve_says_where_a_class_is_missing(documents, tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sdem_dist.selection.metrics import Predicted, measured
-from sdem_dist.selection.summary import _passed_over, differences
+from sdem_dist.selection.summary import _passed_over, differences, effects
 from sdem_dist.selection.trials import Trial, accuracy_lost, best_of, less_accurate, mean_and_error
 
 N = 400
@@ -53,6 +53,39 @@ def test_of_equal_weights_a_less_accurate_setting_is_passed_over(half):
     )
     said = _passed_over(SimpleNamespace(trials_=[default, other]), other)
     assert f"{lost:.4f} lower" in said and f"more than {least:.4f}" in said and "2 settings" in said
+
+
+def scored(number, params, *losses, dropped=None):
+    """A setting with these log-losses after its epochs."""
+    epochs = [{"log-loss": loss} for loss in losses]
+    return Trial(
+        number,
+        params,
+        20,
+        n_epochs=len(losses),
+        epochs=epochs,
+        dropped=dropped,
+        scores={"log-loss": np.array(losses[-1:])},
+    )
+
+
+def test_what_mattered_compares_settings_that_differ_in_nothing_else():
+    trials = [
+        scored(0, {}, 0.5, 0.3),
+        scored(1, {"step": 0.5}, 0.6, dropped=1),  # .1 above the default after as long
+        scored(2, {"step": 0.5, "norm": 7.0}, 0.4, 0.2),
+        scored(3, {"step": 0.2, "norm": 7.0}, 0.4, 0.25),
+        scored(4, {"alpha": 0.1, "norm": 3.0}, 9.0),
+    ]
+    tuned = SimpleNamespace(get_params=lambda deep: {"step": 1.0, "norm": 5.0, "alpha": 1.0})
+    found = effects(SimpleNamespace(trials_=trials, metric="log-loss", tuned_=tuned))
+    assert [effect.name for effect in found] == ["norm", "step", "alpha"]
+    norm, step, alpha = found
+    assert np.isnan(alpha.change)  # the other setting differs in its norm, too
+    assert norm.change == pytest.approx(0.2)  # settings 1 and 2, after one epoch
+    assert norm.best == [(7.0, 0.2), (5.0, 0.3), (3.0, 9.0)]
+    assert step.change == pytest.approx((0.1 + 0.05) / 2)
+    assert step.best == [(0.5, 0.2), (0.2, 0.25), (1.0, 0.3)]
 
 
 def test_equal_weights_are_no_weights():

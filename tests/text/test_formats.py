@@ -112,7 +112,7 @@ BAD = {
     "null.jsonl": (
         b'{"label": "a", "text": "x"}\n{"label": null, "text": "y"}\n{"label": "b", "text": "z"}\n',
         2,
-        "None",
+        "the label is missing",
     ),
     "surrogate.jsonl": (
         b'{"label": "a", "text": "x"}\n{"label": "c", "text": "\\ud800"}\n{"label": "b", "text": "z"}\n',

@@ -12,8 +12,7 @@ from sdem_dist.estimators.common_parameters import OfText, Running
 from sdem_dist.estimators.parameters import estimator, integer, param
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
-
-from .learner import ClassMeans, scores
+from sdem_dist.learners.class_means import ClassMeans, scores
 
 
 @estimator

@@ -26,7 +26,7 @@ class Sums(NamedTuple):
 
 @record
 @dataclass(frozen=True)
-class ClassMeans(OnePass[Sums]):
+class ClassMeans(OnePass[Sums, Documents]):
     """The learner of `Sums`. `OnePass` has prepare and update, for learners that look at documents once."""
 
     n_features: int

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from sdem_dist.kernels import topic_outputs
-from sdem_dist.label_scores import Decisions, finish, label_sums
+from sdem_dist.label_scores import OF_THRESHOLDS, decisions_of, finish, label_sums
 from sdem_dist.learners.topic_outputs.protocol import Drawn, Seen, Settings
 from sdem_dist.models.supervised_lda import TopicParameters
 
@@ -24,10 +24,10 @@ class Labels(Drawn):
         odds, members, weights = zip(
             *((settings.gamma * s.outputs, s.documents.targets, s.documents.weights) for s in batches), strict=True
         )
-        n = settings.n_outputs
-        decisions = Decisions(np.ones(n), np.full(n, 0.5))
+        decisions = decisions_of(settings.n_outputs, settings.thresholds)
         return label_sums(np.concatenate(odds), np.concatenate(members), np.concatenate(weights), decisions)
 
     def metrics(self, settings: Settings, sums: np.ndarray) -> dict[str, float]:
-        """Return how well labels are found."""
-        return finish(sums)
+        """Return how well labels are found; before thresholds are known, without what depends on them."""
+        found = finish(sums)
+        return found if settings.thresholds else {name: found[name] for name in found if name not in OF_THRESHOLDS}

@@ -36,6 +36,10 @@ class Settings(Protocol):
     def scale(self) -> tuple[float, ...]:
         """Of targets."""
 
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The probability from which on a document gets each label; empty: 0.5."""
+
 
 class TopicOutput(Protocol):
     """A kind of output: what it learns from, where U begins, and how well it does."""

@@ -181,6 +181,8 @@ def column_positions(path: Path, header: list[str], columns: Columns) -> list[in
         if header.count(name) != 1:
             times = "no column" if name not in header else "more than one column"
             present = ", ".join(map(repr, header))
+            if len(header) == 1 and (mark := next((m for m in ";\t|" if m in header[0]), None)):
+                present += f" (of a .csv they stand between commas, and here between {mark!r})"
             raise IngestError(
                 f"{path}, line 1: there is {times} {name!r}; the columns are {present}. Choose with {columns.options}"
             )

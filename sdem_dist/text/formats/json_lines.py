@@ -43,7 +43,7 @@ def _problem(found: dict[str, object], needed: list[str], text: str, id_: str | 
         present = ", ".join(repr(k) for k in found) or "none"
         return f"there is no field {missing[0]!r}; the fields are {present}"
     if not isinstance(words := found[text], str):
-        return f"the text in field {text!r} is {words!r:.60}, not a string"
+        return f"the text in field {text!r} is {'null' if words is None else f'{words!r:.60}'}, not a string"
     if (problem := not_unicode(words)) is not None:
         return f"the text has {problem}"
     if id_ is None:

@@ -59,7 +59,12 @@ def _documents(path: Path, first: int, batch: pyarrow.RecordBatch, gate: LineGat
     for i, raw in enumerate([None] * len(batch) if label is None else batch.column(label).to_pylist()):
         if found is None or not given[i]:
             words = wrong[i] if wrong else None
-            gate.refuse(path, first + i + 1, f"the text in column {text!r} is {words!r:.60}, not a string", "row")
+            gate.refuse(
+                path,
+                first + i + 1,
+                f"the text in column {text!r} is {'null' if words is None else f'{words!r:.60}'}, not a string",
+                "row",
+            )
             continue
         name = names.get(raw) if type(raw) is str else None
         if label is not None and name is None:

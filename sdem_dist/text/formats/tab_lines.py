@@ -26,6 +26,7 @@ _HEADINGS = frozenset(
     {"label", "labels", "class", "category", "target", "text", "texts", "document", "review", "sentence"}
 )
 MOST_NAMES = 10_000  # of classes; numbers may be as many as lines
+FIRST_LINES = 1024  # looked at one by one: they have nearly all names of classes
 _N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6
 
 
@@ -173,14 +174,23 @@ class _Lines:
     def _labels(self, block: LineBlock, bounds: np.ndarray, good: np.ndarray, kept: np.ndarray) -> list[str]:
         """Return the labels of lines, and mark in `kept` those that stay."""
         raw, names = block.raw, self._names
-        if self._n_lines and good.all():
-            pairs = zip(bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
+        n = 0 if self._n_lines else min(FIRST_LINES, len(bounds))
+        labels = self._checked_labels(block, bounds, good, kept, range(n))
+        if good[n:].all():
+            pairs = zip(bounds[n:, _LABEL].tolist(), bounds[n:, _LABEL + 1].tolist(), strict=True)
             known = [names.get(raw[start:stop]) for start, stop in pairs]
             if None not in known:
-                return cast("list[str]", known)
+                return labels + cast("list[str]", known)
+        return labels + self._checked_labels(block, bounds, good, kept, range(n, len(bounds)))
+
+    def _checked_labels(
+        self, block: LineBlock, bounds: np.ndarray, good: np.ndarray, kept: np.ndarray, lines: range
+    ) -> list[str]:
+        """Return the labels of some lines as `_labels` does, one by one."""
+        raw, names, some = block.raw, self._names, slice(lines.start, lines.stop)
         labels: list[str] = []
-        spans = zip(good.tolist(), bounds[:, _LABEL].tolist(), bounds[:, _LABEL + 1].tolist(), strict=True)
-        for i, (fine, start, stop) in enumerate(spans):
+        columns_of = (good[some], bounds[some, _LABEL], bounds[some, _LABEL + 1])
+        for i, fine, start, stop in zip(lines, *(column.tolist() for column in columns_of), strict=True):
             name = names.get(raw[start:stop]) if fine else None
             number = self._n_lines + i + 1
             if name is None or number == 1:

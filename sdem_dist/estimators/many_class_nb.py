@@ -1,0 +1,188 @@
+"""Multinomial naive Bayes of very many classes, as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.corpus import DenseMemoryCorpus
+from sdem_dist.engine.monitoring import VALIDATION, Monitoring
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier
+from sdem_dist.estimators.common_parameters import EVALUATE_EVERY
+from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
+from sdem_dist.estimators.weighed_words import Weighing, keep_their_length, step_of, steps_and_prior, weighed
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.training_time import MONITOR
+from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
+from sdem_dist.inputs.weighted import HeldOut
+from sdem_dist.learners.many_classes import FEWEST, ManyClasses
+from sdem_dist.models.many_classes import ManyClassState, few_at_a_time, joint_scores
+from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from sdem_dist.inputs.source import Source
+    from sdem_dist.reports.explained import DocumentParts
+
+ROUND_ENTRIES = 1 << 24
+"""Entries of the documents of a round, about: one task holds them, and the counts that they move."""
+LANE_DOCUMENTS = 16_384
+"""Documents that make a task worth its overhead, where documents are counted."""
+SHARE, MOST = 0.1, 500
+"""Of documents that give the temperature: each is scored for all classes at many temperatures."""
+GUESS, GUESS_OF_COUNTS = 1 / 16, 1 / 64
+"""Temperature in units of the first step, where too few held-out documents are of classes that have others."""
+_log = logging.getLogger(__name__)
+
+
+@estimator
+class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
+    """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
+
+    The model is that of `MultinomialNB`, without its table of all words and classes: kept are the counts that training has
+    moved, which are no more than words of a document for its class and for its rival. Time and memory follow these.
+
+    Predictions, probabilities and metrics are exact. So is training with "nll". With "hinge" each document takes a step
+    against its strongest rival; where its words are known to many classes, that is sought among the classes that share its
+    rarer words.
+
+    References
+    ----------
+    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 1, Algorithms 1 to 4.
+
+    Examples
+    --------
+    >>> from sdem_dist import ManyClassNB
+    >>> texts = [f"item{i} of shelf{i % 7} with part{i % 11}" for i in range(77)] * 3
+    >>> labels = [f"number {i}" for i in range(77)] * 3
+    >>> clf = ManyClassNB().fit(texts, labels)
+    >>> clf.predict(["shelf3 part5 item38", "part10 of item76"]).tolist()
+    ['number 38', 'number 76']
+    """
+
+    loss: str = param(
+        "hinge",
+        one_of("hinge", "nll"),
+        'The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.',
+    )
+    n_epochs: int = param(3, integer(), 'Passes over the documents; "nll" needs one.')
+    step: float | None = param(
+        None,
+        or_none(real(above=True)),
+        "How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where documents\n"
+        "are counts that keep their length.",
+    )
+    calibrate: bool = param(
+        True,
+        truth(),
+        "With the hinge loss hold out a tenth of the documents, 500 at most, for the temperature that scores are divided by\n"
+        "for probabilities; one more pass takes them in, the only one that is evaluated. Only those whose class has other\n"
+        "documents count; with fewer than 20 of them the temperature is a guess, and a warning says so. Not under 200\n"
+        "documents.",
+    )
+    evaluate_every: int = param(0, *EVALUATE_EVERY)
+
+    spec = Spec("sparse", "labels", "class", poor_score=True)
+    steps = "margin"
+
+    def _check(self) -> None:
+        if self.alpha == 0 and self.loss != "nll":
+            raise ValueError("alpha must be positive for the hinge loss: the prior keeps mu off the boundary of S")
+        if self.patience is not None and self.loss != "nll" and self.calibrate:
+            raise ValueError(
+                "patience needs calibrate=False: else one pass follows those without the held-out documents, and only it "
+                "is evaluated"
+            )
+
+    def _weighed(self, source: Source) -> Source:
+        return weighed(self, source)
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the stage that finds the temperature, and the one that takes all documents in."""
+        n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
+        alpha = pseudo_count(self.alpha, source.n_features)
+        learner = ManyClasses(source.n_features, n_classes, alpha, self.loss, source.weight, seed=seed)
+        if self.loss == "nll":
+            return (yield from final_stage(learner, Plan(n, 1, 1, plans.lanes_of(n, LANE_DOCUMENTS), seed)))
+        sizes, start = steps_and_prior(self, source, NaiveBayes(source.n_features, 2, alpha), self.loss)
+        learner, initial = replace(learner, steps=sizes), learner.start(start.prior)
+        rounds = min(n, -(-source.corpus.header.n_nonzeros // ROUND_ENTRIES))
+        plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)
+        share = min(SHARE, MOST / n)
+        if not self.calibrate or share * n < FEWEST:
+            return (yield from final_stage(learner, plan, initial))
+        return (yield from self._calibrated(source, learner, plan, initial, share))
+
+    def _calibrated(
+        self, source: Source, learner: ManyClasses, plan: Plan, initial: ManyClassState, share: float
+    ) -> Stages[Trained]:
+        """Yield the stage without a share of the documents, which give the temperature, and a pass over all."""
+        assert not isinstance(source.corpus, DenseMemoryCorpus)
+        held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
+        monitoring = Monitoring(every=self.n_epochs, validation=held_out, training=False, shown=("accuracy", MONITOR))
+        guess = (GUESS_OF_COUNTS if keep_their_length(source) else GUESS) * step_of(self, source, self.loss)
+        choosing = replace(learner, held_out=share, temperature=guess)
+        found = yield from trained(Stage("choose", choosing, plan, initial, monitored=True, monitoring=monitoring))
+        entry = found.history[-1]
+        temperature = entry[f"{VALIDATION}temperature"]
+        asked = bool(np.isfinite(temperature))
+        if not asked:
+            _log.warning(
+                "the temperature of probabilities is a guess, %.3g: fewer than %d held-out documents are of classes that "
+                "have other documents",
+                guess,
+                FEWEST,
+            )
+        learner = replace(learner, temperature=temperature if asked else guess)
+        more = yield from final_stage(learner, replace(plan, n_epochs=1, first=self.n_epochs), found.state)
+        told = [{name: passed[name] for name in ("epoch", "seconds")} for passed in found.history]
+        if asked:
+            told[-1]["held_out_accuracy"] = entry[f"{VALIDATION}accuracy"]
+            told[-1]["held_out_log_loss"] = entry[VALIDATION + MONITOR]
+        return more._replace(history=[*told, {**told[-1], **more.history[-1], "epoch": self.n_epochs + 1}])
+
+    def predict(self, X: object, client: Client | None = None) -> Any:
+        """Return the most probable class of each document, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            With the dtype of `classes_`.
+        """
+        check_is_fitted(self)
+        return over_blocks(self, X, self._predicted, None, client)
+
+    def _predicted(self, X: object) -> np.ndarray:
+        """Return the classes of documents in memory, scored a few at a time: scores take room."""
+        documents = documents_of(self, X)
+        parts = few_at_a_time(documents, len(self.classes_))
+        best = [joint_scores(self._parameters, part).argmax(axis=1) for part in parts]
+        return np.asarray(self.classes_[np.concatenate(best)])
+
+    def _joint_log_proba(self, X: object) -> np.ndarray:
+        return joint_scores(self._parameters, documents_of(self, X))
+
+    def _class_scores(self, X: object) -> np.ndarray:
+        return self._joint_log_proba(X) / self.temperature_
+
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
+        from sdem_dist.inspection.parts import of_many_classes
+
+        return of_many_classes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
+
+    @property
+    def temperature_(self) -> float:
+        """What scores are divided by for probabilities."""
+        check_is_fitted(self)
+        return float(self.learner_.temperature)

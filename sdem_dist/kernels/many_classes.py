@@ -1,0 +1,309 @@
+"""sdEM with the hinge loss where classes are many: only counts that have left the prior are kept, and looked at.
+
+Each word has a list of the classes in which its expected count is not the prior's. A document's scores are sums over the
+lists of its words; a class that is in none of them scores by its totals alone. Numbers are in single precision, as in
+`sdem_dist.kernels.multinomial`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.logarithm import log, log_single
+
+ENTRIES = 2_048
+"""Entries of lists that are looked at for rivals, about: the words of a document with the shortest lists come first."""
+CANDIDATES = 4
+"""Classes of which one is the rival, where not all words could be looked at: all words are added to their scores."""
+BLOCK = 64
+"""Classes of which one bound says how well they score where they share no word with a document."""
+EMPTY = np.uint64(2**64 - 1)
+"""A key of no pair."""
+_HASH, _HALF, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(32), np.uint64(1)
+
+
+class Lists(NamedTuple):
+    """The counts of a word that are not the prior's, by word; changed in place."""
+
+    starts: np.ndarray
+    """Where the list of each word starts, shape (n_features,), int64: behind it there is room for all that a lane adds."""
+    used: np.ndarray
+    """Length of each list, shape (n_features,), int64."""
+    classes: np.ndarray
+    """Shape (n_entries,), int32."""
+    counts: np.ndarray
+    """N, float32."""
+    rises: np.ndarray
+    """ln(N / alpha_w), float32."""
+    keys: np.ndarray
+    """Of pairs ``word * n_classes + class`` in a hash table, uint64, a power of two of them; `EMPTY` where there is none."""
+    places: np.ndarray
+    """Where the pair of each key stands in the lists, int32."""
+    prior: np.ndarray
+    """alpha_w, shape (n_features,), float32."""
+
+
+class ClassCounts(NamedTuple):
+    """Expected counts of classes, shape (n_classes,), float64; changed in place."""
+
+    totals: np.ndarray
+    """M."""
+    documents: np.ndarray
+    """C."""
+
+
+@jit_inline
+def _slot(key, keys):
+    """Return where a key is in the hash table, or where it belongs."""
+    mask = np.uint64(keys.size) - _ONE
+    mixed = key * _HASH
+    slot = (mixed ^ (mixed >> _HALF)) & mask
+    while keys[slot] != key and keys[slot] != EMPTY:
+        slot = (slot + _ONE) & mask
+    return slot
+
+
+@jit_inline
+def _place(word, k, n_classes, lists):
+    """Return where a pair stands in the lists, put at the end of its word's list if it is new."""
+    key = np.uint64(word) * np.uint64(n_classes) + np.uint64(k)
+    slot = _slot(key, lists.keys)
+    if lists.keys[slot] == EMPTY:
+        place = lists.starts[word] + lists.used[word]
+        lists.used[word] += 1
+        lists.keys[slot], lists.places[slot] = key, place
+        lists.classes[place] = k
+        lists.counts[place] = lists.prior[word]
+        lists.rises[place] = np.float32(0.0)
+    return lists.places[slot]
+
+
+@jit
+def fill(words, classes, changes, n_classes, lists):
+    """Put pairs into the lists, with how far their counts are from the prior's."""
+    for i in range(words.size):
+        word = words[i]
+        place = _place(word, classes[i], n_classes, lists)
+        count = np.float32(lists.prior[word] + changes[i])
+        lists.counts[place], lists.rises[place] = count, log_single(count / lists.prior[word])
+
+
+@jit
+def run_documents(documents, lists, counts, schedule, t, margin):
+    """Run sdEM with the hinge loss over documents in their order, one step a document, changing counts in place.
+
+    A step is that of `sdem_dist.kernels.multinomial.run_documents`. The rival is the strongest class if the lists of the
+    document's words have no more than `ENTRIES` together. Otherwise it is the strongest of `CANDIDATES`, which the words
+    with the shortest lists choose.
+
+    Parameters
+    ----------
+    documents : Visited
+    lists : Lists
+    counts : ClassCounts
+    schedule : Schedule
+    t : float
+        Documents of the corpus seen.
+    margin : float
+
+    Returns
+    -------
+    t : float
+        After the last document.
+    """
+    n_classes, start = counts.totals.size, 0.0
+    for w in range(lists.prior.size):
+        start += lists.prior[w]
+    # Logarithms of C and of M, these relative to the start, where single precision is finest.
+    logs = np.empty((n_classes, 2), np.float32)
+    bounds = np.empty(((n_classes + BLOCK - 1) // BLOCK, 2), np.float32)
+    for k in range(n_classes):
+        logs[k, 0], logs[k, 1] = log(counts.documents[k]), log(counts.totals[k] / start)
+    for block in range(bounds.shape[0]):
+        _bound(block, logs, bounds)
+    sums, touched = np.zeros(n_classes, np.float32), np.empty(ENTRIES + n_classes, np.int64)
+    best, found = np.empty(CANDIDATES, np.float32), np.empty(CANDIDATES, np.int64)
+    for i in range(documents.order.size):
+        d = documents.order[i]
+        weight, label = documents.weights[d], documents.labels[d]
+        if weight <= 0.0:
+            continue
+        t += schedule.ahead * weight
+        first, last = documents.indptr[d], documents.indptr[d + 1]
+        values, words = documents.data[first:last], documents.indices[first:last]
+        length, square, order = _by_length(values, words, lists)
+        n_seen, n_touched = _add_lists(values, words, order, lists, sums, touched)
+        n_found = 1 if n_seen == words.size else CANDIDATES
+        own = sums[label] + logs[label, 0] - np.float32(length) * logs[label, 1]
+        _find_best(np.float32(length), label, logs, bounds, sums, touched[:n_touched], best[:n_found], found[:n_found])
+        if n_seen < words.size:
+            own += _rest(values, words, order[n_seen:], label, n_classes, lists)
+            for c in range(n_found):
+                best[c] += _rest(values, words, order[n_seen:], found[c], n_classes, lists)
+        strongest = np.argmax(best[:n_found])
+        if own - best[strongest] > margin:
+            continue
+        # However heavy or long a document is, its step goes no further than that of a mean one.
+        reach = min(weight, schedule.mean_square / square) if square > 0.0 else min(weight, 1.0)
+        reach /= 1.0 + schedule.decay * t
+        for side in range(2):
+            k, signed = (label, reach) if side == 0 else (found[strongest], -reach)
+            counts.totals[k] += _move(values, words, k, signed * schedule.start, schedule.floor, lists, n_classes)
+            counts.documents[k] = max(counts.documents[k] + signed * schedule.class_start, schedule.class_floor)
+            logs[k, 0], logs[k, 1] = log(counts.documents[k]), log(counts.totals[k] / start)
+            _bound(k // BLOCK, logs, bounds)
+    return t
+
+
+@jit_inline
+def _bound(block, logs, bounds):
+    """Set the largest ln C and the least ln M of the classes of a block."""
+    bounds[block, 0], bounds[block, 1] = -np.inf, np.inf
+    for k in range(block * BLOCK, min((block + 1) * BLOCK, logs.shape[0])):
+        bounds[block, 0], bounds[block, 1] = max(bounds[block, 0], logs[k, 0]), min(bounds[block, 1], logs[k, 1])
+
+
+@jit_inline
+def _by_length(values, words, lists):
+    """Return the sum of a document's entries and of their squares, and its words by the lengths of their lists."""
+    length, square, entries = 0.0, 0.0, 0
+    for j in range(values.size):
+        x = float(values[j])
+        length += x
+        square += x * x
+        entries += lists.used[words[j]]
+    return length, square, np.arange(words.size) if entries <= ENTRIES else np.argsort(lists.used[words])
+
+
+@jit_inline
+def _add_lists(values, words, order, lists, sums, touched):
+    """Add the lists of a document's words to the sums of the classes, one by one, up to `ENTRIES`.
+
+    Return how many words were added, and how many classes are in `touched`.
+    """
+    entries, n_touched = 0, 0
+    for i in range(order.size):
+        word, x = words[order[i]], np.float32(values[order[i]])
+        entries += lists.used[word]
+        if i > 0 and entries > ENTRIES:
+            return i, n_touched
+        start = lists.starts[word]
+        for place in range(start, start + lists.used[word]):
+            k = lists.classes[place]
+            if sums[k] == 0.0:
+                touched[n_touched] = k
+                n_touched += 1
+            sums[k] += x * lists.rises[place]
+    return order.size, n_touched
+
+
+@jit_inline
+def _find_best(length, label, logs, bounds, sums, touched, best, found):
+    """Set `best` to the largest scores of classes but the label, and `found` to these classes; make the sums 0 again."""
+    for c in range(best.size):
+        best[c], found[c] = -np.inf, 0
+    for i in range(touched.size):
+        k = touched[i]
+        score = sums[k] + logs[k, 0] - length * logs[k, 1]
+        if score > best[best.size - 1] and k != label and sums[k] != 0.0:
+            _insert(score, k, best, found)
+    for block in range(bounds.shape[0]):
+        if bounds[block, 0] - length * bounds[block, 1] > best[best.size - 1]:
+            for k in range(block * BLOCK, min((block + 1) * BLOCK, logs.shape[0])):
+                score = logs[k, 0] - length * logs[k, 1]
+                if score > best[best.size - 1] and k != label and sums[k] == 0.0:
+                    _insert(score, k, best, found)
+    for i in range(touched.size):
+        sums[touched[i]] = 0.0
+
+
+@jit_inline
+def _insert(score, k, best, found):
+    """Put a class where it belongs among the best, the last of which drops out."""
+    at = best.size - 1
+    while at > 0 and score > best[at - 1]:
+        best[at], found[at] = best[at - 1], found[at - 1]
+        at -= 1
+    best[at], found[at] = score, k
+
+
+@jit_inline
+def _rest(values, words, order, k, n_classes, lists):
+    """Return what some words of a document add to the score of a class."""
+    total = np.float32(0.0)
+    for i in range(order.size):
+        word = words[order[i]]
+        slot = _slot(np.uint64(word) * np.uint64(n_classes) + np.uint64(k), lists.keys)
+        if lists.keys[slot] != EMPTY:
+            total += np.float32(values[order[i]]) * lists.rises[lists.places[slot]]
+    return total
+
+
+@jit_inline
+def _move(values, words, k, rho, least, lists, n_classes):
+    """Add a document's entries to the counts of a class; return by how much they grew."""
+    gain, floor = 0.0, np.float32(least)
+    for j in range(values.size):
+        if values[j] > 0:
+            word = words[j]
+            place = _place(word, k, n_classes, lists)
+            old = lists.counts[place]
+            new = max(old + np.float32(rho) * np.float32(values[j]), floor)
+            gain += new - old
+            lists.counts[place], lists.rises[place] = new, log_single(new / lists.prior[word])
+    return gain
+
+
+@jit
+def moved(lists, firsts, changes, n_classes):
+    """Return the pairs whose counts have left those of a state, ascending, and by how much.
+
+    Parameters
+    ----------
+    lists : Lists
+    firsts : ndarray of shape (n_features + 1,), int64
+        The state's pairs of word ``w`` are ``firsts[w]:firsts[w + 1]``; they are the first of its list, in this order.
+    changes : ndarray of shape (n_pairs,), float64
+        The state's.
+    n_classes : int
+
+    Returns
+    -------
+    pairs, differences : ndarray of shape (n_moved,), float64
+    """
+    size, n = lists.used.sum(), 0
+    pairs, differences = np.empty(size), np.empty(size)
+    for word in range(lists.used.size):
+        start, before = lists.starts[word], firsts[word + 1] - firsts[word]
+        for i in np.argsort(lists.classes[start : start + lists.used[word]]):
+            old = lists.prior[word]
+            if i < before:
+                old = np.float32(old + changes[firsts[word] + i])
+            difference = lists.counts[start + i] - old
+            if difference != 0.0:
+                pairs[n], differences[n] = word * float(n_classes) + lists.classes[start + i], difference
+                n += 1
+    return pairs[:n], differences[:n]
+
+
+@jit
+def add_rises(documents, starts, classes, rises, out):
+    """Add ``sum_j x_j rises`` over the lists of each document's words to its row of `out`.
+
+    Parameters
+    ----------
+    documents : Counted
+    starts : ndarray of shape (n_features + 1,), int64
+        The list of word ``w`` is ``starts[w]:starts[w + 1]``.
+    classes, rises : ndarray of shape (n_entries,), int32 and float64
+    out : ndarray of shape (n_documents, n_classes), float64, changed in place
+    """
+    for d in range(documents.indptr.size - 1):
+        row = out[d]
+        for j in range(documents.indptr[d], documents.indptr[d + 1]):
+            x, word = float(documents.data[j]), documents.indices[j]
+            for place in range(starts[word], starts[word + 1]):
+                row[classes[place]] += x * rises[place]

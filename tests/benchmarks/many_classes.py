@@ -1,0 +1,107 @@
+"""Very many classes: `ManyClassNB` beside the dense `MultinomialNB` and scikit-learn's, where their tables fit.
+
+Run: ``python tests/benchmarks/many_classes.py [--classes 1000,10000,100000] [--documents 100000]``, with one thread: set
+OMP_NUM_THREADS=1. Documents have 50 words of 50,000: a share of them of 30 words that are the class's own, the rest of a
+Zipf distribution that all classes share. Each model runs in a process of its own: CPU seconds of the fit and of 2,000
+predictions, and the most memory that the process ever held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+WORDS, LENGTH, OWN, SHARE, TESTED = 50_000, 50, 30, 0.15, 2_000
+MODELS = ("ManyClassNB", "ManyClassNB nll", "MultinomialNB hinge", "sklearn MultinomialNB", "sklearn ComplementNB")
+
+
+def documents(n: int, n_classes: int, seed: int, share: float = SHARE) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return counts of documents, and their classes: all occur as often, if `n_classes` divides `n`."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % n_classes)
+    shared = 1.0 / np.arange(1, WORDS + 1)
+    words = np.searchsorted(np.cumsum(shared) / shared.sum(), rng.random((n, LENGTH)))
+    of_class = np.random.default_rng(0).integers(0, WORDS, (n_classes, OWN), dtype=np.int32)
+    own = of_class[y[:, None], rng.integers(0, OWN, (n, LENGTH))]
+    words = np.where(rng.random((n, LENGTH)) < share, own, np.minimum(words, WORDS - 1))
+    rows = np.repeat(np.arange(n), LENGTH)
+    counts = sp.csr_matrix((np.ones(n * LENGTH, np.int64), (rows, words.ravel())), shape=(n, WORDS))
+    return counts, y
+
+
+def made(name: str) -> Any:
+    """Return a model."""
+    from sklearn import naive_bayes
+
+    import sdem_dist as sd
+
+    return {
+        "ManyClassNB": lambda: sd.ManyClassNB(n_jobs=1),
+        "ManyClassNB nll": lambda: sd.ManyClassNB(loss="nll", n_jobs=1),
+        "MultinomialNB hinge": lambda: sd.MultinomialNB(loss="hinge", n_jobs=1),
+        "sklearn MultinomialNB": lambda: naive_bayes.MultinomialNB(),
+        "sklearn ComplementNB": lambda: naive_bayes.ComplementNB(),
+    }[name]()
+
+
+def measured(name: str, n: int, n_classes: int) -> dict[str, float]:
+    """Return what a model does; in a process of its own."""
+    X, y = documents(n, n_classes, 1)
+    X_test, y_test = documents(max(TESTED, n_classes), n_classes, 2)
+    X_test, y_test = X_test[:TESTED], y_test[:TESTED]
+    model = made(name)
+    warm = documents(300, 3, 3)
+    made(name).fit(*warm).predict(warm[0])  # compiles
+    start = time.process_time()
+    model.fit(X, y)
+    fitted = time.process_time()
+    found = model.predict(X_test)
+    done = time.process_time()
+    return {
+        "fit": fitted - start,
+        "predict": done - fitted,
+        "GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "accuracy": float((found == y_test).mean()),
+    }
+
+
+def fits(name: str, n_classes: int) -> bool:
+    """Say whether a model's tables fit: two or three of float64."""
+    return "ManyClass" in name or n_classes * WORDS * 8 <= 1 << 30
+
+
+def main() -> None:
+    """Print a line for each model and number of classes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--classes", default="1000,10000,100000")
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--only", default=",".join(MODELS))
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    numbers = [int(text) for text in given.classes.split(",")]
+    if given.one:
+        print(json.dumps(measured(given.one, given.documents, numbers[0])))
+        return
+    print(f"{'classes':>9} {'model':24} {'fit s':>8} {'predict s':>9} {'GiB':>6} {'accuracy':>8}")
+    for n_classes in numbers:
+        for name in given.only.split(","):
+            if not fits(name, n_classes):
+                print(f"{n_classes:>9,} {name:24} its tables do not fit")
+                continue
+            command = [sys.executable, __file__, "--one", name, "--classes", str(n_classes)]
+            command += ["--documents", str(given.documents)]
+            result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            numbers_of = f"{result['fit']:8.2f} {result['predict']:9.2f} {result['GiB']:6.2f} {result['accuracy']:8.4f}"
+            print(f"{n_classes:>9,} {name:24} {numbers_of}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Sources that people have: what is read all the same, and what they are told of what is not."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from commands import ok, refused, run
+
+LINES = [f"{label}\t{text} {i % 7}xx" for i in range(30) for label, text in (("sport", "goal"), ("money", "bank"))]
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.tsv").write_text("\n".join(LINES) + "\n")
+    ok("train", "s.tsv", "m", "--epochs", "1", "--quiet")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["predict m", "evaluate m", "report m", "suspects", "calibrate m"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("s.zip", "s.zip is packed: unpack it"),
+        ("s.tar.gz", "s.tar.gz is packed: unpack it"),
+        ("s.xlsx", "s.xlsx is a spreadsheet: save it as .csv"),
+        ("m", "m is a model, where a corpus or a source of documents belongs"),
+    ],
+)
+def test_what_holds_no_documents_is_named(source, command, name, said):
+    if name != "m":
+        (source / name).write_text("PK\n")
+    assert said in refused(*command.split(), name)
+
+
+def test_numbers_are_not_for_a_model_of_text_nor_for_predict(source):
+    (source / "n.svm").write_text("".join(f"{i % 2} 1:1 {2 + i % 3}:2\n" for i in range(20)))
+    ok("train", "n.svm", "numbers", "--epochs", "1", "--quiet")
+    for command in ("predict numbers n.svm", "predict m n.svm", "evaluate numbers n.svm"):
+        found = run(*command.split())
+        assert found.exit_code and "make a corpus of it (sdem ingest n.svm NAME.zarr" in " ".join(found.stderr.split())
+
+
+def test_files_of_windows_say_their_encoding(source):
+    (source / "w.tsv").write_text("\n".join(LINES), encoding="utf-16")
+    assert "the first two bytes of UTF-16; --encoding utf-16 reads it" in refused("train", "w.tsv", "w")
+    ok("train", "w.tsv", "w", "--encoding", "utf-16", "--epochs", "1", "--quiet")
+    assert ok("predict", "w", "s.tsv") == ok("predict", "m", "s.tsv")
+
+
+def test_columns_between_other_marks_are_named(source):
+    for mark in ";\t|":
+        (source / "s.csv").write_text(f"label{mark}text\nsport{mark}goal\n")
+        said = refused("train", "s.csv", "c")
+        assert f"(of a .csv they stand between commas, and here between {mark!r})" in said
+
+
+def test_missing_values_of_tables_are_called_so(source):
+    pq.write_table(pa.table({"label": ["a", None], "text": ["goal", "bank"]}), "l.parquet")
+    assert "row 2: the label is missing; --unlabelled ''" in refused("train", "l.parquet", "c")
+    pq.write_table(pa.table({"label": ["a", "b"], "text": ["goal", None]}), "t.parquet")
+    assert "row 2: the text in column 'text' is null, not a string" in refused("train", "t.parquet", "c")
+    (source / "t.jsonl").write_text('{"label": "a", "text": null}\n')
+    assert "line 1: the text in field 'text' is null, not a string" in refused("train", "t.jsonl", "c")
+
+
+def test_folds_need_documents(source):
+    (source / "two.tsv").write_text("a\tgoal\nb\tbank\n")
+    for command in ("suspects two.tsv", "tune two.tsv t --quiet"):
+        assert "5 folds need at least 5 documents, and there are 2" in refused(*command.split())
+
+
+def test_messages_name_the_source_and_not_the_hidden_corpus_of_it(source):
+    said = refused("train", "s.tsv", "g", "--estimator", "GaussianNB", code=2)
+    assert "s.tsv holds counts of words" in said and "corpus-" not in said
+
+
+def test_a_report_of_as_many_classes_as_documents_does_not_warn(source):
+    (source / "each.tsv").write_text("".join(f"c{i}\tword{i} goal\n" for i in range(20)))
+    ok("train", "each.tsv", "each", "--epochs", "1", "--quiet")
+    found = run("evaluate", "each", "each.tsv", "--report")
+    assert found.exit_code == 0 and "Warning" not in found.stderr
+
+
+def test_a_folder_that_is_missing_is_named(source):
+    said = refused("predict", "m", "s.tsv", "-o", "nowhere/o.csv")
+    assert f"(the folder {source / 'nowhere'} does not exist: make it first)" in said
+
+
+def test_a_model_is_no_log(source):
+    assert "m is not text; is it a log of sdem train --log?" in refused("log", "m")
