@@ -24,37 +24,22 @@ UNSURE = "unsure"
 
 @dataclass(frozen=True)
 class Answers:
-    """How a model's rows of numbers are shown.
-
-    Attributes
-    ----------
-    rows : callable
-        From documents to an array with a row for each: shares of `names`, or numbers that stand for themselves.
-    names : sequence, or None
-        Classes, clusters or topics, in the order of the columns; None: the rows are numbers.
-    what, share : str
-        What the best name and its share are called.
-    top : int or None
-        So many of the best names, with their shares. None: all, in the model's order.
-    alone : bool
-        The best name only.
-    threshold : float
-        A smaller best share makes the name `UNSURE`.
-    sets : callable or None
-        From rows of shares to booleans: which names are in the set of each document.
-    given : ndarray of shape (n_names,), or None
-        A document gets every name whose share is at least this, and perhaps none. None: it gets the best one.
-    """
+    """How a model's rows of numbers are shown."""
 
     rows: Callable[[Any], np.ndarray]
-    names: Sequence[Any] | None
+    """From documents to an array with a row for each: shares of `names`, or numbers that stand for themselves."""
+    names: Sequence[Any] | None  # classes, clusters or topics, in the order of the columns; None: the rows are numbers
     what: str = "prediction"
-    share: str = "probability"
+    share: str = "probability"  # `what` and `share`: what the best name and its share are called
     top: int | None = None
-    alone: bool = False
-    threshold: float = 0.0
+    """So many of the best names, with their shares. None: all, in the model's order."""
+    alone: bool = False  # the best name only
+    threshold: float = 0.0  # a smaller best share makes the name `UNSURE`
     sets: Callable[[np.ndarray], np.ndarray] | None = None
+    """From rows of shares to booleans: which names are in the set of each document."""
     given: np.ndarray | None = None
+    """Shape (n_names,): a document gets every name whose share is at least this, and perhaps none. None: it gets the
+    best one."""
 
     def columns(self, documents: Any) -> dict[str, pyarrow.Array | list[Any]]:
         """Return the columns of a table, in their order."""

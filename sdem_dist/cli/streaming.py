@@ -78,24 +78,13 @@ def transformer_of(estimator: EngineEstimator) -> TextTransformer:
 
 @dataclass(frozen=True)
 class Sources:
-    """Files, folders and corpora, read in order.
-
-    Attributes
-    ----------
-    paths : sequence of Path
-    reading : Reading
-    gate : LineGate
-    block_documents : int
-        Most documents of a block.
-    keep : bool
-        Keep all columns that stand beside the texts.
-    """
+    """Files, folders and corpora, read in order."""
 
     paths: tuple[Path, ...]
     reading: Reading
     gate: LineGate
-    block_documents: int
-    keep: bool
+    block_documents: int  # most documents of a block
+    keep: bool  # keep all columns that stand beside the texts
 
     def __post_init__(self) -> None:
         for path, of_corpus in zip(self.paths, self.corpora, strict=True):

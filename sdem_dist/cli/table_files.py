@@ -21,18 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive rows of a table.
+    """Consecutive rows of a table."""
 
-    Attributes
-    ----------
-    names : list of str
-        Of the columns.
-    body : bytes
-        The rows in the format of the file; of Parquet an Arrow stream.
-    """
-
-    names: list[str]
-    body: bytes
+    names: list[str]  # of the columns
+    body: bytes  # the rows in the format of the file; of Parquet an Arrow stream
 
 
 def part_of(suffix: str, block: Columns) -> Part:

@@ -128,15 +128,10 @@ _WORDS = (
 
 
 class SectionedCommand(click.Command):
-    """A command whose help shows its options in sections.
-
-    Attributes
-    ----------
-    sections : dict of str to tuple of str
-        Titles, and the options under them by name; those that are named nowhere come first.
-    """
+    """A command whose help shows its options in sections."""
 
     sections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Titles, and the options under them by name; those that are named nowhere come first."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, section by section."""

@@ -21,32 +21,15 @@ SHELL = ("job-script-prologue", "job-script-epilogue")
 
 @dataclass(frozen=True)
 class JobSettings:
-    """The settings of a cluster file.
-
-    Attributes
-    ----------
-    path : Path
-    system : str
-        Key of `SYSTEMS`.
-    jobs : int
-        Batch jobs to hold.
-    wait : float
-        Seconds that the run may be without any worker.
-    lifetime : float or None
-        Seconds after which a worker hands over what it has and ends, about.
-    options : dict
-        What the file says of the batch system, under jobqueue's names.
-    config : dict
-        All of it as Dask configuration, by dotted names.
-    """
+    """The settings of a cluster file."""
 
     path: Path
-    system: str
-    jobs: int
-    wait: float
-    lifetime: float | None
-    options: Mapping[str, object]
-    config: Mapping[str, object]
+    system: str  # key of `SYSTEMS`
+    jobs: int  # batch jobs to hold
+    wait: float  # seconds that the run may be without any worker
+    lifetime: float | None  # seconds after which a worker hands over what it has and ends, about
+    options: Mapping[str, object]  # what the file says of the batch system, under jobqueue's names
+    config: Mapping[str, object]  # all of it as Dask configuration, by dotted names
 
 
 def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:

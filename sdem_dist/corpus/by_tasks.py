@@ -37,23 +37,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Storing:
-    """How the parts of a collection are taken in; see `sdem_dist.corpus.write_corpus`.
-
-    Attributes
-    ----------
-    classes : tuple, or None
-    weighted : bool, or None
-    dense : bool
-    unlabelled : label, or None
-    categories : dict of int to ndarray, or None
-        The numbering of a table of pandas.
-    """
+    """How the parts of a collection are taken in; see `sdem_dist.corpus.write_corpus`."""
 
     classes: tuple[object, ...] | None
     weighted: bool | None
     dense: bool
     unlabelled: object = None
-    categories: dict[int, np.ndarray] | None = None
+    categories: dict[int, np.ndarray] | None = None  # the numbering of a table of pandas
 
 
 def write_collection(

@@ -26,17 +26,10 @@ BLOCK = 1 << 15
 
 @dataclass(frozen=True)
 class Labelled(View):
-    """Documents with a label, in the order of their corpus, numbered from 0.
-
-    Attributes
-    ----------
-    corpus : Corpus or MemoryCorpus
-    positions : ndarray of shape (n_documents,), int64
-        Where they are in it, ascending.
-    """
+    """Documents with a label, in the order of their corpus, numbered from 0."""
 
     corpus: Corpus | MemoryCorpus
-    positions: np.ndarray
+    positions: np.ndarray  # shape (n_documents,), int64: where they are in it, ascending
 
     @classmethod
     def of(cls, corpus: Corpus | MemoryCorpus) -> Labelled:

@@ -24,32 +24,19 @@ class Canonical(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyedRows:
-    """Documents in compressed sparse row form, before they have a shard.
+    """Documents in compressed sparse row form, before they have a shard."""
 
-    Attributes
-    ----------
-    keys : ndarray of shape (n_documents,), uint64
-        The corpus is stored by ascending key.
-    data : ndarray of shape (n_nonzeros,), uint8, uint16, uint32 or float32
-    indices : ndarray of shape (n_nonzeros,), uint16 or uint32
-    indptr : ndarray of shape (n_documents + 1,), int64
-    labels : ndarray of shape (n_documents,), int32
-    targets : ndarray of shape (n_documents, n_targets), float64
-        No columns if there are none. Where documents have weights, these are one more column, the last.
-    ids : ndarray of int64
-        The ids, of shape (n_documents,); or, with `id_bytes`, their offsets there, of shape (n_documents + 1,).
-    id_bytes : ndarray of uint8, or None
-        The UTF-8 bytes of string ids, joined.
-    """
-
-    keys: np.ndarray
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
-    labels: np.ndarray
+    keys: np.ndarray  # shape (n_documents,), uint64: the corpus is stored by ascending key
+    data: np.ndarray  # shape (n_nonzeros,), uint8, uint16, uint32 or float32
+    indices: np.ndarray  # shape (n_nonzeros,), uint16 or uint32
+    indptr: np.ndarray  # shape (n_documents + 1,), int64
+    labels: np.ndarray  # shape (n_documents,), int32
     targets: np.ndarray
+    """Shape (n_documents, n_targets), float64: no columns if there are none. Where documents have weights, these are
+    one more column, the last."""
     ids: np.ndarray
-    id_bytes: np.ndarray | None = None
+    """int64: the ids, of shape (n_documents,); with `id_bytes` their offsets there, of shape (n_documents + 1,)."""
+    id_bytes: np.ndarray | None = None  # uint8: the UTF-8 bytes of string ids, joined
 
     @property
     def n_documents(self) -> int:

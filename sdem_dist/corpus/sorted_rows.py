@@ -96,21 +96,11 @@ def groups_between(folders: Iterable[Path], first: int, stop: int) -> np.ndarray
 
 @dataclass(frozen=True)
 class SortedDocuments(Facts):
-    """Documents in files of sorted rows.
+    """Documents in files of sorted rows."""
 
-    Attributes
-    ----------
-    folders : sequence of Path
-        One for each task.
-    seed : int, or None
-        Of their order; None: that of the input.
-    scratch : Path
-        For intermediate files.
-    """
-
-    folders: Sequence[Path]
-    seed: int | None
-    scratch: Path
+    folders: Sequence[Path]  # one for each task
+    seed: int | None  # of their order; None: that of the input
+    scratch: Path  # for intermediate files
 
     def write_shards(
         self, executor: Executor, place: Path, parent: Group, sizes: list[int]

@@ -20,17 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TransformedCorpus(View):
-    """Another corpus behind the same reading interface.
-
-    Attributes
-    ----------
-    corpus : Corpus or DenseMemoryCorpus
-    transform : callable
-        From rows to as many rows; its ``repr`` names it.
-    """
+    """Another corpus behind the same reading interface."""
 
     corpus: Corpus | MemoryCorpus | DenseMemoryCorpus
-    transform: Callable[[np.ndarray], np.ndarray]
+    transform: Callable[[np.ndarray], np.ndarray]  # from rows to as many rows; its ``repr`` names it
 
     @property
     def cache_key(self) -> str:

@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class View:
-    """Base of corpora that read another one; subclasses define `read`, and `cache_key` as a name of the result.
-
-    Attributes
-    ----------
-    corpus : corpus
-    """
+    """Base of corpora that read another one; subclasses define `read`, and `cache_key` as a name of the result."""
 
     corpus: CorpusLike
 

@@ -52,16 +52,6 @@ class Checkpoints:
     ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of a stage that another
     follows.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
 
-    Parameters
-    ----------
-    folder : Path
-    every_rounds : int, optional
-        Write after so many rounds of a stage; None: at the end of each epoch.
-    every_seconds : float, optional
-        Write after the first round that ends so many seconds after the last checkpoint, instead.
-    keep : int
-        How many of a stage to keep; older ones are removed once a newer one is published.
-
     Raises
     ------
     ModelError
@@ -69,9 +59,10 @@ class Checkpoints:
     """
 
     folder: Path
-    every_rounds: int | None = None
+    every_rounds: int | None = None  # write after so many rounds of a stage; None: at the end of each epoch
     every_seconds: float | None = None
-    keep: int = 2
+    """Write after the first round that ends so many seconds after the last checkpoint, instead."""
+    keep: int = 2  # how many of a stage to keep; older ones are removed once a newer one is published
 
     def __post_init__(self) -> None:
         self.folder = place(self.folder)

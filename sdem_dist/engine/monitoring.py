@@ -16,33 +16,16 @@ History = list[dict[str, float]]
 
 @dataclass(frozen=True)
 class Monitoring:
-    """What is evaluated and when to stop.
+    """What is evaluated and when to stop."""
 
-    Attributes
-    ----------
-    every : int
-        Evaluate after every so many epochs and after the last; 0 never.
-    validation : corpus or None
-        Evaluated too, its metrics prefixed with ``validation_``.
-    monitor : str
-        Metric of the validation corpus that has to fall.
-    patience : int or None
-        Stop after so many evaluations without a new lowest value, and return the state of the lowest.
-    improvement : float
-        Share by which a value has to be lower to be a new lowest.
-    training : bool
-        Evaluate the training documents too.
-    shown : tuple of str
-        Metrics that people want to see while it runs, where there is room for few.
-    """
-
-    every: int = 1
-    validation: CorpusLike | None = None
-    monitor: str = "ncll"
+    every: int = 1  # evaluate after every so many epochs and after the last; 0 never
+    validation: CorpusLike | None = None  # evaluated too, its metrics prefixed with ``validation_``
+    monitor: str = "ncll"  # metric of the validation corpus that has to fall
     patience: int | None = None
-    improvement: float = 0.0
-    training: bool = True
-    shown: tuple[str, ...] = ()
+    """Stop after so many evaluations without a new lowest value, and return the state of the lowest."""
+    improvement: float = 0.0  # share by which a value has to be lower to be a new lowest
+    training: bool = True  # evaluate the training documents too
+    shown: tuple[str, ...] = ()  # metrics that people want to see while it runs, where there is room for few
 
     def due(self, epoch: int, n_epochs: int) -> bool:
         """Whether the state after an epoch, from 0, is evaluated."""

@@ -21,29 +21,20 @@ class Plan:
     Rounds of the first epoch may grow: its first round is halved `growth` times (into ``1/8, 1/8, 1/4, 1/2`` of it for 3),
     and ranges are visited as they are stored.  Lanes that begin at the prior learn much from few documents, and all learn
     the same.  Later epochs have whole rounds, since each costs messages between processes.
-
-    Attributes
-    ----------
-    n_documents, n_epochs, n_rounds, n_lanes : int
-        `n_rounds` an epoch, without the halves of the first; `n_lanes` a round.
-    seed : int
-    growth : int
-        How often the first round of the first epoch is halved: so many rounds it has more.
-    n_blocks : int
-        Parts of the vocabulary that are reduced and updated apart, for learners of wide models.
-    first : int
-        The number of the first epoch: what goes on with a state that an earlier run left visits documents in the order
-        in which that run would have.
     """
 
     n_documents: int
     n_epochs: int
     n_rounds: int
     n_lanes: int
+    """`n_documents`, `n_epochs`, `n_rounds`, `n_lanes`: `n_rounds` an epoch, without the halves of the first;
+    `n_lanes` a round."""
     seed: int
-    growth: int = 0
-    n_blocks: int = 1
+    growth: int = 0  # how often the first round of the first epoch is halved: so many rounds it has more
+    n_blocks: int = 1  # parts of the vocabulary that are reduced and updated apart, for learners of wide models
     first: int = 0
+    """The number of the first epoch: what goes on with a state that an earlier run left visits documents in the order
+    in which that run would have."""
 
     @property
     def steady(self) -> Plan:

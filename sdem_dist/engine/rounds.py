@@ -32,17 +32,10 @@ FEW = 64
 
 @dataclass
 class Bundling:
-    """How many lanes make a task: a power of two, by the time that lanes took.  It changes no bit.
-
-    Parameters
-    ----------
-    plan : Plan
-    executor : Executor
-        Its workers may come and go.
-    """
+    """How many lanes make a task: a power of two, by the time that lanes took.  It changes no bit."""
 
     plan: Plan
-    executor: Executor
+    executor: Executor  # its workers may come and go
 
     def __post_init__(self) -> None:
         self._lane_seconds = DOCUMENT_SECONDS * self.plan.lane_documents

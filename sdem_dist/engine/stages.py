@@ -25,68 +25,39 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True)
 class MadeByWorkers(Generic[State]):
-    """A start that workers make where they need it, from little: nothing as wide as the model is sent.
-
-    Attributes
-    ----------
-    block : callable
-        Takes the number of a block and of all blocks, and returns that block of the state.
-    """
+    """A start that workers make where they need it, from little: nothing as wide as the model is sent."""
 
     block: Callable[[int, int], State]
+    """Takes the number of a block and of all blocks, and returns that block of the state."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stage(Generic[State, Statistics, Prepared]):
-    """A learner that runs over documents for some epochs.
+    """A learner that runs over documents for some epochs."""
 
-    Attributes
-    ----------
-    name : str
-        For people: "survey", "start 3 of 10", "train".
-    learner : Learner
-        A frozen dataclass: its fields tell one run from another.
-    plan : Plan
-    initial : state, callable that returns one, MadeByWorkers, or None
-        Where it starts; None: ``learner.init()``. A callable is only called where the stage has to begin, and its state
-        is not kept once the workers have it.
-    corpus : corpus or None
-        None: that of the fit.
-    monitored : bool
-        It is told epoch by epoch, and its history is that of the fit. Without `monitoring` of its own it is evaluated, and
-        ended by patience, as the fit was told; other stages are not evaluated then.
-    monitoring : Monitoring or None
-        What is evaluated, and when to stop. None: what the fit was told, of a stage that is `monitored`.
-    seen : callable or None
-        Takes the validation documents of the fit, and returns them as this stage's documents are.
-    """
-
-    name: str
-    learner: Learner[State, Statistics, Prepared]
+    name: str  # for people: "survey", "start 3 of 10", "train"
+    learner: Learner[State, Statistics, Prepared]  # a frozen dataclass: its fields tell one run from another
     plan: Plan
     initial: State | Callable[[], State] | MadeByWorkers[State] | None = None
-    corpus: CorpusLike | None = None
+    """Where it starts; None: ``learner.init()``. A callable is only called where the stage has to begin, and its state
+    is not kept once the workers have it."""
+    corpus: CorpusLike | None = None  # None: that of the fit
     monitored: bool = False
+    """It is told epoch by epoch, and its history is that of the fit. Without `monitoring` of its own it is evaluated,
+    and ended by patience, as the fit was told; other stages are not evaluated then."""
     monitoring: Monitoring | None = None
+    """What is evaluated, and when to stop. None: what the fit was told, of a stage that is `monitored`."""
     seen: Callable[[CorpusLike], CorpusLike] | None = None
+    """Takes the validation documents of the fit, and returns them as this stage's documents are."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scoring(Generic[State, Statistics, Prepared]):
-    """The metrics of a state over all documents of the fit.
+    """The metrics of a state over all documents of the fit."""
 
-    Attributes
-    ----------
-    name : str
-        For people.
-    learner : Learner
-    state : state
-        In one piece.
-    """
-
-    name: str
+    name: str  # for people
     learner: Learner[State, Statistics, Prepared]
-    state: State
+    state: State  # in one piece
 
 
 class StageResult(NamedTuple, Generic[State]):

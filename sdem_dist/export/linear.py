@@ -32,29 +32,16 @@ class WordModel(Protocol):
 
 @dataclass(frozen=True)
 class LinearClassifier:
-    """p(class | d) is the softmax of ``coef @ weights(d) + intercept``.
+    """p(class | d) is the softmax of ``coef @ weights(d) + intercept``."""
 
-    Attributes
-    ----------
-    form : {"counts", "log", "binary", "tfidf"}
-        What becomes of a count x: x, ln(1 + x), 1, or 1 + ln x.
-    factors : ndarray of shape (n_features,), float64, or None
-        Multiply the columns; None: all are 1.
-    unit : bool
-        Documents get the Euclidean length 1 then.
-    coef : ndarray of shape (n_classes, n_features), float64
-        The mean over classes is 0 in every column: probabilities do not change, and numbers stay small.
-    intercept : ndarray of shape (n_classes,), float64
-        Likewise.
-    classes : ndarray of shape (n_classes,)
-    """
-
-    form: str
-    factors: np.ndarray | None
-    unit: bool
+    form: str  # what becomes of a count x: "counts" x, "log" ln(1 + x), "binary" 1, "tfidf" 1 + ln x
+    factors: np.ndarray | None  # shape (n_features,), float64: multiply the columns; None: all are 1
+    unit: bool  # documents get the Euclidean length 1 then
     coef: np.ndarray
-    intercept: np.ndarray
-    classes: np.ndarray
+    """Shape (n_classes, n_features), float64: the mean over classes is 0 in every column: probabilities do not change,
+    and numbers stay small."""
+    intercept: np.ndarray  # shape (n_classes,), float64: likewise
+    classes: np.ndarray  # shape (n_classes,)
 
 
 def linear_classifier(model: WordModel) -> LinearClassifier:

@@ -41,51 +41,26 @@ Extra: TypeAlias = "Mapping[str, Any]"
 
 @dataclass(frozen=True)
 class Spec:
-    """Declaration of an estimator.
+    """Declaration of an estimator."""
 
-    Attributes
-    ----------
-    layout : {"sparse", "dense"}
-        Documents as CSR matrices of counts or weights, or rows of a dense table.
-    either : bool
-        Documents may be of the other layout too: what `fit` is given decides.
-    target : {"labels", "numbers", "nothing"}
-        What documents bring to be learned. A dense corpus has its numbers as the last column.
-    predicts : str or None
-        What `predict` returns, for people: "class", "cluster", "number"; None where there is no `predict`.
-    shown : tuple of str
-        Metrics that people see where there is room for few.
-    words : str or None
-        The attribute with ln p(word | class or cluster), shape (n_rows, n_features).
-    word_weights : str or None
-        The attribute with how much each word speaks for a cluster, of the same shape, where that does not follow from `words`.
-    topics : {"classes", "documents"} or None
-        Whose topics `topics` returns.
-    unlabelled : bool
-        The parameter of this name says which label stands for none.
-    label_sets : bool
-        Documents may have several labels, or none.
-    positive : bool
-        Values are not negative; counts of sparse documents never are.
-    poor_score : bool
-        scikit-learn's checks are not to expect good scores on their data.
-    shuffled : bool
-        Documents in memory are put into a random order, once: steps a few documents long need it.
-    """
-
-    layout: Layout
+    layout: Layout  # CSR matrices of counts or weights, or rows of a dense table
     target: Target
+    """"labels" or "numbers" or "nothing": what documents bring to be learned. A dense corpus has its numbers as the
+    last column."""
     predicts: str | None
-    shown: tuple[str, ...] = ("accuracy", "ncll")
-    words: str | None = None
+    """What `predict` returns, for people: "class", "cluster", "number"; None where there is no `predict`."""
+    shown: tuple[str, ...] = ("accuracy", "ncll")  # metrics that people see where there is room for few
+    words: str | None = None  # the attribute with ln p(word | class or cluster), shape (n_rows, n_features)
     word_weights: str | None = None
-    topics: Topics | None = None
-    unlabelled: bool = False
-    label_sets: bool = False
-    positive: bool = False
-    poor_score: bool = False
-    shuffled: bool = True
-    either: bool = False
+    """The attribute with how much each word speaks for a cluster, of the same shape, where that does not follow from
+    `words`."""
+    topics: Topics | None = None  # whose topics `topics` returns
+    unlabelled: bool = False  # the parameter of this name says which label stands for none
+    label_sets: bool = False  # documents may have several labels, or none
+    positive: bool = False  # values are not negative; counts of sparse documents never are
+    poor_score: bool = False  # scikit-learn's checks are not to expect good scores on their data
+    shuffled: bool = True  # documents in memory are put into a random order, once: steps a few documents long need it
+    either: bool = False  # documents may be of the other layout too: what `fit` is given decides
 
 
 @dataclass(frozen=True)

@@ -69,21 +69,14 @@ class HeldOut(View):
     A range holds those of its documents that are held out, so it may be empty; where some have no label these are not among
     them. Words that held-out documents alone have are left out, as unknown words of new documents are: they would take their
     share of a document's length, and make it seem less sure. A word of held-out documents in two ranges stays.
-
-    Attributes
-    ----------
-    corpus : Corpus or MemoryCorpus
-    seed : int
-    share : float
-        Of the documents.
-    frequency : ndarray of shape (n_features,), or None
-        How many documents each word has that are trained on or held out; None: those of the corpus.
     """
 
     corpus: Corpus | MemoryCorpus
     seed: int
-    share: float
+    share: float  # of the documents
     frequency: np.ndarray | None = None
+    """Shape (n_features,): how many documents each word has that are trained on or held out; None: those of the
+    corpus."""
 
     @property
     def cache_key(self) -> str:

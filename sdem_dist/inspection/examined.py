@@ -34,26 +34,14 @@ GATHERED = 50_000
 
 @dataclass(frozen=True)
 class Examined:
-    """Documents in their order.
+    """Documents in their order."""
 
-    Attributes
-    ----------
-    documents : Corpus, or CSR matrix
-    labels : list or None
-        Of a matrix; a corpus has its own.
-    texts : sequence of Texts
-        Blocks of what the documents of a source were.
-    unknown_share : float or None
-        Share of the words of a source that the model does not know.
-    ids : sequence
-        Of the documents of a source: of its column of ids, or places in it. Without any they are positions.
-    """
-
-    documents: Any
-    labels: list[object] | None = None
-    texts: Sequence[Texts] = ()
-    unknown_share: float | None = None
+    documents: Any  # corpus, or CSR matrix
+    labels: list[object] | None = None  # of a matrix; a corpus has its own
+    texts: Sequence[Texts] = ()  # blocks of what the documents of a source were
+    unknown_share: float | None = None  # share of the words of a source that the model does not know
     ids: Sequence[object] = ()
+    """Of the documents of a source: of its column of ids, or places in it. Without any they are positions."""
 
     @property
     def has_texts(self) -> bool:

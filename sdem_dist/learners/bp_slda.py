@@ -29,71 +29,38 @@ SETTLING = 1 / 3
 @record
 @dataclass(frozen=True)
 class BpSlda:
-    """Settings and pure functions of BP-sLDA and BP-LDA.
-
-    Attributes
-    ----------
-    n_features, n_topics, n_outputs : int
-    response : {"classes", "ordered", "labels", "targets", "counts", "words"}
-        What is learned, see ``sdem_dist.learners.topic_outputs``: a class, a level of a scale, several labels, real
-        numbers, counts, or the words themselves (BP-LDA, no outputs).
-    n_documents : float
-        D, the documents of the training corpus by weight.
-    inference : MirrorDescent
-    beta : float
-        Of the Dirichlet prior of the topics.
-    gamma : float
-        Factor of U theta; for targets the precision of their noise.
-    topic_rate, output_rate : float
-        mu_0 and mu_u of Algorithm 2; both fall linearly to 0. mu_0 is the share by which a step changes the probabilities
-        of common words, see `sdem_dist.kernels.topic_steps.step_topics`.
-    n_epochs : int
-        Where they are 0.
-    average_from : int
-        Epoch, from 0, with which the running mean begins.
-    merge : {"mean", "sum"}
-    batch_size : int
-        Documents of a batch inside a lane ("mean" only).
-    log_counts : bool
-        Take ln(1 + x) of every count.
-    class_weight : tuple of float or None
-        Multiplies the weights of the documents of each class.
-    words_weight : float
-        Of a document's ``-ln p(words | theta)`` beside the loss of its label. The loss is
-        ``mean over labelled documents of -ln p(y | d) + words_weight * mean over all of -ln p(words | theta)``.
-    n_labelled : float
-        Documents that have a label, by weight; 0: all.
-    held_out : float
-        Share of the documents that are not trained on, drawn by their place in the corpus.
-    location, scale : tuple of float
-        Targets are learned less their location, in units of their scale.
-    thresholds : tuple of float
-        The probability from which on a document gets each of several labels. Empty: 0.5.
-    seed : int
-    """
+    """Settings and pure functions of BP-sLDA and BP-LDA."""
 
     n_features: int
     n_topics: int
     n_outputs: int
     response: str
-    n_documents: float
+    """What is learned, see ``sdem_dist.learners.topic_outputs``: a class of "classes", an "ordered" level of a scale,
+    several "labels", real "targets", "counts", or the "words" themselves (BP-LDA, no outputs)."""
+    n_documents: float  # d, the documents of the training corpus by weight
     inference: MirrorDescent = field(default_factory=MirrorDescent)
-    beta: float = 1.0
-    gamma: float = 1.0
+    beta: float = 1.0  # of the Dirichlet prior of the topics
+    gamma: float = 1.0  # factor of U theta; for targets the precision of their noise
     topic_rate: float = 0.05
     output_rate: float = 3.0
-    n_epochs: int = 4
-    average_from: int = 1
-    merge: str = "mean"
-    batch_size: int = 100
-    log_counts: bool = False
-    class_weight: tuple[float, ...] | None = None
+    """`topic_rate` and `output_rate`: mu_0 and mu_u of Algorithm 2; both fall linearly to 0. mu_0 is the share by which
+    a step changes the probabilities of common words, see `sdem_dist.kernels.topic_steps.step_topics`."""
+    n_epochs: int = 4  # where they are 0
+    average_from: int = 1  # epoch, from 0, with which the running mean begins
+    merge: str = "mean"  # "mean" or "sum"
+    batch_size: int = 100  # documents of a batch inside a lane ("mean" only)
+    log_counts: bool = False  # take ln(1 + x) of every count
+    class_weight: tuple[float, ...] | None = None  # multiplies the weights of the documents of each class
     words_weight: float = 0.0
-    n_labelled: float = 0.0
-    held_out: float = 0.0
+    """Of a document's ``-ln p(words | theta)`` beside the loss of its label. The loss is ``mean over labelled documents
+    of -ln p(y | d) + words_weight * mean over all of -ln p(words | theta)``."""
+    n_labelled: float = 0.0  # documents that have a label, by weight; 0: all
+    held_out: float = 0.0  # share of the documents that are not trained on, drawn by their place in the corpus
     location: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    """`location` and `scale`: targets are learned less their location, in units of their scale."""
     thresholds: tuple[float, ...] = ()
+    """The probability from which on a document gets each of several labels. Empty: 0.5."""
     seed: int = 0
 
     state_type = TopicState

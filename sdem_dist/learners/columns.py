@@ -46,17 +46,10 @@ class ColumnSummary(NamedTuple):
 @record
 @dataclass(frozen=True)
 class Columns(OnePass[ColumnSummary, DenseDocuments]):
-    """The learner of `ColumnSummary`.
-
-    Attributes
-    ----------
-    n_columns : int
-    weighted : bool
-        Count a document by its weight.
-    """
+    """The learner of `ColumnSummary`."""
 
     n_columns: int
-    weighted: bool = False
+    weighted: bool = False  # count a document by its weight
 
     state_type = ColumnSummary
 

@@ -22,22 +22,13 @@ RULES = ("count", "maximise")
 @record
 @dataclass(frozen=True)
 class WordEm(WordLearner[NaiveBayes]):
-    """The learner of maximum a posteriori estimates of a `NaiveBayes`.
-
-    Attributes
-    ----------
-    rule : {"count", "maximise"}
-        "count": nothing is hidden, and a round's counts are added to those before: what NLL's steps converge to, exactly.
-        "maximise": a round of all documents is an iteration of EM.
-    unlabelled_weight : float
-        Weight of a document of label -1, whose class is hidden.
-    form : EmForm
-        Which EM "maximise" is.
-    """
+    """The learner of maximum a posteriori estimates of a `NaiveBayes`."""
 
     rule: str = "count"
-    unlabelled_weight: float = 1.0
-    form: EmForm = EXACT
+    """"count": nothing is hidden, and a round's counts are added to those before: what NLL's
+    steps converge to, exactly. "maximise": a round of all documents is an iteration of EM."""
+    unlabelled_weight: float = 1.0  # weight of a document of label -1, whose class is hidden
+    form: EmForm = EXACT  # which EM "maximise" is
 
     def start(self, first: int, last: int) -> SdemState:
         """Return the prior's mu_0; classes have no prior, components have one, and so none dies out."""

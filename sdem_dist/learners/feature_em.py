@@ -23,20 +23,11 @@ ROUNDING = 1e-9
 @record
 @dataclass(frozen=True)
 class FeatureEm(FeatureLearner[Prepared]):
-    """The learner of maximum a posteriori estimates; a round of all documents is an iteration.
+    """The learner of maximum a posteriori estimates; a round of all documents is an iteration."""
 
-    Attributes
-    ----------
-    complete : bool
-        Take labelled documents by their class: one round is the fit.
-    monitored : bool
-        Compute the objective, keep the state that it belongs to, and stop where it rises though `form` forbids that.
-    form : EmForm
-    seed : int
-    """
-
-    complete: bool = False
+    complete: bool = False  # take labelled documents by their class: one round is the fit
     monitored: bool = False
+    """Compute the objective, keep the state that it belongs to, and stop where it rises though `form` forbids that."""
     form: EmForm = EXACT
     seed: int = 0
 

@@ -28,33 +28,17 @@ _STALLED = 1e-3
 @record
 @dataclass(frozen=True)
 class FeatureSdem(FeatureLearner[Prepared]):
-    """The learner of sdEM for any model of dense features.
-
-    Attributes
-    ----------
-    loss : Loss
-    merge : {"sum", "mean"}
-    batch_size : int
-        Documents of a step inside a lane ("mean" only).
-    step : {"safe", "paper"}
-        "safe": steps are halved until they stay inside S and within `RADIUS`, and their size follows the rounds'
-        success. "paper": ``rho = 1 / (1 + step_decay * t)`` and the check, in the paper's unnormalised sums.
-    judged : bool
-        A round is a whole epoch: keep what it leads to only if the objective falls.
-    step_decay : float
-        lambda of the paper's steps, and of safe ones that are not judged.
-    prior_scale : float
-        Multiplies the prior.
-    seed : int
-    """
+    """The learner of sdEM for any model of dense features."""
 
     loss: Loss = field(default_factory=Ncll)
-    merge: str = "sum"
-    batch_size: int = 32
+    merge: str = "sum"  # "sum" or "mean"
+    batch_size: int = 32  # documents of a step inside a lane ("mean" only)
     step: str = "safe"
-    judged: bool = True
-    step_decay: float = 1e-5
-    prior_scale: float = 1.0
+    """"safe": steps are halved until they stay inside S and within `RADIUS`, and their size follows
+    the rounds' success. "paper": ``rho = 1 / (1 + step_decay * t)`` and the check, in the paper's unnormalised sums."""
+    judged: bool = True  # a round is a whole epoch: keep what it leads to only if the objective falls
+    step_decay: float = 1e-5  # lambda of the paper's steps, and of safe ones that are not judged
+    prior_scale: float = 1.0  # multiplies the prior
     seed: int = 0
 
     def map(self, state: FeatureState, documents: Prepared, lane: Lane) -> FeatureStatistics:

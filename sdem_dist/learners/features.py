@@ -103,26 +103,13 @@ def started(counts: np.ndarray, mu: np.ndarray, t: float = 0.0) -> FeatureState:
 
 @dataclass(frozen=True)
 class FeatureLearner(Generic[Prepared]):
-    """Settings and functions that do not depend on how a model of dense features is trained.
-
-    Attributes
-    ----------
-    model : FeatureClasses or JointGaussian
-    n_documents : float
-        n, the documents of the training corpus by weight.
-    class_weight : tuple of float or None
-        Multiplies the weights of the documents of each class.
-    unlabelled_weight : float
-        Weight of a document without a label, which counts through ``-ln p(x)``.
-    class_alpha : float
-        Pseudo-count of each class in the conjugate prior of a discriminative run.
-    """
+    """Settings and functions that do not depend on how a model of dense features is trained."""
 
     model: DenseModel[Prepared]
-    n_documents: float
-    class_weight: tuple[float, ...] | None = None
-    unlabelled_weight: float = 1.0
-    class_alpha: float = 1.0
+    n_documents: float  # n, the documents of the training corpus by weight
+    class_weight: tuple[float, ...] | None = None  # multiplies the weights of the documents of each class
+    unlabelled_weight: float = 1.0  # weight of a document without a label, which counts through ``-ln p(x)``
+    class_alpha: float = 1.0  # pseudo-count of each class in the conjugate prior of a discriminative run
 
     state_type = FeatureState
 

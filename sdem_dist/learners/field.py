@@ -9,21 +9,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Field:
-    """What one array of a state is; float64.
+    """What one array of a state is; float64."""
 
-    Attributes
-    ----------
-    shape : tuple of int or None
-        None is any length; () is a number.
-    low : float
-        Least value.
-    finite : bool
-        False lets infinities and NaN through.
-    """
-
-    shape: tuple[int | None, ...] = ()
-    low: float = -np.inf
-    finite: bool = True
+    shape: tuple[int | None, ...] = ()  # None is any length; () is a number
+    low: float = -np.inf  # least value
+    finite: bool = True  # False lets infinities and NaN through
 
     def check(self, name: str, value: np.ndarray) -> None:
         """Raise ValueError, with the name, unless an array has the shape and dtype of the field."""

@@ -40,21 +40,12 @@ class KMeansStatistics(NamedTuple):
 @record
 @dataclass(frozen=True)
 class KMeansLearner:
-    """The learner of k-means.
-
-    Attributes
-    ----------
-    n_clusters, n_features : int
-    spherical : bool
-        Rows and centres have length 1 (Dhillon and Modha 2001).
-    location : tuple of float
-        Subtracted from the columns of a table, so that squares do not cancel; empty: 0.
-    """
+    """The learner of k-means."""
 
     n_clusters: int
     n_features: int
-    spherical: bool = False
-    location: tuple[float, ...] = ()
+    spherical: bool = False  # rows and centres have length 1 (Dhillon and Modha 2001)
+    location: tuple[float, ...] = ()  # subtracted from the columns of a table, so that squares do not cancel; empty: 0
 
     state_type = KMeansState
 

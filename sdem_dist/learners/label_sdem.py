@@ -24,18 +24,13 @@ class LabelSdem(Sdem[OneAgainstRest]):
     """The learner of `OneAgainstRest`.
 
     Documents bring their labels as targets of zeros and ones, shape (n_documents, n_labels).
-
-    Attributes
-    ----------
-    temperatures, thresholds : tuple of float
-        Of each label, see `sdem_dist.label_scores.Decisions`. Empty: 1 and 0.5.
-    several : bool
-        Documents may have several labels, or none. False: labels are classes, and the strongest one is predicted.
     """
 
     temperatures: tuple[float, ...] = ()
     thresholds: tuple[float, ...] = ()
+    """`temperatures` and `thresholds`: of each label, see `sdem_dist.label_scores.Decisions`. Empty: 1 and 0.5."""
     several: bool = True
+    """Documents may have several labels, or none. False: labels are classes, and the strongest one is predicted."""
 
     @property
     def cache_key(self) -> str:

@@ -19,15 +19,9 @@ from sdem_dist.learners.topic_statistics import TopicState
 
 @dataclass(frozen=True)
 class LabelThresholds:
-    """What scores the states of another learner by the thresholds of largest F1; it trains nothing.
+    """What scores the states of another learner by the thresholds of largest F1; it trains nothing."""
 
-    Attributes
-    ----------
-    learner : BpSlda
-        Of several labels.
-    """
-
-    learner: BpSlda
+    learner: BpSlda  # of several labels
 
     @property
     def cache_key(self) -> str:

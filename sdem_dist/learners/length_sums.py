@@ -27,12 +27,7 @@ class LengthSums(NamedTuple):
 @record
 @dataclass(frozen=True)
 class Lengths(OnePass[LengthSums, Documents]):
-    """The learner of `LengthSums`.
-
-    Attributes
-    ----------
-    n_classes : int
-    """
+    """The learner of `LengthSums`."""
 
     n_classes: int
 

@@ -51,35 +51,19 @@ class ManyClassStatistics(NamedTuple):
 @record
 @dataclass(frozen=True)
 class ManyClasses:
-    """The learner of `ManyClassState`: naive Bayes that keeps what is not the prior's.
-
-    Attributes
-    ----------
-    n_features, n_classes : int
-    alpha : float
-        Pseudo-count of a word, where no other start is given.
-    loss : {"nll", "hinge"}
-        "nll": documents are counted. "hinge": sdEM; what lanes of a round learned is added up, so one lane a round is best.
-    n_documents : float
-        n, the documents of the training corpus by weight.
-    steps : StepSizes
-        Of "hinge".
-    seed : int
-    temperature : float
-        Scores are divided by it for probabilities.
-    held_out : float
-        Share of the documents that are not trained on, drawn by their place in the corpus.
-    """
+    """The learner of `ManyClassState`: naive Bayes that keeps what is not the prior's."""
 
     n_features: int
     n_classes: int
-    alpha: float = 1.0
+    alpha: float = 1.0  # pseudo-count of a word, where no other start is given
     loss: str = "hinge"
-    n_documents: float = 1.0
-    steps: StepSizes = field(default_factory=StepSizes)
+    """"nll": documents are counted. "hinge": sdEM; what lanes of a round learned is added up, so one
+    lane a round is best."""
+    n_documents: float = 1.0  # n, the documents of the training corpus by weight
+    steps: StepSizes = field(default_factory=StepSizes)  # of "hinge"
     seed: int = 0
-    temperature: float = 1.0
-    held_out: float = 0.0
+    temperature: float = 1.0  # scores are divided by it for probabilities
+    held_out: float = 0.0  # share of the documents that are not trained on, drawn by their place in the corpus
 
     state_type = ManyClassState
 

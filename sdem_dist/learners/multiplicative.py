@@ -76,38 +76,24 @@ class SortedDocuments(NamedTuple):
 @record
 @dataclass(frozen=True)
 class Multiplicative:
-    """Settings and pure functions of the multiplicative updates.
-
-    Attributes
-    ----------
-    n_classes, n_components, n_features : int
-        Components of all classes together; features after the transform.
-    eta : float
-        Largest sum of a row of features.
-    owners : tuple of int
-        The class of each component, ascending; empty: all classes share all components.
-    transform : RowTransform
-    schedule : {"joint", "alternate"}
-        Update W and theta together with shared exponents, or in turn, see `sdem_dist.models.mixture.multiplied`.
-    accelerate : bool
-        Multiply the exponents by a factor that grows while the likelihood does not fall; on a fall go to the plain
-        update of the best point.
-    dtype : {"float64", "float32"}
-        Of products and posteriors; parameters and sums are float64.
-    class_weight : tuple of float or None
-        Multiplies the weights of the documents of each class.
-    """
+    """Settings and pure functions of the multiplicative updates."""
 
     n_classes: int
     n_components: int
     n_features: int
-    eta: float
-    owners: tuple[int, ...] = ()
+    """`n_classes`, `n_components`, `n_features`: components of all classes together; features after the
+    transform."""
+    eta: float  # largest sum of a row of features
+    owners: tuple[int, ...] = ()  # the class of each component, ascending; empty: all classes share all components
     transform: RowTransform = AS_IS
     schedule: str = "joint"
+    """"joint" or "alternate": update W and theta together with shared exponents, or in turn, see
+    `sdem_dist.models.mixture.multiplied`."""
     accelerate: bool = True
-    dtype: str = "float64"
-    class_weight: tuple[float, ...] | None = None
+    """Multiply the exponents by a factor that grows while the likelihood does not fall; on a fall go to the plain
+    update of the best point."""
+    dtype: str = "float64"  # "float64" or "float32": of products and posteriors; parameters and sums are float64
+    class_weight: tuple[float, ...] | None = None  # multiplies the weights of the documents of each class
 
     @cached_property
     def cache_key(self) -> str:

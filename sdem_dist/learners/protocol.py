@@ -17,24 +17,16 @@ Prepared = TypeVar("Prepared")
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The documents that one task of a round processes, and its place in the run.
-
-    Attributes
-    ----------
-    epoch, round, lane : int
-        Place in the run, from 0; together with the learner's seed they key every random number of the lane.
-    start, stop : int
-        Positions of its documents in the corpus.
-    round_documents : int
-        Documents of all lanes of the round.
-    """
+    """The documents that one task of a round processes, and its place in the run."""
 
     epoch: int
     round: int
     lane: int
+    """`epoch`, `round`, `lane`: place in the run, from 0; together with the learner's seed they key every random
+    number of the lane."""
     start: int
-    stop: int
-    round_documents: int
+    stop: int  # `start` and `stop`: positions of its documents in the corpus
+    round_documents: int  # documents of all lanes of the round
 
 
 class Learner(Protocol[State, Statistics, Prepared]):

@@ -25,18 +25,10 @@ NO_FOLD = -1
 
 @dataclass(frozen=True)
 class Several:
-    """Learners of one table of words side by side; documents bring the number of their fold as their target.
+    """Learners of one table of words side by side; documents bring the number of their fold as their target."""
 
-    Attributes
-    ----------
-    learners : tuple of Sdem or WordEm
-        All prepare documents alike: of one `cache_key`, and of tables of one shape.
-    folds : tuple of int
-        The fold that each is trained without; `NO_FOLD`: none.
-    """
-
-    learners: tuple[Words, ...]
-    folds: tuple[int, ...]
+    learners: tuple[Words, ...]  # all prepare documents alike: of one `cache_key`, and of tables of one shape
+    folds: tuple[int, ...]  # the fold that each is trained without; `NO_FOLD`: none
 
     state_type = tuple
 

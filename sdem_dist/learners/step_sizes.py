@@ -21,33 +21,21 @@ DECAY = 1e-5
 @record
 @dataclass(frozen=True)
 class StepSizes:
-    """``rho = start / (1 + decay t)``, t counting documents.
-
-    Attributes
-    ----------
-    start, class_start : float
-        rho_0, of words and of classes.
-    decay : float
-        lambda.
-    correction : bool
-        The prior adds ``alpha rho / n`` to every count with each document (the paper's running correction). Otherwise the
-        prior is where mu starts, and no more.
-    correct_from : float
-        Documents before the first that the correction counts: the start holds the prior of those before.
-    floor, class_floor : float
-        Least expected counts (the check).
-    mean_square : float
-        Mean squared length of the documents; a longer document's step goes no further. 0: each goes by its own length.
-    """
+    """``rho = start / (1 + decay t)``, t counting documents."""
 
     start: float = 1.0
-    class_start: float = 1.0
-    decay: float = 0.0
+    class_start: float = 1.0  # `start` and `class_start`: rho_0, of words and of classes
+    decay: float = 0.0  # lambda
     correction: bool = False
+    """The prior adds ``alpha rho / n`` to every count with each document (the paper's running correction). Otherwise
+    the prior is where mu starts, and no more."""
     correct_from: float = 0.0
+    """Documents before the first that the correction counts: the start holds the prior of those before."""
     floor: float = LEAST
-    class_floor: float = LEAST
+    class_floor: float = LEAST  # `floor` and `class_floor`: least expected counts (the check)
     mean_square: float = 0.0
+    """Mean squared length of the documents; a longer document's step goes no further. 0: each goes by its own
+    length."""
 
     @property
     def literal(self) -> bool:

@@ -37,22 +37,14 @@ class SurveyResult(NamedTuple):
 @record
 @dataclass(frozen=True)
 class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
-    """The learner of `SurveyResult`.
-
-    Attributes
-    ----------
-    n_columns, n_classes, n_examples : int
-        `n_examples` of each class are drawn, without replacement, in proportion to their weights.
-    labelled : bool
-        False takes all documents as of one class.
-    transform : RowTransform
-    seed : int
-    """
+    """The learner of `SurveyResult`."""
 
     n_columns: int
     n_classes: int
     n_examples: int
-    labelled: bool = True
+    """`n_columns`, `n_classes`, `n_examples`: `n_examples` of each class are drawn, without replacement, in
+    proportion to their weights."""
+    labelled: bool = True  # False takes all documents as of one class
     transform: RowTransform = AS_IS
     seed: int = 0
 

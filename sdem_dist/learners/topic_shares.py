@@ -16,12 +16,7 @@ from sdem_dist.models.naive_bayes import lengths
 
 @dataclass(frozen=True)
 class TopicShares:
-    """What scores the states of another learner by the topics of documents; it trains nothing.
-
-    Attributes
-    ----------
-    learner : BpSlda
-    """
+    """What scores the states of another learner by the topics of documents; it trains nothing."""
 
     learner: BpSlda
 

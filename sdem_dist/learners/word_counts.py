@@ -38,28 +38,14 @@ _COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
 
 @dataclass(frozen=True)
 class WordLearner(Generic[Model]):
-    """Settings and functions that do not depend on how a table of words is trained.
-
-    Attributes
-    ----------
-    model : NaiveBayes or LdaClasses
-    n_documents : float
-        n, the documents of the training corpus by weight.
-    class_weight : tuple of float or None
-        Multiplies the weights of the documents of each class.
-    seed : int
-    temperature : float
-        Scores are divided by it for probabilities.
-    held_out : float
-        Share of the labelled documents that are not trained on, drawn by their place in the corpus.
-    """
+    """Settings and functions that do not depend on how a table of words is trained."""
 
     model: Model
-    n_documents: float
-    class_weight: tuple[float, ...] | None = None
+    n_documents: float  # n, the documents of the training corpus by weight
+    class_weight: tuple[float, ...] | None = None  # multiplies the weights of the documents of each class
     seed: int = 0
-    temperature: float = 1.0
-    held_out: float = 0.0
+    temperature: float = 1.0  # scores are divided by it for probabilities
+    held_out: float = 0.0  # share of the labelled documents that are not trained on, drawn by their place in the corpus
 
     state_type = SdemState
 

@@ -41,18 +41,11 @@ class WordSummary(NamedTuple):
 @record
 @dataclass(frozen=True)
 class Words(OnePass[WordSummary, Documents]):
-    """The learner of `WordSummary`.
-
-    Attributes
-    ----------
-    n_features, n_targets : int
-    log_counts : bool
-        Add up ln(1 + x) of the counts.
-    """
+    """The learner of `WordSummary`."""
 
     n_features: int
     n_targets: int = 0
-    log_counts: bool = False
+    log_counts: bool = False  # add up ln(1 + x) of the counts
 
     state_type = WordSummary
 

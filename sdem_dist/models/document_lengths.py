@@ -15,18 +15,11 @@ KINDS = ("poisson", "negative-binomial")
 @record
 @dataclass(frozen=True)
 class DocumentLengths:
-    """A distribution of the number of words for each class.
+    """A distribution of the number of words for each class."""
 
-    Attributes
-    ----------
-    means : tuple of float
-        Of each class, above 0.
-    sizes : tuple of float
-        The negative binomial's r of each class, above 0: the variance is ``mean + mean^2 / r``. Empty: Poisson.
-    """
-
-    means: tuple[float, ...]
+    means: tuple[float, ...]  # of each class, above 0
     sizes: tuple[float, ...] = ()
+    """The negative binomial's r of each class, above 0: the variance is ``mean + mean^2 / r``. Empty: Poisson."""
 
     def log_probabilities(self, lengths: np.ndarray) -> np.ndarray:
         """Return ln p(length | class), shape (n_documents, n_classes); lengths are sums of entries, whole or not."""

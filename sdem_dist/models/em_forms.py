@@ -21,24 +21,16 @@ DECAY = 0.7
 @record
 @dataclass(frozen=True)
 class EmForm:
-    """Which EM.
-
-    Attributes
-    ----------
-    kind : {"soft", "hard", "stochastic", "generalised", "online", "variational"}
-        "soft": the posterior of the components (Dempster, Laird and Rubin 1977).  "hard": the most probable one,
-        classification EM.  "stochastic": one drawn from the posterior (both Celeux and Govaert 1992).  "generalised":
-        the M-step goes some way to its maximum.  "online": stepwise EM, a step for a batch (Cappe and Moulines 2009).
-        "variational": parameters have a posterior too (Attias 2000).
-    step : float
-        Of "generalised": the share of the way, above 0 and at most 1.
-    annealing : float
-        Temperature of the first epoch; posteriors are raised to one over it (Ueda and Nakano 1998).
-    """
+    """Which EM."""
 
     kind: str = "soft"
-    step: float = 1.0
+    """"soft": the posterior of the components (Dempster, Laird and Rubin 1977). "hard": the most probable one,
+    classification EM. "stochastic": one drawn from the posterior (both Celeux and Govaert 1992). "generalised": the
+    M-step goes some way to its maximum. "online": stepwise EM, a step for a batch (Cappe and Moulines 2009).
+    "variational": parameters have a posterior too (Attias 2000)."""
+    step: float = 1.0  # of "generalised": the share of the way, above 0 and at most 1
     annealing: float = 1.0
+    """Temperature of the first epoch; posteriors are raised to one over it (Ueda and Nakano 1998)."""
 
     def __post_init__(self) -> None:
         if self.kind not in FORMS:

@@ -37,22 +37,12 @@ class FeatureStatistics(NamedTuple):
 @record
 @dataclass(frozen=True)
 class FeatureClasses:
-    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over theirs.
-
-    Attributes
-    ----------
-    variables : FeatureModel
-    n_classes : int
-    owners : tuple of int
-        The class of each component, ascending; empty: classes have no components.
-    log_prior : tuple of float or None
-        Fixed ln p(y); None learns it.
-    """
+    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over theirs."""
 
     variables: FeatureModel
     n_classes: int
-    owners: tuple[int, ...] = ()
-    log_prior: tuple[float, ...] | None = None
+    owners: tuple[int, ...] = ()  # the class of each component, ascending; empty: classes have no components
+    log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
 
     def __post_init__(self) -> None:
         check_components(self.n_components, self.n_classes, self.owners, self.log_prior)

@@ -16,21 +16,15 @@ from sdem_dist.records import record
 @record
 @dataclass(frozen=True)
 class Block:
-    """Variables of one family, side by side.
-
-    Attributes
-    ----------
-    family : Family
-    columns : tuple of int
-        Columns of the table; variable i has columns ``i * width`` to ``(i + 1) * width - 1`` of these.
-    location, scale : tuple of float
-        One of each a column, subtracted and divided by before the family sees values; empty: 0 and 1.
-    """
+    """Variables of one family, side by side."""
 
     family: Family
     columns: tuple[int, ...]
+    """Columns of the table; variable i has columns ``i * width`` to ``(i + 1) * width - 1`` of these."""
     location: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    """`location` and `scale`: one of each a column, subtracted and divided by before the family sees values; empty: 0
+    and 1."""
 
     def __post_init__(self) -> None:
         n, width = len(self.columns), self.family.width
@@ -114,10 +108,6 @@ class FeatureModel:
     """p(y) times, for every variable, p(variable | y); missing variables (NaN) are summed out.
 
     A variable of several columns is missing where one of them is.
-
-    Attributes
-    ----------
-    blocks : tuple of Block
     """
 
     blocks: tuple[Block, ...]

@@ -28,30 +28,21 @@ OCCURRENCES = {"shared": topics.SHARED, "paper": topics.LITERAL, "each": topics.
 @record
 @dataclass(frozen=True)
 class Inference:
-    """How the topics of a document under a class are inferred, and p(document | class) with them.
-
-    Attributes
-    ----------
-    method : {"map", "gibbs"}
-        Maximum a posteriori proportions by EM, each occurrence a topic of its own, or collapsed Gibbs sampling.
-    occurrences : {"shared", "paper", "each"}
-        What draws a topic when sampling: a distinct word with all its occurrences by their exact conditional, the same by
-        equation 18 taken literally, or each occurrence.
-    alpha : float
-        Of the Dirichlet prior of a document's topic proportions.
-    n_sweeps, burn_in : int
-        Sweeps over a document in all, and, when sampling, those of which nothing is kept.
-    n_particles : int
-        Of the left-to-right estimate of ``ln p(d | class)``; 0 decides by what inference gives: the maximum over the
-        proportions, or the plug-in estimate with the sampled ones. Neither is ln p(d | class), see `log_joint`.
-    """
+    """How the topics of a document under a class are inferred, and p(document | class) with them."""
 
     method: str = "gibbs"
+    """"map" or "gibbs": maximum a posteriori proportions by EM, each occurrence a topic of its own, or collapsed Gibbs
+    sampling."""
     occurrences: str = "shared"
-    alpha: float = 0.5
+    """"shared" or "paper" or "each": what draws a topic when sampling: a distinct word with all its occurrences by
+    their exact conditional, the same by equation 18 taken literally, or each occurrence."""
+    alpha: float = 0.5  # of the Dirichlet prior of a document's topic proportions
     n_sweeps: int = 10
     burn_in: int = 3
+    """`n_sweeps` and `burn_in`: sweeps over a document in all, and, when sampling, those of which nothing is kept."""
     n_particles: int = 0
+    """Of the left-to-right estimate of ``ln p(d | class)``; 0 decides by what inference gives: the maximum over the
+    proportions, or the plug-in estimate with the sampled ones. Neither is ln p(d | class), see `log_joint`."""
 
     def __post_init__(self) -> None:
         if self.method not in INFERENCE or self.occurrences not in OCCURRENCES:
@@ -100,31 +91,19 @@ class LdaParameters(NamedTuple):
 @record
 @dataclass(frozen=True)
 class LdaClasses:
-    """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``.
-
-    Attributes
-    ----------
-    n_features, n_classes : int
-    n_topics : int
-        Of each class.
-    alpha, class_alpha : float
-        Pseudo-count of every word in a topic and of every class in the conjugate priors.
-    inference : Inference
-    noise : float
-        The start is multiplied by ``exp(noise * normal)``, once and before lanes part: they would each number the topics in
-        their own way otherwise, and averaging would erase them.
-    log_prior : tuple of float or None
-        Fixed ln p(y); None learns it.
-    """
+    """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``."""
 
     n_features: int
     n_classes: int
-    n_topics: int = 2
+    n_topics: int = 2  # of each class
     alpha: float = 1.0
     class_alpha: float = 1.0
+    """`alpha` and `class_alpha`: pseudo-count of every word in a topic and of every class in the conjugate priors."""
     inference: Inference = field(default_factory=Inference)
     noise: float = 0.1
-    log_prior: tuple[float, ...] | None = None
+    """The start is multiplied by ``exp(noise * normal)``, once and before lanes part: they would each number the topics
+    in their own way otherwise, and averaging would erase them."""
+    log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
 
     def __post_init__(self) -> None:
         check_components(self.n_classes, self.n_classes, (), self.log_prior)

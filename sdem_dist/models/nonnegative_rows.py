@@ -18,18 +18,10 @@ INNER_PRODUCT = 2.0
 @record
 @dataclass(frozen=True)
 class RowTransform:
-    """What is done to rows before a model sees them.
+    """What is done to rows before a model sees them."""
 
-    Attributes
-    ----------
-    scale : float
-        Rows are divided by their sums and multiplied by this; 0 leaves them as they are.
-    expand : bool
-        Expand dense rows quadratically (Saul and Lee 2001, equation 9), after scaling.
-    """
-
-    scale: float = 0.0
-    expand: bool = False
+    scale: float = 0.0  # rows are divided by their sums and multiplied by this; 0 leaves them as they are
+    expand: bool = False  # expand dense rows quadratically (Saul and Lee 2001, equation 9), after scaling
 
     def n_features(self, n_columns: int) -> int:
         """Return the number of features of rows with `n_columns` columns."""

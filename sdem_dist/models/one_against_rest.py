@@ -20,23 +20,14 @@ from sdem_dist.records import record
 @record
 @dataclass(frozen=True)
 class OneAgainstRest:
-    """One naive Bayes classifier a label over one table of words, of columns ``2 l`` (the rest) and ``2 l + 1`` (label l).
-
-    Attributes
-    ----------
-    n_features, n_classes : int
-        Words and labels.
-    alpha, class_alpha : float
-        Pseudo-count of every word and of every column, in the conjugate priors.
-    log_prior : tuple of float or None
-        Fixed ln p of each column; None learns it.
-    """
+    """One naive Bayes classifier a label over one table of words, of columns ``2 l`` (the rest) and ``2 l + 1`` (label l)."""
 
     n_features: int
-    n_classes: int
+    n_classes: int  # `n_features` and `n_classes`: words and labels
     alpha: float = 1.0
     class_alpha: float = 1.0
-    log_prior: tuple[float, ...] | None = None
+    """`alpha` and `class_alpha`: pseudo-count of every word and of every column, in the conjugate priors."""
+    log_prior: tuple[float, ...] | None = None  # fixed ln p of each column; None learns it
 
     clusters = False
     whole_counts = False

@@ -39,12 +39,7 @@ class Rows(NamedTuple):
 @record
 @dataclass(frozen=True)
 class JointGaussian:
-    """One class, whose variables are one block of `GaussianFull` with the target last.
-
-    Attributes
-    ----------
-    variables : FeatureModel
-    """
+    """One class, whose variables are one block of `GaussianFull` with the target last."""
 
     variables: FeatureModel
     n_classes = n_components = 1

@@ -46,26 +46,17 @@ class TopicParameters(NamedTuple):
 @record
 @dataclass(frozen=True)
 class MirrorDescent:
-    """How topic proportions are found (Chen et al. 2015, Algorithm 1).
-
-    Attributes
-    ----------
-    alpha : float, tuple of float, or "learned"
-        Of the Dirichlet prior, the same for all topics or one for each; the problem is convex from 1 on. "learned": see
-        `renewed`.
-    n_layers : int
-        L, steps of mirror descent.
-    step : float
-        T of a document times its words and pseudo-counts; with a line search half of what it tries first.
-    method : {"mirror-descent", "accelerated", "line-search", "line-search-l1"}
-        Steps of that length, the same with momentum (Tseng 2008), or a line search whose bound has the divergence
-        (Algorithm 1) or the 1-norm (equation 29).
-    """
+    """How topic proportions are found (Chen et al. 2015, Algorithm 1)."""
 
     alpha: float | tuple[float, ...] | Literal["learned"] = 1.001
-    n_layers: int = 10
+    """Of the Dirichlet prior, the same for all topics or one for each; the problem is convex from 1 on. "learned": see
+    `renewed`."""
+    n_layers: int = 10  # l, steps of mirror descent
     step: float = 1.0
+    """T of a document times its words and pseudo-counts; with a line search half of what it tries first."""
     method: str = "mirror-descent"
+    """"mirror-descent" or "accelerated" or "line-search" or "line-search-l1": steps of that length, the same with
+    momentum (Tseng 2008), or a line search whose bound has the divergence (Algorithm 1) or the 1-norm (equation 29)."""
 
     def __post_init__(self) -> None:
         given = np.array(START if self.alpha == "learned" else self.alpha)

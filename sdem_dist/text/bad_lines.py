@@ -23,42 +23,22 @@ NONE = ""
 
 @dataclass
 class LineGate:
-    """Decides about every line: documents pass, bad lines raise or are counted.
-
-    Parameters
-    ----------
-    on_error : {"raise", "skip"}
-        "raise" stops at the first bad line, "skip" leaves bad lines out and counts them.
-    known_classes : frozenset of str, or None
-        The only labels allowed; None allows any.
-    numeric : bool
-        Labels have to be finite numbers.
-    start : int
-        The byte of the file that line 1 begins with, where a part of it is read.
-    separator : str, or None
-        Documents may have several labels, and this stands between them; or a label is a list. No label is none of them.
-    unlabelled : str, or None
-        The label that stands for none. Such documents, and those whose label is empty or missing, have the label `NONE`.
-    owner : str
-        What has the known classes, for messages: a corpus, or a model.
-
-    Attributes
-    ----------
-    skipped : int
-        Lines left out so far.
-    examples : list of str
-        The messages of the first few of them.
-    """
+    """Decides about every line: documents pass, bad lines raise or are counted."""
 
     on_error: Literal["raise", "skip"] = "raise"
-    known_classes: frozenset[str] | None = None
-    numeric: bool = False
-    start: int = 0
+    """"raise" stops at the first bad line, "skip" leaves bad lines out and counts them."""
+    known_classes: frozenset[str] | None = None  # the only labels allowed; None allows any
+    numeric: bool = False  # labels have to be finite numbers
+    start: int = 0  # the byte of the file that line 1 begins with, where a part of it is read
     separator: str | None = None
-    owner: str = "corpus"
+    """Documents may have several labels, and this stands between them; or a label is a list. No label is none of
+    them."""
+    owner: str = "corpus"  # what has the known classes, for messages: a corpus, or a model
     unlabelled: str | None = None
-    skipped: int = 0
-    examples: list[str] = field(default_factory=list)
+    """The label that stands for none. Such documents, and those whose label is empty or missing, have the label
+    `NONE`."""
+    skipped: int = 0  # lines left out so far
+    examples: list[str] = field(default_factory=list)  # the messages of the first few of them
     _texts: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -37,51 +37,28 @@ class RunColumns(Protocol):
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """How a block's columns become those of the corpus.
-
-    Attributes
-    ----------
-    n_features : int
-    terms : columns of runs, or None
-        Knows the column of every term of a run; None if the columns of blocks are those of the corpus, or of numbers.
-    offset : int
-        Of numbers: the column that becomes 0.
-    """
+    """How a block's columns become those of the corpus."""
 
     n_features: int
     terms: RunColumns | None = None
-    offset: int = 0
+    """Knows the column of every term of a run; None if the columns of blocks are those of the corpus, or of numbers."""
+    offset: int = 0  # of numbers: the column that becomes 0
 
 
 @dataclass(frozen=True)
 class SecondPass:
-    """Everything needed to read the counted blocks again.
-
-    Attributes
-    ----------
-    folder : Path
-    n_blocks : int
-    columns : ColumnMap
-    classes : ndarray of object, or of float64
-        The corpus's name of the class of every code that the first pass gave, or the target that it stands for.
-    whole : bool
-        The counts are whole numbers.
-    n_jobs : int, or None
-        Threads that read blocks.
-    ids : KeptTexts, or None
-        The ids of the documents; None: their positions in the source.
-    first : int
-        Position of the first of these documents in the source.
-    """
+    """Everything needed to read the counted blocks again."""
 
     folder: Path
     n_blocks: int
     columns: ColumnMap
     classes: np.ndarray
-    whole: bool
-    n_jobs: int | None = None
-    ids: KeptTexts | None = None
-    first: int = 0
+    """Objects or float64: the corpus's name of the class of every code that the first pass gave, or the target that
+    it stands for."""
+    whole: bool  # the counts are whole numbers
+    n_jobs: int | None = None  # threads that read blocks
+    ids: KeptTexts | None = None  # the ids of the documents; None: their positions in the source
+    first: int = 0  # position of the first of these documents in the source
     _latest: dict[int, np.ndarray] = field(default_factory=dict)
 
     def batches(self, held_out: bool, wrote: Callable[[Batch], None]) -> Iterator[Batch]:

@@ -54,31 +54,15 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True)
 class Counted:
-    """What tasks counted.
-
-    Attributes
-    ----------
-    scratch : Path
-    here : Path
-        A folder of the driver for what it makes: `scratch`, unless that is in a bucket.
-    stretches : list of Stretch
-    summaries : list of dict
-        What `count_stretch` returned.
-    tally : Tally
-        Of all.
-    held_out : list of int
-        Documents held out of each stretch.
-    any_term : bool
-        A document that is not held out has a term.
-    """
+    """What tasks counted."""
 
     scratch: Path
-    here: Path
+    here: Path  # a folder of the driver for what it makes: `scratch`, unless that is in a bucket
     stretches: list[Stretch]
-    summaries: list[JsonObject]
-    tally: Tally
-    held_out: list[int]
-    any_term: bool
+    summaries: list[JsonObject]  # what `count_stretch` returned
+    tally: Tally  # of all
+    held_out: list[int]  # documents held out of each stretch
+    any_term: bool  # a document that is not held out has a term
 
     @property
     def names(self) -> list[str]:

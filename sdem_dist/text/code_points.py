@@ -45,26 +45,14 @@ def spelled_code_points() -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What becomes of every code point before a text is split.
+    """What becomes of every code point before a text is split."""
 
-    Attributes
-    ----------
-    lower : bool
-        ASCII is turned to lower case.
-    entry_of : ndarray of uint16
-        The number of the entry that replaces a code point, 0 for those that stay; empty if all stay.
-    entry_offsets : ndarray of int64
-    entries : ndarray of uint8
-        Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``.
-    growth : float
-        How many times as long a text can become.
-    """
-
-    lower: bool
+    lower: bool  # ASCII is turned to lower case
     entry_of: np.ndarray
-    entry_offsets: np.ndarray
-    entries: np.ndarray
-    growth: float
+    """uint16: the number of the entry that replaces a code point, 0 for those that stay; empty if all stay."""
+    entry_offsets: np.ndarray  # int64
+    entries: np.ndarray  # uint8: entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``
+    growth: float  # how many times as long a text can become
 
 
 def _may_change(accents: bool) -> Iterator[tuple[int, str]]:

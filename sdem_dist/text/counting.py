@@ -29,27 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """What a first pass has seen so far.
-
-    Attributes
-    ----------
-    n_blocks, n_documents, n_held_out : int
-    classes : dict of str to int
-        Code of every class name, in the order in which they came.
-    n_columns, first_column : int
-        Of numbers: one past the highest column met, and the lowest; 0 and a large number before any. `n_columns` is that of
-        hashing, too.
-    whole : bool
-        All values are whole numbers.
-    """
+    """What a first pass has seen so far."""
 
     n_blocks: int = 0
     n_documents: int = 0
     n_held_out: int = 0
-    classes: dict[str, int] = field(default_factory=dict)
+    classes: dict[str, int] = field(default_factory=dict)  # code of every class name, in the order in which they came
     n_columns: int = 0
     first_column: int = np.iinfo(np.int64).max
-    whole: bool = True
+    """`n_columns` and `first_column`: of numbers: one past the highest column met, and the lowest; 0 and a large number
+    before any. `n_columns` is that of hashing, too."""
+    whole: bool = True  # all values are whole numbers
 
     @property
     def n_training(self) -> int:

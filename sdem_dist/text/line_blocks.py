@@ -20,21 +20,11 @@ MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class LineBlock:
-    """Consecutive bytes of a file.
+    """Consecutive bytes of a file."""
 
-    Attributes
-    ----------
-    raw : bytes
-        In UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is not UTF-8.
-    size : int
-        Without these.
-    escaped : bool
-        A byte that the encoding does not allow is spelled as a surrogate, otherwise it stands as it is.
-    """
-
-    raw: bytes
-    size: int
-    escaped: bool
+    raw: bytes  # in UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is not UTF-8
+    size: int  # without these
+    escaped: bool  # a byte that the encoding does not allow is spelled as a surrogate, otherwise it stands as it is
 
     @property
     def data(self) -> np.ndarray:

@@ -23,45 +23,23 @@ INDEXED = 1 << 10
 
 @dataclass(frozen=True)
 class RunSlice:
-    """Consecutive terms of a run.
-
-    Attributes
-    ----------
-    texts, table : Path
-        What `sdem_dist.text.runs.Runs` wrote.
-    longest : int
-        Bytes of its longest term.
-    row, stop : int
-        First term, and the last + 1; `stop` may lie beyond the end.
-    byte : int
-        Where the first term begins.
-    """
+    """Consecutive terms of a run."""
 
     texts: Path
-    table: Path
-    longest: int
+    table: Path  # `texts` and `table`: what `sdem_dist.text.runs.Runs` wrote
+    longest: int  # bytes of its longest term
     row: int = 0
-    stop: int = 1 << 62
-    byte: int = 0
+    stop: int = 1 << 62  # `row` and `stop`: first term, and the last + 1; `stop` may lie beyond the end
+    byte: int = 0  # where the first term begins
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge found.
+    """What a merge found."""
 
-    Attributes
-    ----------
-    numbers : list of ndarray of int32
-        For each slice the number of each term among those kept, -1 for others.
-    sizes : ndarray of int32
-        Bytes of the terms that are kept.
-    totals : ndarray of int64, or None
-        How often each occurs, where that was asked for.
-    """
-
-    numbers: list[np.ndarray]
-    sizes: np.ndarray
-    totals: np.ndarray | None
+    numbers: list[np.ndarray]  # of int32: for each slice the number of each term among those kept, -1 for others
+    sizes: np.ndarray  # int32: bytes of the terms that are kept
+    totals: np.ndarray | None  # int64: how often each occurs, where that was asked for
 
 
 def merge(slices: Sequence[RunSlice], limits: tuple[int, int], with_totals: bool, vocabulary: Path) -> Merged:

@@ -29,21 +29,12 @@ ZeroBased = bool | Literal["auto"] | None
 
 @dataclass(frozen=True)
 class CorpusPlan:
-    """What a corpus will have beside its documents.
-
-    Attributes
-    ----------
-    columns : ColumnMap
-    vocabulary : sequence of str, or None
-    classes : sequence of class names
-    zero_based : bool, or None
-        Of svmlight sources: their columns count from 0.
-    """
+    """What a corpus will have beside its documents."""
 
     columns: ColumnMap
     vocabulary: Sequence[str] | None
     classes: Sequence[ClassLabel | LabelSet]
-    zero_based: bool | None
+    zero_based: bool | None  # of svmlight sources: their columns count from 0
 
     def classes_of_codes(self, codes: dict[str, int]) -> np.ndarray:
         """Return the class, as in `classes`, of every code of a class name: objects, since NumPy's texts end at a NUL."""
@@ -56,24 +47,13 @@ class CorpusPlan:
 
 @dataclass(frozen=True)
 class IngestPlan:
-    """How an ingest goes.
-
-    Attributes
-    ----------
-    settings : VectorizerSettings
-    zero_based : bool, "auto", or None
-        Of svmlight sources; None for others.
-    reference : Corpus, or None
-        The corpus that the vocabulary and classes are taken from.
-    label_sets : bool
-        Documents may have several labels: the classes are the sets that occur.
-    """
+    """How an ingest goes."""
 
     settings: VectorizerSettings
-    zero_based: ZeroBased
-    reference: Corpus | None = None
+    zero_based: ZeroBased  # of svmlight sources; None for others
+    reference: Corpus | None = None  # the corpus that the vocabulary and classes are taken from
     vocabulary: list[str] | None = None
-    label_sets: bool = False
+    label_sets: bool = False  # documents may have several labels: the classes are the sets that occur
 
     @property
     def shuffle(self) -> bool:

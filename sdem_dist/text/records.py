@@ -67,36 +67,20 @@ def records_format(source: Path, reading: Reading) -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """What one task reads of a source.
-
-    Attributes
-    ----------
-    source : Path
-    form : str
-        As `records_format`, but not `LINES_OR_TSV`, unless all is read.
-    columns : Columns
-    encoding : str
-    block_documents : int
-    part : pair of int, or None
-        First and last + 1 of its bytes (lines) or row groups (Parquet); None: all.
-    files : tuple of Path, or None
-        Those of a folder.
-    size, changed : int, or None
-        Bytes of the file, and when it was last changed, in nanoseconds; None of a folder, and of what can be read only once.
-    named : Path, or None
-        What the user calls the source, where `source` is absolute.
-    """
+    """What one task reads of a source."""
 
     source: Path
-    form: str
+    form: str  # as `records_format`, but not `LINES_OR_TSV`, unless all is read
     columns: Columns
     encoding: str
     block_documents: int
-    part: tuple[int, int] | None = None
-    files: tuple[Path, ...] | None = None
+    part: tuple[int, int] | None = None  # first and last + 1 of its bytes (lines) or row groups (Parquet); None: all
+    files: tuple[Path, ...] | None = None  # those of a folder
     size: int | None = None
     changed: int | None = None
-    named: Path | None = None
+    """`size` and `changed`: bytes of the file, and when it was last changed, in nanoseconds; None of a folder, and of
+    what can be read only once."""
+    named: Path | None = None  # what the user calls the source, where `source` is absolute
 
     def read(self, gate: LineGate) -> Iterator[Records]:
         """Yield its documents, in order.

@@ -15,26 +15,14 @@ MATRIX = -1
 
 @dataclass(frozen=True)
 class CountedBlock:
-    """Consecutive documents, counted.
+    """Consecutive documents, counted."""
 
-    Attributes
-    ----------
-    counts : NodeCounts
-        Columns are the terms of a run, or those of the corpus.
-    n_columns, run : int
-        Columns of the counts, and the number of the run, or `MATRIX`.
-    labels : ndarray of shape (n_documents,), int32
-        Codes of classes in the order in which the ingest met them.
-    held_out : ndarray of shape (n_documents,), bool
-    weights : ndarray of shape (n_documents,), float64, or None
-    """
-
-    counts: NodeCounts
+    counts: NodeCounts  # columns are the terms of a run, or those of the corpus
     n_columns: int
-    run: int
-    labels: np.ndarray
-    held_out: np.ndarray
-    weights: np.ndarray | None = None
+    run: int  # `n_columns` and `run`: columns of the counts, and the number of the run, or `MATRIX`
+    labels: np.ndarray  # shape (n_documents,), int32: codes of classes in the order in which the ingest met them
+    held_out: np.ndarray  # shape (n_documents,), bool
+    weights: np.ndarray | None = None  # shape (n_documents,), float64
 
 
 def block_path(folder: Path, block: int) -> Path:

@@ -44,30 +44,15 @@ SAMPLES = 32
 
 @dataclass(frozen=True)
 class Counting:
-    """How stretches are counted.
-
-    Attributes
-    ----------
-    settings : VectorizerSettings
-    reading : Reading
-    numeric : bool
-        The sources hold numbers.
-    on_error : {"raise", "skip"}
-    known_classes : frozenset of str, or None
-    targets : bool
-    reference : str, or None
-        The corpus whose vocabulary is taken.
-    reference_uid : str, or None
-    block_documents : int
-    """
+    """How stretches are counted."""
 
     settings: VectorizerSettings
     reading: Reading
-    numeric: bool
+    numeric: bool  # the sources hold numbers
     on_error: Literal["raise", "skip"]
     known_classes: frozenset[str] | None
     targets: bool
-    reference: str | None
+    reference: str | None  # the corpus whose vocabulary is taken
     reference_uid: str | None
     block_documents: int
 
@@ -201,30 +186,15 @@ def _held_out(folder: Path, first: int, held_out: float, random_state: int) -> t
 
 @dataclass(frozen=True)
 class Arranging:
-    """How counted stretches become rows of the corpus.
-
-    Attributes
-    ----------
-    n_features, offset : int
-        See `ColumnMap`.
-    classes : tuple of (str, class name), or None
-        The corpus's class for each label; None for targets.
-    whole : bool
-    seed : int, or None
-        Of the order of documents; None keeps that of the sources.
-    held_out : bool
-        Of the documents held out, or of the others.
-    ids : bool
-        The documents bring ids.
-    """
+    """How counted stretches become rows of the corpus."""
 
     n_features: int
-    offset: int
-    classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None
+    offset: int  # `n_features` and `offset`: see `ColumnMap`
+    classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None  # the corpus's class for each label; None for targets
     whole: bool
-    seed: int | None
-    held_out: bool
-    ids: bool
+    seed: int | None  # of the order of documents; None keeps that of the sources
+    held_out: bool  # of the documents held out, or of the others
+    ids: bool  # the documents bring ids
 
 
 def arrange_stretch(

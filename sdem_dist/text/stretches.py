@@ -21,21 +21,15 @@ SHARES, LEAST_BYTES = 16, 1 << 20
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive documents of one source.
-
-    Attributes
-    ----------
-    source : Path
-    size, changed : int
-        Bytes of the file, and when it was last changed, in nanoseconds; of files of a folder a number of both.
-    part : pair of int, or None
-        First and last + 1 of its bytes (lines), row groups (Parquet) or files (a folder); None: all.
-    """
+    """Consecutive documents of one source."""
 
     source: Path
     size: int
     changed: int
+    """`size` and `changed`: bytes of the file, and when it was last changed, in nanoseconds; of files of a folder a
+    number of both."""
     part: tuple[int, int] | None = None
+    """First and last + 1 of its bytes (lines), row groups (Parquet) or files (a folder); None: all."""
 
     @property
     def name(self) -> str:

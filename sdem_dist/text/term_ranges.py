@@ -92,27 +92,13 @@ def _slice_of(run: RunOf, scratch: Path, between: tuple[bytes | None, bytes | No
 
 @dataclass(frozen=True)
 class TermColumns:
-    """The columns of the runs of one stretch, see `sdem_dist.text.batches.RunColumns`.
+    """The columns of the runs of one stretch, see `sdem_dist.text.batches.RunColumns`."""
 
-    Attributes
-    ----------
-    folder : Path
-        Of the stretch.
-    places : dict of int to int
-        Place of each of its runs among all.
-    ranges : sequence of Path
-        What `merge_range` filled.
-    bases : sequence of int
-        Number of the first term that is kept of each range.
-    chosen : Path, or None
-        The column of each term within bounds, where `max_features` left some out.
-    """
-
-    folder: Path
-    places: dict[int, int]
-    ranges: Sequence[Path]
-    bases: Sequence[int]
-    chosen: Path | None
+    folder: Path  # of the stretch
+    places: dict[int, int]  # place of each of its runs among all
+    ranges: Sequence[Path]  # what `merge_range` filled
+    bases: Sequence[int]  # number of the first term that is kept of each range
+    chosen: Path | None  # the column of each term within bounds, where `max_features` left some out
 
     def columns(self, run: int) -> np.ndarray:
         """Return the column of every node of a run, -1 for those left out, int32."""

@@ -19,25 +19,13 @@ _ROUNDS = 8  # of eight bytes, after which words are compared one by one
 
 @dataclass(frozen=True)
 class Spelling:
-    """How the words of n-grams are written.
+    """How the words of n-grams are written."""
 
-    Attributes
-    ----------
-    spelled : ndarray of uint8
-    offsets : ndarray of int64
-        Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` more bytes may be read.
-    n_words : int
-    separator : bool
-        A space stands between words.
-    in_order : bool
-        The words are sorted already.
-    """
-
-    spelled: np.ndarray
-    offsets: np.ndarray
+    spelled: np.ndarray  # uint8
+    offsets: np.ndarray  # int64: word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` more bytes may be read
     n_words: int
-    separator: bool
-    in_order: bool = False
+    separator: bool  # a space stands between words
+    in_order: bool = False  # the words are sorted already
 
     @property
     def words(self) -> Texts:

@@ -24,18 +24,11 @@ LONG = 64
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts in UTF-8, in which surrogates may be spelled as other code points are.
+    """Texts in UTF-8, in which surrogates may be spelled as other code points are."""
 
-    Attributes
-    ----------
-    data : ndarray of uint8
-        Text ``i`` is ``data[starts[i]:stops[i]]``.
-    starts, stops : ndarray of shape (n_texts,), int64
-    """
-
-    data: np.ndarray
+    data: np.ndarray  # uint8: text ``i`` is ``data[starts[i]:stops[i]]``
     starts: np.ndarray
-    stops: np.ndarray
+    stops: np.ndarray  # `starts` and `stops`: shape (n_texts,), int64
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -72,25 +65,15 @@ class Texts:
 
 @dataclass(frozen=True)
 class Columns:
-    """What is read of a table; numbers of columns without a header, else names.
-
-    Attributes
-    ----------
-    text, label, id : str, int or None
-    labelled : bool
-        Documents have labels, otherwise `label` plays no part.
-    keep : bool
-        Keep all columns.
-    known : tuple of str, or None
-        Where a part of a source is read, what is kept of it: the columns of its first documents.
-    """
+    """What is read of a table; numbers of columns without a header, else names."""
 
     text: str | int | None = None
     label: str | int | None = None
     id: str | int | None = None
-    labelled: bool = True
-    keep: bool = False
+    labelled: bool = True  # documents have labels, otherwise `label` plays no part
+    keep: bool = False  # keep all columns
     known: tuple[str, ...] | None = None
+    """Where a part of a source is read, what is kept of it: the columns of its first documents."""
 
     @property
     def names(self) -> tuple[str | None, str, str | None]:
@@ -106,29 +89,15 @@ class Columns:
 
 @dataclass(frozen=True)
 class Records:
-    """Consecutive documents of a source.
-
-    Attributes
-    ----------
-    texts : Texts
-    labels : list of str
-        The class name of each text; empty where labels are not read.
-    ids : list, or None
-        The ids of the documents, where a column of them was named.
-    columns : dict of str to list or pyarrow.Array
-        What stands beside the texts, where it is kept; a value for each text. Sources that have types give arrays.
-    groups : list of str, or None
-        What each document has in common with others, where a column of it was named.
-    weights : ndarray of float64, or None
-        The weight of each document, where a column of it was named.
-    """
+    """Consecutive documents of a source."""
 
     texts: Texts
-    labels: list[str] = field(default_factory=list)
-    ids: list[object] | None = None
+    labels: list[str] = field(default_factory=list)  # the class name of each text; empty where labels are not read
+    ids: list[object] | None = None  # the ids of the documents, where a column of them was named
     columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)
-    groups: list[str] | None = None
-    weights: np.ndarray | None = None
+    """What stands beside the texts, where it is kept; a value for each text. Sources that have types give arrays."""
+    groups: list[str] | None = None  # what each document has in common with others, where a column of it was named
+    weights: np.ndarray | None = None  # float64: the weight of each document, where a column of it was named
 
 
 Row = tuple[str, str | None, object, Mapping[str, object] | None]

@@ -24,44 +24,25 @@ STEPS = 1 << 16
 
 @dataclass(frozen=True)
 class SortedTerms:
-    """N-grams sorted by their texts.
+    """N-grams sorted by their texts."""
 
-    Attributes
-    ----------
-    data : ndarray of uint8
-    offsets : ndarray of int64
-        The text of n-gram ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
-    totals : ndarray of int64, or None
-        How often each occurs, where that was asked for.
-    columns : list of ndarray of int32
-        For each counter the n-gram of every node, -1 for those left out.
-    """
-
-    data: np.ndarray
-    offsets: np.ndarray
-    totals: np.ndarray | None
-    columns: list[np.ndarray]
+    data: np.ndarray  # uint8
+    offsets: np.ndarray  # int64: the text of n-gram ``i`` is ``data[offsets[i]:offsets[i + 1]]``
+    totals: np.ndarray | None  # int64: how often each occurs, where that was asked for
+    columns: list[np.ndarray]  # of int32: for each counter the n-gram of every node, -1 for those left out
 
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive n-grams of those sorted by their texts.
+    """Consecutive n-grams of those sorted by their texts."""
 
-    Attributes
-    ----------
-    data : ndarray of uint8
-    ends : ndarray of int64
-        The text of n-gram ``i`` of the part is ``data[ends[i]:ends[i + 1]]``.
-    totals : ndarray of int64
-    nodes, numbers : list of ndarray of int32
-        For each counter some of its nodes, and the n-gram of the part that each is, -1 for those left out.
-    """
-
-    data: np.ndarray
-    ends: np.ndarray
-    totals: np.ndarray
+    data: np.ndarray  # uint8
+    ends: np.ndarray  # int64: the text of n-gram ``i`` of the part is ``data[ends[i]:ends[i + 1]]``
+    totals: np.ndarray  # int64
     nodes: list[np.ndarray]
     numbers: list[np.ndarray]
+    """`nodes` and `numbers`: of int32: for each counter some of its nodes, and the n-gram of the part that each is, -1
+    for those left out."""
 
 
 def sorted_terms(
