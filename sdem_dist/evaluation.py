@@ -19,10 +19,8 @@ class Scored(NamedTuple):
     labels: np.ndarray
     weights: np.ndarray
     lengths: np.ndarray
-    nll: np.ndarray
-    """``-ln p(y, d)`` of the labels, or its upper bound, shape (n_documents,)."""
-    log_likelihood: np.ndarray
-    """``ln p(d)``, or its lower bound, shape (n_documents,)."""
+    nll: np.ndarray  # ``-ln p(y, d)`` of the labels, or its upper bound, shape (n_documents,)
+    log_likelihood: np.ndarray  # ``ln p(d)``, or its lower bound, shape (n_documents,)
 
 
 def scored(

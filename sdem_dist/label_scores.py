@@ -26,10 +26,8 @@ COUNTS = ("weight", "exact", *(f"hits at {k}" for k in PLACES))
 class Decisions(NamedTuple):
     """How log-odds become probabilities and labels."""
 
-    temperatures: np.ndarray
-    """Shape (n_labels,): what log-odds are divided by."""
-    thresholds: np.ndarray
-    """Shape (n_labels,): probability from which on a document gets the label."""
+    temperatures: np.ndarray  # shape (n_labels,): what log-odds are divided by
+    thresholds: np.ndarray  # shape (n_labels,): probability from which on a document gets the label
 
 
 def decisions_of(n_labels: int, thresholds: tuple[float, ...] = (), temperatures: tuple[float, ...] = ()) -> Decisions:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 MANY = 1_000
 """Classes up to which all are shown with their probabilities, if nothing else is asked for; else the best one."""
-UNSURE = "unsure"
-"""The label of documents whose best class is less probable than the threshold."""
+UNSURE = "unsure"  # the label of documents whose best class is less probable than the threshold
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from sdem_dist.text import Reading
 
 
-MOST_AT_ONCE = 1 << 12
-"""Lines that are read at a time."""
+MOST_AT_ONCE = 1 << 12  # lines that are read at a time
 
 
 @click.command(no_args_is_help=True)

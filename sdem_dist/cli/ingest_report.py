@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.text import IngestReport
 
-FEW_CLASSES = 10
-"""So many classes are no reason to doubt labels, however few the documents."""
+FEW_CLASSES = 10  # so many classes are no reason to doubt labels, however few the documents
 
 
 @contextmanager

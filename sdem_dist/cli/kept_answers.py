@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from sdem_dist.storage.numbers import JsonObject
 
 PART = ".part"
-FORMAT = 3
-"""Of what is kept."""
+FORMAT = 3  # of what is kept
 
 
 def write_kept_table(

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
 SUMS = ("documents", "wall", "worker_seconds", *PARTS)
-BEGINNING = '{"event": "'
-"""Of a line of a log."""
+BEGINNING = '{"event": "'  # of a line of a log
 
 
 @click.command(no_args_is_help=True)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from sdem_dist.cli.streaming import Block, Sources
     from sdem_dist.estimators.base import EngineEstimator
 
-BLOCK = 1 << 14
-"""Most documents predicted at a time."""
+BLOCK = 1 << 14  # most documents predicted at a time
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

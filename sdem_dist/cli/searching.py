@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from sdem_dist.selection.run import EpochOfSettings
     from sdem_dist.selection.trials import Trial
 
-ROWS = 20
-"""Settings of a table; the best are shown."""
+ROWS = 20  # settings of a table; the best are shown
 
 
 def _ranked(trials: list[Trial], metric: Metric) -> list[Trial]:

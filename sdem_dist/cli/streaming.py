@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from sdem_dist.text.sources import Reading
 
 Made = TypeVar("Made")
-NUMBERS = 1 << 24
-"""Most numbers that the answers to a block of documents are made of."""
+NUMBERS = 1 << 24  # most numbers that the answers to a block of documents are made of
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,7 @@ class Sources:
                 yield job.elsewhere()
 
 
-Answer = Callable[[Any, Block], Made]
-"""Makes something of counted documents and of the block that they came in."""
+Answer = Callable[[Any, Block], Made]  # makes something of counted documents and of the block that they came in
 
 
 def answered(

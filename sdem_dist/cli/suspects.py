@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.selection.suspects import Suspects
 
-TEXT = 60
-"""Letters of a text that are shown."""
+TEXT = 60  # letters of a text that are shown
 
 
 @click.command(cls=TrainCommand, no_args_is_help=True)

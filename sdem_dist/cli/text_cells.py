@@ -19,8 +19,7 @@ Columns = dict[str, Any]
 """Names and values of consecutive rows: lists, or Arrow arrays, which have a type even where all values are missing."""
 _UNSEEN = UNSEEN.pattern.removesuffix("\ud800-\udfff]") + "]"
 """What `visible` writes out, for Arrow, whose texts have no halves of surrogate pairs."""
-_ALIKE = 1e-4, 1e16
-"""Numbers from the first up to the second are written alike by orjson and by Python."""
+_ALIKE = 1e-4, 1e16  # numbers from the first up to the second are written alike by orjson and by Python
 _KINDS = {str: "large_string", int: "int64", float: "double"}
 
 

@@ -56,8 +56,7 @@ PARAMETERS = {
     "seed": "random_state",
 }
 """Options, and what estimators call them."""
-MOST_LANES = 1 << 16
-"""So many lanes fit into memory, whatever the documents."""
+MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
 
 
 class TrainCommand(SectionedCommand):

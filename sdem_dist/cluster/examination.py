@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 PAYLOAD = 8 << 20
-SECONDS = 60.0
-"""How long a worker may take for an answer."""
+SECONDS = 60.0  # how long a worker may take for an answer
 
 
 def examine_here() -> list[Line]:

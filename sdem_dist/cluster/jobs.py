@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from dask_jobqueue.core import Job
     from distributed import Client
 
-LOOK = 3.0
-"""Seconds between two questions to the batch system while waiting."""
+LOOK = 3.0  # seconds between two questions to the batch system while waiting
 
 
 @contextmanager

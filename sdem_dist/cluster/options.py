@@ -9,8 +9,7 @@ from sdem_dist.cluster.settings import SYSTEMS, JobSettings, jobqueue, read_sett
 from sdem_dist.storage.numbers import JsonObject
 
 LOOPBACK = "127.0.0.1"
-STAGGER = 0.1
-"""Share of a lifetime by which workers differ, so that they do not all end at once."""
+STAGGER = 0.1  # share of a lifetime by which workers differ, so that they do not all end at once
 
 
 def job_script(path: str | Path, lifetime: str | None = None) -> str:

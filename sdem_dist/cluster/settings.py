@@ -15,8 +15,7 @@ SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "l
 """Batch systems and what dask-jobqueue calls their clusters."""
 OURS = ("jobs", "wait-for-workers", "silence", "lifetime", "certificates")
 WAIT = 600.0
-SHELL = ("job-script-prologue", "job-script-epilogue")
-"""Options that are lines of a script."""
+SHELL = ("job-script-prologue", "job-script-epilogue")  # options that are lines of a script
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ SCRATCH = GIB
 class Line(NamedTuple):
     """One finding."""
 
-    verdict: str
-    """``"ok"``, ``"warning"`` or ``"error"``."""
+    verdict: str  # ``"ok"``, ``"warning"`` or ``"error"``
     topic: str
     text: str
 

@@ -15,8 +15,7 @@ from sdem_dist.errors import CorpusError
 if TYPE_CHECKING:
     from sdem_dist.corpus.shards import GroupsAt
 
-FOLDS = (1 << 32) - 2
-"""Takes the place of an epoch in the keys that decide which fold a document is in."""
+FOLDS = (1 << 32) - 2  # takes the place of an epoch in the keys that decide which fold a document is in
 
 
 def dealt(

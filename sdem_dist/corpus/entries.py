@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 LARGEST = float(np.finfo(np.float32).max)
-FIT = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}"
-"""The rule, for messages."""
+FIT = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}"  # the rule, for messages
 
 
 def unfit_row(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | None:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from sdem_dist.corpus.memory import MemoryCorpus
     from sdem_dist.corpus.reader import Corpus
 
-BLOCK = 1 << 15
-"""Positions of the whole corpus that are read at a time."""
+BLOCK = 1 << 15  # positions of the whole corpus that are read at a time
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,9 @@ import numpy as np
 class Canonical(NamedTuple):
     """Counts in CSR that need no check: ascending within each row, without repetition, above 0."""
 
-    data: np.ndarray
-    """uint8, uint16 or uint32."""
-    indices: np.ndarray
-    """uint16 or uint32."""
-    indptr: np.ndarray
-    """int64."""
+    data: np.ndarray  # uint8, uint16 or uint32
+    indices: np.ndarray  # uint16 or uint32
+    indptr: np.ndarray  # int64
     n_features: int
 
 

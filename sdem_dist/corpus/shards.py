@@ -130,8 +130,7 @@ def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool
     return documents
 
 
-Expected = tuple[tuple[int, ...], str]
-"""Shape and dtype of an array."""
+Expected = tuple[tuple[int, ...], str]  # shape and dtype of an array
 
 
 def read_arrays(

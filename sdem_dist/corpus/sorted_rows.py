@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 ROWS, GROUPS = "rows", "groups.npy"
 PIECE_BYTES = 1 << 20
 """Of what is read together, about: a task that writes shards needs some of the documents of each file."""
-TASK_ENTRIES = 1 << 22
-"""Entries of the shards that one task writes, about."""
+TASK_ENTRIES = 1 << 22  # entries of the shards that one task writes, about
 
 
 def write_rows(folder: Path, collected: Collected) -> JsonObject:

@@ -18,10 +18,8 @@ class Finding(NamedTuple):
     """What reading a shard has shown."""
 
     shard: int
-    problem: str
-    """What is wrong with it; empty: nothing."""
-    class_counts: tuple[int, ...]
-    """Its documents of each class, where nothing is wrong."""
+    problem: str  # what is wrong with it; empty: nothing
+    class_counts: tuple[int, ...]  # its documents of each class, where nothing is wrong
 
 
 def look_at(corpus: Corpus, shard: int) -> Finding:

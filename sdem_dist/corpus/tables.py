@@ -14,8 +14,7 @@ from sdem_dist.storage.numbers import JsonObject
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLE = "table"
-"""The kind of a manifest's `vectorizer` that holds the numbering of a table."""
+TABLE = "table"  # the kind of a manifest's `vectorizer` that holds the numbering of a table
 MANY_CATEGORIES, MOSTLY = 20, 0.9
 """From this many different texts on, and this share of the rows, a column of texts is not one of categories."""
 
@@ -23,10 +22,8 @@ MANY_CATEGORIES, MOSTLY = 20, 0.9
 class EncodedTable(NamedTuple):
     """A table as numbers."""
 
-    values: np.ndarray
-    """Shape (n_rows, n_columns), float64; NaN where a value is missing or no category known."""
-    names: list[object]
-    """Of the columns."""
+    values: np.ndarray  # shape (n_rows, n_columns), float64; NaN where a value is missing or no category known
+    names: list[object]  # of the columns
     categories: dict[int, np.ndarray]
     """The categories of those columns that hold other things than numbers, in the order of their numbers."""
 

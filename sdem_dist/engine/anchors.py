@@ -9,8 +9,7 @@ from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.engine.saved import Saved
 from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
 
-Blocks = list[Handle[tasks.Timed[State]]]
-"""A state, block by block."""
+Blocks = list[Handle[tasks.Timed[State]]]  # a state, block by block
 
 
 def from_nothing(executor: Executor, learner: Learner[State, Statistics, Prepared], n_blocks: int) -> Blocks[State]:

@@ -26,8 +26,7 @@ from sdem_dist.engine.monitoring import brief, kept
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-SHORT = 1.0
-"""Seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none."""
+SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
 
 
 class LogLines:

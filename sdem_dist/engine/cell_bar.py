@@ -11,8 +11,7 @@ from typing import Any
 from sdem_dist.engine.events import EpochEnded, Event, RoundEnded, RunEnded, StageEnded, StageStarted
 from sdem_dist.engine.monitoring import brief, kept
 
-PAUSE = 0.1
-"""Seconds between two pictures of a bar: every one is a message to the browser."""
+PAUSE = 0.1  # seconds between two pictures of a bar: every one is a message to the browser
 
 
 def in_notebook() -> bool:

@@ -32,17 +32,12 @@ _RESULT = re.compile(r"stage-(\d+)\.sdem")
 class Progress(NamedTuple):
     """The progress of a stage between two rounds."""
 
-    stage: int
-    """Its place among the stages of the fit."""
-    epoch: int
-    """Epochs finished."""
-    round: int
-    """Rounds of the next epoch finished."""
+    stage: int  # its place among the stages of the fit
+    epoch: int  # epochs finished
+    round: int  # rounds of the next epoch finished
     history: History
-    best_epoch: int
-    """Epoch (from 0) of the lowest validation loss so far, or -1."""
-    seconds: float
-    """Wall time of the unfinished epoch's rounds so far."""
+    best_epoch: int  # epoch (from 0) of the lowest validation loss so far, or -1
+    seconds: float  # wall time of the unfinished epoch's rounds so far
 
 
 @dataclass

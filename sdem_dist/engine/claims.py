@@ -9,18 +9,15 @@ from typing import NamedTuple
 from sdem_dist.byte_cache import set_budget, usable_after_fork
 from sdem_dist.engine.memory import cache_bytes
 
-LAPSE = 600.0
-"""Seconds after which a claim ends that no task has renewed: a driver that dies takes nothing back."""
+LAPSE = 600.0  # seconds after which a claim ends that no task has renewed: a driver that dies takes nothing back
 
 
 class Claim(NamedTuple):
     """What one run takes of each process beside cached documents."""
 
     run: str
-    needed: int
-    """Bytes of its states, see `sdem_dist.engine.memory.needed_bytes`."""
-    memory: int
-    """Bytes that it knows the process to have."""
+    needed: int  # bytes of its states, see `sdem_dist.engine.memory.needed_bytes`
+    memory: int  # bytes that it knows the process to have
 
 
 class Claims:
@@ -46,8 +43,7 @@ class Claims:
             self._held.pop(run, None)
 
 
-claims = Claims()
-"""Those of this process."""
+claims = Claims()  # those of this process
 
 
 def release(run: str) -> None:

@@ -18,8 +18,7 @@ from sdem_dist import compat
 from sdem_dist.engine.events import Event, WorkerJoined, WorkerLost
 from sdem_dist.errors import ClusterError
 
-PULSE = 2.0
-"""Seconds between two looks at the cluster while waiting."""
+PULSE = 2.0  # seconds between two looks at the cluster while waiting
 WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
 EVERYWHERE = 120.0

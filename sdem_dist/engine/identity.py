@@ -10,8 +10,7 @@ from typing import cast
 from sdem_dist.records import plain
 from sdem_dist.storage.numbers import to_json
 
-Json = Mapping[str, object]
-"""JSON values by name."""
+Json = Mapping[str, object]  # JSON values by name
 
 
 def identity(**parts: object) -> Json:

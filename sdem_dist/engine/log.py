@@ -19,8 +19,7 @@ from sdem_dist.storage import buckets
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import free_space
 
-PUT_SECONDS = 5.0
-"""Seconds after which a log in a bucket is written again: objects cannot be appended to."""
+PUT_SECONDS = 5.0  # seconds after which a log in a bucket is written again: objects cannot be appended to
 
 
 class JsonLines:

@@ -8,8 +8,7 @@ from sdem_dist import glossary
 from sdem_dist.engine.events import EpochEnded, StageEnded
 from sdem_dist.engine.tasks import CorpusLike
 
-VALIDATION = "validation_"
-"""Before the names of metrics of validation documents."""
+VALIDATION = "validation_"  # before the names of metrics of validation documents
 
 History = list[dict[str, float]]
 
@@ -56,8 +55,7 @@ class Monitoring:
         return sum(watched in entry for entry in history[best_epoch + 1 :]) >= self.patience
 
 
-UNSEEN = Monitoring(every=0)
-"""Of a stage that is not monitored."""
+UNSEEN = Monitoring(every=0)  # of a stage that is not monitored
 
 
 def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:

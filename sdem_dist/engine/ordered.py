@@ -11,8 +11,7 @@ from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.errors import ClusterError, SdemError
 
 Made = TypeVar("Made")
-AHEAD = 3
-"""Tasks a worker that are submitted before the first of them is asked for."""
+AHEAD = 3  # tasks a worker that are submitted before the first of them is asked for
 
 
 def in_order(

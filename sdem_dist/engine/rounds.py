@@ -14,18 +14,13 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.tree import LEAVES
 from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
 
-LONGEST = 10.0
-"""Seconds that a task of bundled lanes should take at most."""
-TASK_SECONDS = 5e-3
-"""What a worker loses between two tasks."""
-SCHEDULER_SECONDS = 2e-3
-"""What Dask's scheduler takes for a task, one after the other."""
-PART_SECONDS = 5e-3
-"""What it takes to move and merge a sum of lanes, or a lane's statistics."""
+LONGEST = 10.0  # seconds that a task of bundled lanes should take at most
+TASK_SECONDS = 5e-3  # what a worker loses between two tasks
+SCHEDULER_SECONDS = 2e-3  # what Dask's scheduler takes for a task, one after the other
+PART_SECONDS = 5e-3  # what it takes to move and merge a sum of lanes, or a lane's statistics
 UNEVEN = 0.05
 """Share of a task that others wait for at the end of a round, since tasks of equal length do not end together."""
-DOCUMENT_SECONDS = 2e-6
-"""What a document is taken to cost before any has been measured."""
+DOCUMENT_SECONDS = 2e-6  # what a document is taken to cost before any has been measured
 FEW = 64
 """Up to this many sums are merged by four, on the workers that have them; more are merged by sixteen, for fewer tasks."""
 

@@ -26,10 +26,8 @@ _REMEDY = {
 class Saved(NamedTuple, Generic[State]):
     """A state in a checkpoint, to be read block by block wherever its file is seen."""
 
-    path: str
-    """Absolute: processes have working directories of their own."""
-    contents: int | None
-    """Checksum of the file's table of contents: elsewhere another file may have its name."""
+    path: str  # absolute: processes have working directories of their own
+    contents: int | None  # checksum of the file's table of contents: elsewhere another file may have its name
     state_type: type[State]
     n_blocks: int
 

@@ -10,14 +10,12 @@ from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.plan import Plan, cut
 from sdem_dist.learners.protocol import Prepared, State, Statistics
 
-DOCUMENTS = 16_384
-"""Documents that one task scores, about."""
+DOCUMENTS = 16_384  # documents that one task scores, about
 
 TOGETHER = 16
 """Sums that are added at once.  It shapes them, and so their bits."""
 
-Group = tuple[float, list[tuple[int, int]]]
-"""Affinity and ranges of documents of a task."""
+Group = tuple[float, list[tuple[int, int]]]  # affinity and ranges of documents of a task
 
 
 def groups_of(n_documents: int) -> list[Group]:

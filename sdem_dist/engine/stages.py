@@ -64,12 +64,10 @@ class StageResult(NamedTuple, Generic[State]):
     """What a stage gives."""
 
     state: State
-    history: list[dict[str, float]]
-    """One entry an epoch."""
+    history: list[dict[str, float]]  # one entry an epoch
 
 
-AnyStage: TypeAlias = Stage[Any, Any, Any]
-"""A stage whose states and statistics only its learner looks into."""
+AnyStage: TypeAlias = Stage[Any, Any, Any]  # a stage whose states and statistics only its learner looks into
 Stages = Generator[AnyStage | Scoring[Any, Any, Any], Any, Outcome]
 """Stages and scorings one after the other, and what comes of them."""
 

@@ -62,20 +62,14 @@ class CorpusLike(Protocol):
 class Work(NamedTuple):
     """What one task did."""
 
-    lane: int
-    """First lane, or -1 for a task that only merged."""
+    lane: int  # first lane, or -1 for a task that only merged
     n_lanes: int
     n_documents: int
-    worker: str
-    """Host and process."""
-    read: float = 0.0
-    """Seconds of reading and verifying documents, partly while others are mapped."""
-    prepare: float = 0.0
-    """Seconds of preparing them for the learner."""
-    map: float = 0.0
-    """Seconds of the learner's statistics."""
-    merge: float = 0.0
-    """Seconds of combining statistics and updating the state."""
+    worker: str  # host and process
+    read: float = 0.0  # seconds of reading and verifying documents, partly while others are mapped
+    prepare: float = 0.0  # seconds of preparing them for the learner
+    map: float = 0.0  # seconds of the learner's statistics
+    merge: float = 0.0  # seconds of combining statistics and updating the state
 
 
 class Timed(NamedTuple, Generic[Value]):

@@ -34,8 +34,7 @@ from sdem_dist.storage.places import place
 MANY_TASKS = 1_000
 """Without checkpoints, a state's value takes the place of the tasks behind it when there are so many, or more if they are
 still lighter than the value."""
-TASK_BYTES = 4096
-"""What Dask's scheduler keeps of a task, about."""
+TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
 
 
 @dataclass
@@ -43,8 +42,7 @@ class Kept(Generic[State]):
     """The checkpoints of one stage."""
 
     checkpoints: Checkpoints
-    run: Json
-    """What the stage is."""
+    run: Json  # what the stage is
     state_type: type[State]
     n_blocks: int
 

@@ -19,8 +19,7 @@ from sdem_dist.storage.publish import publish_file
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 OPSET = 17
-LARGEST = 2**31 - 1
-"""Bytes of an ONNX file at most: what Protocol Buffers can hold."""
+LARGEST = 2**31 - 1  # bytes of an ONNX file at most: what Protocol Buffers can hold
 
 
 def needed(module: str, extra: str) -> ModuleType:

@@ -11,8 +11,7 @@ from typing import Any
 
 from sdem_dist.text.vectorizer import TOKEN_PATTERN, VectorizerSettings, stopped_words
 
-DOMAIN = "com.microsoft"
-"""Of the operator that cuts texts, which only onnxruntime has."""
+DOMAIN = "com.microsoft"  # of the operator that cuts texts, which only onnxruntime has
 LOCALE = "C.UTF-8"
 """Of the operator that lowers letters. It must be there where the file is used; most Linux systems have it, Windows not."""
 PADDING = "#"

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from sdem_dist.corpus.layout import ClassLabel
     from sdem_dist.models.weighting import Weighting
 
-Use = Literal["train", "continue", "score"]
-"""Train from the beginning; go on with a fitted estimator; or measure one."""
+Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
 
 
 def source_of(

@@ -68,21 +68,14 @@ class Source:
     """Documents, with what the estimator learns from them, ready for the engine."""
 
     corpus: Corpus | MemoryCorpus | DenseMemoryCorpus
-    weight: float
-    """Documents by weight."""
-    classes: np.ndarray
-    """Shape (n_classes,); empty where labels play no part."""
-    class_counts: tuple[float, ...]
-    """Documents of each class, by weight."""
+    weight: float  # documents by weight
+    classes: np.ndarray  # shape (n_classes,); empty where labels play no part
+    class_counts: tuple[float, ...]  # documents of each class, by weight
     vocabulary: list[str] | None = None
-    vectorizer: dict[str, object] | None = None
-    """How text became numbers, if the corpus knows."""
-    transformer: TextTransformer | None = None
-    """What counts other texts so, where these were texts."""
-    single: bool = True
-    """Numbers to be learned are one a document, not a column of a table."""
-    weighting: Weighting | None = None
-    """How the model weighs counts; None: it takes entries as they are."""
+    vectorizer: dict[str, object] | None = None  # how text became numbers, if the corpus knows
+    transformer: TextTransformer | None = None  # what counts other texts so, where these were texts
+    single: bool = True  # numbers to be learned are one a document, not a column of a table
+    weighting: Weighting | None = None  # how the model weighs counts; None: it takes entries as they are
     trained_on: Corpus | MemoryCorpus | np.ndarray | None = None
     """Where the document frequencies come from that `weighting` needs."""
     members: sp.csr_matrix | None = None

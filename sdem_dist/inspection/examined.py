@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from sdem_dist.reports.explanation import Explanation
     from sdem_dist.text.texts import Texts
 
-BLOCK = 1000
-"""Errors that are explained at a time."""
-GATHERED = 50_000
-"""Errors that one pass over a corpus brings together."""
+BLOCK = 1000  # errors that are explained at a time
+GATHERED = 50_000  # errors that one pass over a corpus brings together
 
 
 @dataclass(frozen=True)

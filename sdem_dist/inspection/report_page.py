@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from sdem_dist.reports.explanation import Explanation
 
 WORDS = 15
-CONFUSIONS = 10
-"""Kinds of errors that examples are shown of."""
-EXAMPLES = 2
-"""Of each kind."""
+CONFUSIONS = 10  # kinds of errors that examples are shown of
+EXAMPLES = 2  # of each kind
 
 
 def report_page(estimator: EngineEstimator, examined: Examined, name: str, documents: str) -> str:

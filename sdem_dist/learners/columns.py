@@ -21,15 +21,12 @@ _ROUNDING = 1e-13
 class ColumnSummary(NamedTuple):
     """What values each column holds; arrays of shape (n_columns,), float64."""
 
-    n: np.ndarray
-    """Values that are not missing, by weight where documents count by theirs."""
+    n: np.ndarray  # values that are not missing, by weight where documents count by theirs
     mean: np.ndarray
-    squares: np.ndarray
-    """Sum of squared deviations from the mean."""
+    squares: np.ndarray  # sum of squared deviations from the mean
     low: np.ndarray
     high: np.ndarray
-    n_unlabelled: float
-    """Documents without a label."""
+    n_unlabelled: float  # documents without a label
 
     @property
     def variance(self) -> np.ndarray:

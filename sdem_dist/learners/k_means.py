@@ -19,21 +19,16 @@ from sdem_dist.records import record
 class KMeansState(NamedTuple):
     """Where the centres are."""
 
-    centres: np.ndarray
-    """Shape (n_clusters, n_features), float64; of a table less its `location`."""
-    counts: np.ndarray
-    """Documents of each cluster, by weight, in the last iteration, shape (n_clusters,)."""
-    t: float
-    """Documents seen, by weight."""
+    centres: np.ndarray  # shape (n_clusters, n_features), float64; of a table less its `location`
+    counts: np.ndarray  # documents of each cluster, by weight, in the last iteration, shape (n_clusters,)
+    t: float  # documents seen, by weight
 
 
 class KMeansStatistics(NamedTuple):
     """Sums over documents by their nearest centre."""
 
-    sums: np.ndarray
-    """Shape (n_clusters, n_features)."""
-    counts: np.ndarray
-    """Shape (n_clusters,)."""
+    sums: np.ndarray  # shape (n_clusters, n_features)
+    counts: np.ndarray  # shape (n_clusters,)
     weight: float
 
 

@@ -16,12 +16,9 @@ ITERATIONS = 30
 class Clustered(NamedTuple):
     """What k-means found in some rows."""
 
-    centres: np.ndarray
-    """Shape (n_clusters, n_columns), float64."""
-    labels: np.ndarray
-    """Shape (n_rows,), int64: the nearest centre of each row."""
-    inertia: float
-    """Sum of weighted squared distances to it."""
+    centres: np.ndarray  # shape (n_clusters, n_columns), float64
+    labels: np.ndarray  # shape (n_rows,), int64: the nearest centre of each row
+    inertia: float  # sum of weighted squared distances to it
 
 
 def squared_distances(X: sp.csr_matrix, norms: np.ndarray, centres: np.ndarray) -> np.ndarray:

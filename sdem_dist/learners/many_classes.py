@@ -41,8 +41,7 @@ FEWEST = 20
 class ManyClassStatistics(NamedTuple):
     """What lanes add."""
 
-    pairs: np.ndarray
-    """As those of a state, shape (n_pairs,), float64."""
+    pairs: np.ndarray  # as those of a state, shape (n_pairs,), float64
     changes: np.ndarray
     class_counts: np.ndarray
     weight: float

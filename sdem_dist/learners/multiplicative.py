@@ -36,35 +36,24 @@ EVALUATED = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece")
 class MultiplicativeState(NamedTuple):
     """Where the run stands: a point whose likelihood the next pass finds, and the best one found."""
 
-    log_weights: np.ndarray
-    """ln W, shape (n_classes, n_components)."""
-    theta: np.ndarray
-    """Shape (n_components, n_features)."""
-    good_log_weights: np.ndarray
-    """Of the point with the highest likelihood so far; the start before the first pass."""
+    log_weights: np.ndarray  # ln W, shape (n_classes, n_components)
+    theta: np.ndarray  # shape (n_components, n_features)
+    good_log_weights: np.ndarray  # of the point with the highest likelihood so far; the start before the first pass
     good_theta: np.ndarray
-    plain_log_weights: np.ndarray
-    """The plain update of that point, which cannot be worse."""
+    plain_log_weights: np.ndarray  # the plain update of that point, which cannot be worse
     plain_theta: np.ndarray
-    log_likelihood: float
-    """Of the good point, summed over documents; -inf before the first pass."""
-    factor: float
-    """By how much the exponents are to be multiplied."""
-    plain: float
-    """1 if the point is a plain update."""
-    n_good: float
-    """Updates that have held."""
-    path: np.ndarray
-    """The highest log-likelihood a document after each pass."""
+    log_likelihood: float  # of the good point, summed over documents; -inf before the first pass
+    factor: float  # by how much the exponents are to be multiplied
+    plain: float  # 1 if the point is a plain update
+    n_good: float  # updates that have held
+    path: np.ndarray  # the highest log-likelihood a document after each pass
 
 
 class SortedDocuments(NamedTuple):
     """Documents with a label, sorted by class."""
 
-    rows: np.ndarray | Documents
-    """Transformed: a table, or sparse documents without labels and weights."""
-    starts: np.ndarray
-    """Class i has the rows ``starts[i]:starts[i + 1]``."""
+    rows: np.ndarray | Documents  # transformed: a table, or sparse documents without labels and weights
+    starts: np.ndarray  # class i has the rows ``starts[i]:starts[i + 1]``
     weights: np.ndarray | None
 
     @property

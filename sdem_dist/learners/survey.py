@@ -22,14 +22,10 @@ class SurveyResult(NamedTuple):
     keys: np.ndarray
     """Shape (n_classes, n_examples): the smallest random keys of documents of each class, ascending; infinite if there are
     fewer documents."""
-    positions: np.ndarray
-    """Where in the corpus those documents are, of the same shape, float64."""
-    summed_rows: np.ndarray
-    """Sum over documents of the row divided by its sum, shape (n_columns,)."""
-    largest_sum: float
-    """Largest sum of a row, transformed: eta (Saul and Lee 2001, equation 14)."""
-    lowest: float
-    """Smallest entry."""
+    positions: np.ndarray  # where in the corpus those documents are, of the same shape, float64
+    summed_rows: np.ndarray  # sum over documents of the row divided by its sum, shape (n_columns,)
+    largest_sum: float  # largest sum of a row, transformed: eta (Saul and Lee 2001, equation 14)
+    lowest: float  # smallest entry
     n_missing: float
     n_documents: float
 

@@ -13,48 +13,35 @@ from sdem_dist.kernels.rows import mark_words, number_words
 class TopicState(NamedTuple):
     """Parameters after some batches, and their running means."""
 
-    topics: np.ndarray
-    """Phi, shape (n_features, n_topics), float64: columns on the simplex."""
-    output: np.ndarray
-    """U, shape (n_outputs, n_topics)."""
+    topics: np.ndarray  # phi, shape (n_features, n_topics), float64: columns on the simplex
+    output: np.ndarray  # u, shape (n_outputs, n_topics)
     squares: np.ndarray
     """Sum over batches of the weighted mean square of the gradient of each column of Phi, shape (n_topics,)."""
-    t: float
-    """Batches, those of lanes side by side counted once."""
-    seen: float
-    """Documents, by weight."""
-    mean_topics: np.ndarray
-    """Running mean of Phi over batches; zeros before it begins."""
+    t: float  # batches, those of lanes side by side counted once
+    seen: float  # documents, by weight
+    mean_topics: np.ndarray  # running mean of Phi over batches; zeros before it begins
     mean_output: np.ndarray
-    n_averaged: float
-    """Batches averaged."""
-    alpha: np.ndarray
-    """Of the Dirichlet prior of a document's topics, shape (n_topics,)."""
+    n_averaged: float  # batches averaged
+    alpha: np.ndarray  # of the Dirichlet prior of a document's topics, shape (n_topics,)
 
 
 class TopicStatistics(NamedTuple):
     """Sums over lanes, by weight: what became of the parameters (merge "mean"), or gradients (merge "sum")."""
 
-    words: np.ndarray
-    """The words met by any lane: shape (n_words,), uint32, ascending."""
+    words: np.ndarray  # the words met by any lane: shape (n_words,), uint32, ascending
     rows: np.ndarray
     """Shape (n_words, n_topics). "mean": Phi less what the lane would have made of a word it did not meet. "sum": gradients."""
-    mean_rows: np.ndarray
-    """The same for the sum of Phi over batches; shape (0, 0) where it is not averaged."""
-    kept: np.ndarray
-    """What is left of a word that a lane did not meet: shape (n_topics,)."""
+    mean_rows: np.ndarray  # the same for the sum of Phi over batches; shape (0, 0) where it is not averaged
+    kept: np.ndarray  # what is left of a word that a lane did not meet: shape (n_topics,)
     mean_kept: np.ndarray
     output: np.ndarray
     mean_output: np.ndarray
     squares: np.ndarray
     t: float
     n_averaged: float
-    weight: float
-    """Documents."""
-    labelled: float
-    """Those that have a label, or all where there are no labels."""
-    evidence: np.ndarray
-    """What documents say of alpha, see `sdem_dist.kernels.topic_prior`; empty unless it is learned."""
+    weight: float  # documents
+    labelled: float  # those that have a label, or all where there are no labels
+    evidence: np.ndarray  # what documents say of alpha, see `sdem_dist.kernels.topic_prior`; empty unless it is learned
 
 
 def combined(parts: Sequence[TopicStatistics], n_features: int) -> TopicStatistics:

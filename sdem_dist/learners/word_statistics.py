@@ -24,19 +24,13 @@ class SdemStatistics(NamedTuple):
 
     words: np.ndarray
     """The words met by any lane: shape (n_words,), uint32; ascending, but of a lane that steps through its documents."""
-    rows: np.ndarray
-    """Shape (n_words, n_columns): sums over the lanes that met the word."""
-    met: np.ndarray
-    """Shape (n_words,): how many lanes changed the word."""
-    entries: np.ndarray
-    """Shape (n_words,): sums of the documents' entries."""
-    class_counts: np.ndarray
-    """Shape (n_counts,)."""
-    gamma: float
-    """Gains of the running prior corrections, as `class_gamma`."""
+    rows: np.ndarray  # shape (n_words, n_columns): sums over the lanes that met the word
+    met: np.ndarray  # shape (n_words,): how many lanes changed the word
+    entries: np.ndarray  # shape (n_words,): sums of the documents' entries
+    class_counts: np.ndarray  # shape (n_counts,)
+    gamma: float  # gains of the running prior corrections, as `class_gamma`
     class_gamma: float
-    weight: float
-    """Documents, by weight."""
+    weight: float  # documents, by weight
     n_lanes: float
 
 

@@ -22,14 +22,10 @@ _ROUNDING = 1e-13
 class WordSummary(NamedTuple):
     """What documents hold, each by its weight."""
 
-    frequencies: np.ndarray
-    """How often each word occurs, shape (n_features,), float64."""
-    weight: float
-    """Documents."""
-    mean: np.ndarray
-    """Of each target, shape (n_targets,), float64."""
-    squares: np.ndarray
-    """Sum of squared deviations of each target from its mean."""
+    frequencies: np.ndarray  # how often each word occurs, shape (n_features,), float64
+    weight: float  # documents
+    mean: np.ndarray  # of each target, shape (n_targets,), float64
+    squares: np.ndarray  # sum of squared deviations of each target from its mean
 
     @property
     def scale(self) -> np.ndarray:

@@ -90,10 +90,8 @@ class EStep(NamedTuple):
 
     form: EmForm
     temperature: float
-    keys: np.ndarray
-    """Random keys of the rows, uint64."""
-    parameters: FeatureParameters | None = None
-    """What scores come from; None: the natural parameters of mu."""
+    keys: np.ndarray  # random keys of the rows, uint64
+    parameters: FeatureParameters | None = None  # what scores come from; None: the natural parameters of mu
 
     def shares(self, scores: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Return `EmForm.responsibilities` of some of the rows."""

@@ -17,10 +17,8 @@ LEVEL = 0.05
 class Evidence(NamedTuple):
     """The penalty of the largest marginal likelihood."""
 
-    penalty: float
-    """Of ridge regression: variance of the noise over that of the slopes."""
-    log_evidence: float
-    """Its log marginal likelihood, up to a constant of the target."""
+    penalty: float  # of ridge regression: variance of the noise over that of the slopes
+    log_evidence: float  # its log marginal likelihood, up to a constant of the target
 
 
 def largest_evidence(products: np.ndarray, n: float) -> Evidence:

@@ -22,16 +22,12 @@ from sdem_dist.records import record
 class FeatureStatistics(NamedTuple):
     """Sums over documents, or over lanes."""
 
-    class_sums: np.ndarray
-    """Shape (n_components,)."""
-    sums: np.ndarray
-    """Shape (n_components, n_statistics)."""
+    class_sums: np.ndarray  # shape (n_components,)
+    sums: np.ndarray  # shape (n_components, n_statistics)
     known: np.ndarray
     """Observations of each component and variable, shape (n_components, n_variables), of EM; else (n_components, 0)."""
-    loss: float
-    """At the state that was broadcast."""
-    weight: float
-    """Documents, by weight."""
+    loss: float  # at the state that was broadcast
+    weight: float  # documents, by weight
 
 
 @record

@@ -70,16 +70,12 @@ class Block:
 class Features(NamedTuple):
     """Rows of a table as sufficient statistics."""
 
-    statistics: np.ndarray
-    """Shape (n_rows, n_statistics), float64, zeros for missing variables."""
+    statistics: np.ndarray  # shape (n_rows, n_statistics), float64, zeros for missing variables
     missing: np.ndarray
     """Shape (n_rows, n_variables), float64, 1 where a variable is missing; (n_rows, 0) where none is."""
-    log_base: np.ndarray
-    """Shape (n_rows,): ln h of the variables that are not missing, the scaling of columns included."""
-    labels: np.ndarray
-    """Shape (n_rows,), int32; -1 for rows without a label."""
-    weights: np.ndarray
-    """Shape (n_rows,)."""
+    log_base: np.ndarray  # shape (n_rows,): ln h of the variables that are not missing, the scaling of columns included
+    labels: np.ndarray  # shape (n_rows,), int32; -1 for rows without a label
+    weights: np.ndarray  # shape (n_rows,)
 
     @property
     def nbytes(self) -> int:
@@ -94,12 +90,9 @@ class Features(NamedTuple):
 class FeatureParameters(NamedTuple):
     """Natural parameters of all classes, ready for scoring."""
 
-    theta: np.ndarray
-    """Shape (n_classes, n_statistics)."""
-    partitions: np.ndarray
-    """Log-partition of each class and variable, shape (n_classes, n_variables)."""
-    log_prior: np.ndarray
-    """ln p(y), shape (n_classes,)."""
+    theta: np.ndarray  # shape (n_classes, n_statistics)
+    partitions: np.ndarray  # log-partition of each class and variable, shape (n_classes, n_variables)
+    log_prior: np.ndarray  # ln p(y), shape (n_classes,)
 
 
 @record

@@ -13,12 +13,9 @@ from sdem_dist.families import GaussianFull
 class Group(NamedTuple):
     """Rows in which the same columns are known."""
 
-    rows: np.ndarray
-    """Positions of the rows."""
-    filled: np.ndarray
-    """The rows with conditional means where values are missing, shape (n_rows, n_columns)."""
-    covariance: np.ndarray
-    """Conditional covariance of all columns, zeros for known ones, shape (n_columns, n_columns)."""
+    rows: np.ndarray  # positions of the rows
+    filled: np.ndarray  # the rows with conditional means where values are missing, shape (n_rows, n_columns)
+    covariance: np.ndarray  # conditional covariance of all columns, zeros for known ones, shape (n_columns, n_columns)
 
 
 def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> Iterator[Group]:

@@ -23,18 +23,12 @@ SCORES = 1 << 22
 class ManyClassState(NamedTuple):
     """Expectation parameters mu, unnormalised, and where the run stands."""
 
-    prior: np.ndarray
-    """alpha_w, where the count of each word starts in every class: shape (n_features,)."""
-    pairs: np.ndarray
-    """``word * n_classes + class`` of the counts that have moved, ascending: shape (n_pairs,)."""
-    changes: np.ndarray
-    """How far they are from the prior's, shape (n_pairs,)."""
-    totals: np.ndarray
-    """M, sums of all counts of each class: shape (n_classes,)."""
-    class_counts: np.ndarray
-    """C, expected counts of the classes, shape (n_classes,)."""
-    t: float
-    """Documents seen, a document of weight w counting w."""
+    prior: np.ndarray  # alpha_w, where the count of each word starts in every class: shape (n_features,)
+    pairs: np.ndarray  # ``word * n_classes + class`` of the counts that have moved, ascending: shape (n_pairs,)
+    changes: np.ndarray  # how far they are from the prior's, shape (n_pairs,)
+    totals: np.ndarray  # m, sums of all counts of each class: shape (n_classes,)
+    class_counts: np.ndarray  # c, expected counts of the classes, shape (n_classes,)
+    t: float  # documents seen, a document of weight w counting w
 
     def split(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the word and the class of each pair, int64."""
@@ -45,18 +39,12 @@ class ManyClassState(NamedTuple):
 class ManyClassParameters(NamedTuple):
     """Natural parameters theta(mu)."""
 
-    starts: np.ndarray
-    """The pairs of word w are ``starts[w]:starts[w + 1]``, shape (n_features + 1,), int64."""
-    classes: np.ndarray
-    """Of each pair, ascending within a word: int32."""
-    rises: np.ndarray
-    """ln(N / alpha_w) of each pair, float64."""
-    log_start: np.ndarray
-    """ln alpha_w, shape (n_features,)."""
-    log_totals: np.ndarray
-    """ln M, shape (n_classes,)."""
-    log_prior: np.ndarray
-    """ln p(y), shape (n_classes,)."""
+    starts: np.ndarray  # the pairs of word w are ``starts[w]:starts[w + 1]``, shape (n_features + 1,), int64
+    classes: np.ndarray  # of each pair, ascending within a word: int32
+    rises: np.ndarray  # ln(N / alpha_w) of each pair, float64
+    log_start: np.ndarray  # ln alpha_w, shape (n_features,)
+    log_totals: np.ndarray  # ln M, shape (n_classes,)
+    log_prior: np.ndarray  # ln p(y), shape (n_classes,)
 
     def log_words(self, words: np.ndarray, k: int) -> np.ndarray:
         """Return ln p(word | class) of some words in one class."""

@@ -24,10 +24,8 @@ _ONES = np.empty(0)
 class MixtureWeights(NamedTuple):
     """Parameters of the posterior."""
 
-    log_weights: np.ndarray
-    """ln W, shape (n_classes, n_components), float64; -inf where a component is not the class's."""
-    theta: np.ndarray
-    """Shape (n_components, n_features), float64."""
+    log_weights: np.ndarray  # ln W, shape (n_classes, n_components), float64; -inf where a component is not the class's
+    theta: np.ndarray  # shape (n_components, n_features), float64
 
 
 class MixtureSums(NamedTuple):
@@ -35,18 +33,12 @@ class MixtureSums(NamedTuple):
 
     clamped: np.ndarray
     """Sum of the posteriors of each component given the label, by label: shape (n_classes, n_components), float64."""
-    free: np.ndarray
-    """Sum of the posteriors of each component, the class not given: shape (n_components,), float64."""
-    clamped_features: np.ndarray
-    """Features times the former, shape (n_components, n_features), float64."""
-    free_features: np.ndarray
-    """Features times the latter."""
-    log_likelihood: float
-    """Conditional log-likelihood ``sum ln p(y | x)`` (equation 10)."""
-    weight: float
-    """Documents, by weight."""
-    largest: float
-    """Largest absolute value of the largest logit of a document."""
+    free: np.ndarray  # sum of the posteriors of each component, the class not given: shape (n_components,), float64
+    clamped_features: np.ndarray  # features times the former, shape (n_components, n_features), float64
+    free_features: np.ndarray  # features times the latter
+    log_likelihood: float  # conditional log-likelihood ``sum ln p(y | x)`` (equation 10)
+    weight: float  # documents, by weight
+    largest: float  # largest absolute value of the largest logit of a document
 
 
 def columns_of(log_weights: np.ndarray) -> list[slice]:

@@ -21,10 +21,8 @@ from sdem_dist.records import record
 class Rows(NamedTuple):
     """Rows as the family takes them, the target last."""
 
-    values: np.ndarray
-    """Shape (n_rows, n_columns), float64; NaN where a feature is missing."""
-    weights: np.ndarray
-    """Shape (n_rows,)."""
+    values: np.ndarray  # shape (n_rows, n_columns), float64; NaN where a feature is missing
+    weights: np.ndarray  # shape (n_rows,)
 
     @property
     def nbytes(self) -> int:

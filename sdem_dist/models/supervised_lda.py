@@ -37,10 +37,8 @@ class TopicParameters(NamedTuple):
 
     topics: np.ndarray
     """p(word | topic), shape (n_words, n_topics), float64; columns sum to 1 over the whole vocabulary."""
-    output: np.ndarray
-    """Shape (n_outputs, n_topics), float64."""
-    alpha: np.ndarray
-    """Shape (n_topics,), float64."""
+    output: np.ndarray  # shape (n_outputs, n_topics), float64
+    alpha: np.ndarray  # shape (n_topics,), float64
 
 
 @record

@@ -13,10 +13,8 @@ from sdem_dist.kernels.csr import row_sums, weighed_squares
 class Unit(NamedTuple):
     """Means over documents."""
 
-    margin: float
-    """``s' (d theta / d mu) s`` of their statistics s, at the prior."""
-    mean_square: float
-    """Squared Euclidean length."""
+    margin: float  # ``s' (d theta / d mu) s`` of their statistics s, at the prior
+    mean_square: float  # squared Euclidean length
 
 
 class Moves(NamedTuple):
@@ -24,8 +22,7 @@ class Moves(NamedTuple):
 
     margins: np.ndarray
     squares: np.ndarray
-    least: float
-    """Of a margin, by square."""
+    least: float  # of a margin, by square
 
     def mean(self, weights: np.ndarray | None) -> Unit:
         """Return the unit of steps over documents by their weights, those without words left out."""

@@ -23,31 +23,21 @@ class SdemState(NamedTuple):
     """N, expected counts without gamma of a word in each column: shape (n_features, n_columns), float64.  A column is a
     class, a component of a class, or a topic of a class.  While lanes are mapped, the table of a vocabulary that is cut
     into blocks is a tuple of consecutive arrays, see `rows_of`."""
-    totals: np.ndarray
-    """M, the sums of N over the vocabulary: shape (n_columns,)."""
-    class_counts: np.ndarray
-    """C, expected counts of the classes, or of the components, without gamma."""
-    gamma: float
-    """Running prior correction of the words: sum of alpha * rho / n over the documents seen."""
-    class_gamma: float
-    """The same for the classes."""
-    t: float
-    """Documents seen, a document of weight w counting w."""
+    totals: np.ndarray  # m, the sums of N over the vocabulary: shape (n_columns,)
+    class_counts: np.ndarray  # c, expected counts of the classes, or of the components, without gamma
+    gamma: float  # running prior correction of the words: sum of alpha * rho / n over the documents seen
+    class_gamma: float  # the same for the classes
+    t: float  # documents seen, a document of weight w counting w
 
 
 class LocalDocuments(NamedTuple):
     """Documents whose words are renumbered compactly, so that a lane's tables are small and stay in cache."""
 
-    documents: Documents
-    """`indices` are positions in `words`; labels and weights are beside it."""
-    words: np.ndarray
-    """Shape (n_words,), uint32: the words of the corpus that occur, in any order."""
-    labels: np.ndarray
-    """Shape (n_documents,), int32."""
-    weights: np.ndarray
-    """Shape (n_documents,), float64."""
-    targets: np.ndarray
-    """Shape (n_documents, n_targets), float64; (1, 0) without targets."""
+    documents: Documents  # `indices` are positions in `words`; labels and weights are beside it
+    words: np.ndarray  # shape (n_words,), uint32: the words of the corpus that occur, in any order
+    labels: np.ndarray  # shape (n_documents,), int32
+    weights: np.ndarray  # shape (n_documents,), float64
+    targets: np.ndarray  # shape (n_documents, n_targets), float64; (1, 0) without targets
 
     @property
     def nbytes(self) -> int:
@@ -117,9 +107,7 @@ class Steps(NamedTuple):
     """How a lane of sequential sdEM steps."""
 
     schedule: Schedule
-    frozen: float
-    """The gamma of a whole lane, where it cannot follow the moment's."""
-    literal: bool
-    """Steps are the paper's, to the letter."""
+    frozen: float  # the gamma of a whole lane, where it cannot follow the moment's
+    literal: bool  # steps are the paper's, to the letter
     loss: LossForm
     tolerance: float

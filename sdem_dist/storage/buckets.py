@@ -24,8 +24,7 @@ from sdem_dist.storage.bucket_failures import ChangedError, is_cut_short, missin
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-SCHEMES = ("s3", "gs", "abfs", "abfss", "az", "memory")
-"""``memory`` is of one process, for tests and examples."""
+SCHEMES = ("s3", "gs", "abfs", "abfss", "az", "memory")  # ``memory`` is of one process, for tests and examples
 SETTINGS: dict[str, Any] = {
     "client_options": {"connect_timeout": "10s", "timeout": "300s"},
     "retry_config": {

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
-JsonObject: TypeAlias = dict[str, Any]
-"""A JSON object: its values are what JSON has."""
+JsonObject: TypeAlias = dict[str, Any]  # a JSON object: its values are what JSON has
 _NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from sdem_dist.storage import buckets
 from sdem_dist.storage.places import is_url
 
-REQUESTS = 16
-"""Objects that are read or written at once: each waits for answers."""
+REQUESTS = 16  # objects that are read or written at once: each waits for answers
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from typing import overload
 
 import numpy as np
 
-_AT_A_TIME = 1 << 16
-"""Strings that are decoded together."""
+_AT_A_TIME = 1 << 16  # strings that are decoded together
 
 
 class Strings(Sequence[str]):

@@ -14,8 +14,7 @@ from sdem_dist.storage import buckets
 from sdem_dist.storage.bucket_failures import ChangedError
 
 BLOCK = 4 << 20
-AHEAD = 4
-"""Blocks that a reader asks for at once."""
+AHEAD = 4  # blocks that a reader asks for at once
 
 
 class Url(PosixPath):

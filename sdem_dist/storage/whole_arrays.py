@@ -17,8 +17,7 @@ CNAME: Final = "lz4"
 CLEVEL: Final = 5
 """A tenth larger than lz4hc, decoded as fast, written thirty times as fast: see docs/decisions/storage.md."""
 
-HEADER: Final = 16
-"""Bytes of Blosc's header."""
+HEADER: Final = 16  # bytes of Blosc's header
 NUMBERS: Final = {f"{kind}{8 * size}" for kind in ("int", "uint", "float") for size in (1, 2, 4, 8)} - {"float8"}
 """Names of the types that arrays may have."""
 

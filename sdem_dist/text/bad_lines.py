@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from sdem_dist.corpus.layout import ClassLabel, LabelSet
 
 EXAMPLES_KEPT = 5
-LONGEST = 60
-"""Characters of an unknown label that a message shows."""
+LONGEST = 60  # characters of an unknown label that a message shows
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
 

@@ -45,10 +45,8 @@ if TYPE_CHECKING:
     from sdem_dist.text.plan import CorpusPlan, IngestPlan
     from sdem_dist.text.sources import Reading
 
-FORMAT = 3
-"""Of what is kept beside a corpus meanwhile."""
-RANGE_TERMS = 1 << 20
-"""Terms of all runs together that one task merges, about."""
+FORMAT = 3  # of what is kept beside a corpus meanwhile
+RANGE_TERMS = 1 << 20  # terms of all runs together that one task merges, about
 Progress = Callable[[str, int, int | None], None]
 
 

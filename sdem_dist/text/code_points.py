@@ -13,10 +13,8 @@ import numpy as np
 from sdem_dist.kernels.code_points import PADDING
 
 N_CODE_POINTS = 0x110000
-CHANGING = 0x30000
-"""Beyond these code points none has a lower case or an accent; a test looks."""
-FINAL_SIGMA = "Σ"
-"""The one code point whose lower case depends on its neighbours."""
+CHANGING = 0x30000  # beyond these code points none has a lower case or an accent; a test looks
+FINAL_SIGMA = "Σ"  # the one code point whose lower case depends on its neighbours
 
 
 @lru_cache(maxsize=1)

@@ -16,10 +16,8 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-PIECE = 1 << 20
-"""Bytes of text counted at a time: what they need stays in the cache."""
-MOST_HASHED = 1 << 21
-"""N-grams that a hashing counter remembers."""
+PIECE = 1 << 20  # bytes of text counted at a time: what they need stays in the cache
+MOST_HASHED = 1 << 21  # n-grams that a hashing counter remembers
 
 
 def pieces(texts: Texts, size: int) -> Iterator[tuple[int, int]]:

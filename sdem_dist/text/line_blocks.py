@@ -14,8 +14,7 @@ from sdem_dist.text.compressed import open_binary
 from sdem_dist.text.decoded import open_text
 
 BLOCK_BYTES = 1 << 22
-MARK = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8."""
+MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ def is_utf8_name(encoding: str) -> bool:
     return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig", "utf8-sig")
 
 
-Part = tuple[int, int]
-"""First byte of some lines of a file, and the one after their last."""
+Part = tuple[int, int]  # first byte of some lines of a file, and the one after their last
 
 
 def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator[LineBlock]:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from sdem_dist.text.vectorizer import VectorizerSettings, stemming, stopped_words
 
-Occurrence = tuple[str, list[tuple[int, int]]]
-"""A term, and where its tokens, or characters, stand in the text."""
+Occurrence = tuple[str, list[tuple[int, int]]]  # a term, and where its tokens, or characters, stand in the text
 
 
 class Mark(NamedTuple):

@@ -14,11 +14,9 @@ from sdem_dist.storage.shared_files import read_values
 
 WINDOW_TERMS = 1 << 16
 WINDOW_BYTES = 1 << 21
-FULL_WINDOWS = 32
-"""With more runs their windows are smaller, so that all together stay about as large."""
+FULL_WINDOWS = 32  # with more runs their windows are smaller, so that all together stay about as large
 LEAST_TERMS, LEAST_BYTES = 1 << 10, 1 << 15
-INDEXED = 1 << 10
-"""Terms between two places of a run that are looked at to find a term."""
+INDEXED = 1 << 10  # terms between two places of a run that are looked at to find a term
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from sdem_dist.compat import PatternPart, parsed_pattern
 
-LONGEST = 1000
-"""Characters of a pattern; no way of splitting words needs more."""
+LONGEST = 1000  # characters of a pattern; no way of splitting words needs more
 
 
 def check_pattern(pattern: str) -> None:

@@ -27,8 +27,7 @@ from sdem_dist.text.texts import Columns, Records, texts_of_strings
 if TYPE_CHECKING:
     import pyarrow
 
-PIECE_BYTES = 1 << 21
-"""About what one task reads, where a source can be cut: little, so that workers end together."""
+PIECE_BYTES = 1 << 21  # about what one task reads, where a source can be cut: little, so that workers end together
 
 
 def listed(column: list[object] | pyarrow.Array) -> list[object]:

@@ -15,8 +15,7 @@ from sdem_dist.text.spill import load_arrays, save_arrays
 from sdem_dist.text.vectorizer import VectorizerSettings
 from sdem_dist.text.walks import ALL, sorted_parts, sorted_terms
 
-MOST_TERMS = 1 << 21
-"""Terms that the counters of all threads hold together; each takes about a hundred bytes."""
+MOST_TERMS = 1 << 21  # terms that the counters of all threads hold together; each takes about a hundred bytes
 
 
 class Runs:

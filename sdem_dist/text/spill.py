@@ -9,8 +9,7 @@ import numpy as np
 
 from sdem_dist.text.gram_tree import NodeCounts
 
-MATRIX = -1
-"""Stands for the run of a block whose columns are those of the corpus, or of its source of numbers."""
+MATRIX = -1  # stands for the run of a block whose columns are those of the corpus, or of its source of numbers
 
 
 @dataclass(frozen=True)

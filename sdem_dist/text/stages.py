@@ -38,8 +38,7 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 
 GROUPS, HELD_OUT = "groups.npy", "held-out.npy"
 """Of a stretch: the hashes of its documents' groups, and which documents are held out."""
-SAMPLES = 32
-"""Terms of a run that its task shows, to cut the terms into ranges of about equal size."""
+SAMPLES = 32  # terms of a run that its task shows, to cut the terms into ranges of about equal size
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from sdem_dist.text.compressed import COMPRESSIONS
 from sdem_dist.text.line_blocks import is_utf8_name
 from sdem_dist.text.sources import Reading, source_format
 
-STRETCH_BYTES = 1 << 23
-"""About what one task reads at most, where a source can be cut."""
+STRETCH_BYTES = 1 << 23  # about what one task reads at most, where a source can be cut
 SHARES, LEAST_BYTES = 16, 1 << 20
 """Into so many stretches few sources are cut, unless they become smaller than this: few large ones do not share evenly."""
 

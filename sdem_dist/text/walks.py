@@ -16,10 +16,8 @@ from sdem_dist.text.terms import Spelling, sorted_words
 from sdem_dist.text.texts import Texts
 from sdem_dist.text.word_table import WordTable
 
-ALL = 0, 1 << 62
-"""Limits that keep every n-gram that a document has."""
-STEPS = 1 << 16
-"""Steps of the longest walk that are merged together: what they need stays in the cache."""
+ALL = 0, 1 << 62  # limits that keep every n-gram that a document has
+STEPS = 1 << 16  # steps of the longest walk that are merged together: what they need stays in the cache
 
 
 @dataclass(frozen=True)
