@@ -32,12 +32,8 @@ class ByteCache:
     So the first that came stay, and the others are made each time.  Only values whose key has another first part, which
     an earlier run left behind, make room.
 
-    Parameters
-    ----------
-    max_bytes : int
-        A value larger than the whole budget is returned but not kept.
-    oldest_leave : bool
-        Let the oldest values make room after all.
+    `max_bytes`: a value larger than the whole budget is returned but not kept.
+    `oldest_leave`: let the oldest values make room after all.
     """
 
     def __init__(self, max_bytes: int, *, oldest_leave: bool = False) -> None:

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 def _scheduler(client: Client) -> Any:
     """Return what calls a client's scheduler: distributed, ``client.scheduler``, which is None once it is closed.
 
-    Raises
-    ------
-    RuntimeError
-        The client was closed.
+    Raises RuntimeError: the client was closed.
     """
     if client.scheduler is None:
         raise RuntimeError("the client was closed")

@@ -32,17 +32,13 @@ def scored(
 ) -> Scored:
     """Return documents with what they cost.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_documents, n_classes), float64
-        What decides between classes.
-    labels : ndarray of shape (n_documents,), integers
-        -1 where there is none: such a document counts nowhere.
-    weights : ndarray of shape (n_documents,), float64
-    lengths : ndarray of shape (n_documents,), float64
-        Words of each document, repetitions counted (the sum of its weights where a corpus is weighted).
-    log_joint : ndarray of shape (n_documents, n_classes), float64, optional
-        ``ln p(y, d)`` without the multinomial coefficient, or a lower bound of it. None: the scores.
+    `scores`: shape (n_documents, n_classes), float64: what decides between classes.
+    `labels`: shape (n_documents,), integers: -1 where there is none: such a document counts nowhere.
+    `weights`: shape (n_documents,), float64.
+    `lengths`: shape (n_documents,), float64: words of each document, repetitions counted (the sum of its weights where
+    a corpus is weighted).
+    `log_joint`: shape (n_documents, n_classes), float64: ``ln p(y, d)`` without the multinomial coefficient, or a lower
+    bound of it. None: the scores.
     """
     joint, hidden = scores if log_joint is None else log_joint, labels < 0
     labels, weights = np.where(hidden, 0, labels), np.where(hidden, 0.0, weights)
@@ -57,11 +53,7 @@ def joined(batches: Iterable[Scored]) -> Scored:
 def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
     """Return the sums of `evaluation_sums`, `class_sums` and `calibration.calibration_sums`, which every classifier has.
 
-    Parameters
-    ----------
-    documents : Scored
-    tempered : bool
-        With the sums that a temperature is found by.
+    `tempered`: with the sums that a temperature is found by.
     """
     scores, labels, weights = documents.scores, documents.labels, documents.weights
     calibrated = calibration.calibration_sums(scores, labels, weights, tempered=tempered)
@@ -86,13 +78,9 @@ def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
 
     A quarter of what `classifier_sums` takes: training scores held-out documents after every epoch.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_documents, n_classes), float64
-        ln p(y | d), up to a constant of each document.
-    labels : ndarray of shape (n_documents,), integers
-        -1 where there is none: such a document counts nowhere.
-    weights : ndarray of shape (n_documents,), float64
+    `scores`: shape (n_documents, n_classes), float64: ln p(y | d), up to a constant of each document.
+    `labels`: shape (n_documents,), integers: -1 where there is none: such a document counts nowhere.
+    `weights`: shape (n_documents,), float64.
     """
     used = (weights > 0) & (labels >= 0)
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
@@ -146,12 +134,9 @@ def macro_f1(sums: np.ndarray) -> float:
 def finish(sums: np.ndarray) -> dict[str, float]:
     """Turn sums into means a document: accuracy, the losses, and the perplexity a word.
 
-    Returns
-    -------
-    dict
-        ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means a document, natural logarithms) and ``perplexity``,
-        ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial coefficient. Where
-        ``ln p(y, d)`` is bounded from below, as by `LDAClassifier`, both "nll" and "perplexity" are bounds from above.
+    Returns dict: ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means a document, natural logarithms) and ``perplexity``,
+    ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial coefficient. Where ``ln
+    p(y, d)`` is bounded from below, as by `LDAClassifier`, both "nll" and "perplexity" are bounds from above.
     """
     s = dict(zip(SUMS, sums.tolist(), strict=True))
     weight = s["weight"]

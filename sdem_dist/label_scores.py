@@ -48,13 +48,9 @@ def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decis
 
     These are the documents that have it, that get it, that get it rightly, and the log-loss.
 
-    Parameters
-    ----------
-    odds : ndarray of shape (n_documents, n_labels)
-        Log-odds before temperatures.
-    members : ndarray of shape (n_documents, n_labels), 0 or 1
-    weights : ndarray of shape (n_documents,)
-    decisions : Decisions
+    `odds`: shape (n_documents, n_labels): log-odds before temperatures.
+    `members`: shape (n_documents, n_labels), 0 or 1.
+    `weights`: shape (n_documents,).
     """
     used = weights > 0
     odds, present, weights = odds[used] / decisions.temperatures, members[used] > 0, weights[used]
@@ -93,10 +89,8 @@ def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> 
 
     Parameters as for `label_sums`.
 
-    Returns
-    -------
-    ndarray of shape ((n_temperatures + 2 n_bins) * n_labels,)
-        Log-losses; histograms of the documents without each label, and of those with it.
+    Returns ndarray of shape ((n_temperatures + 2 n_bins) * n_labels,): log-losses; histograms of the documents without
+    each label, and of those with it.
     """
     n_labels, n_bins = odds.shape[1], len(EDGES) + 1
     signed = np.where(members > 0, -odds, odds)

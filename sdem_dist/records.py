@@ -22,10 +22,7 @@ _Class = TypeVar("_Class", bound=type)
 def record(cls: _Class) -> _Class:
     """Let files name a dataclass of this package. Its fields are its settings, all of them.
 
-    Raises
-    ------
-    TypeError
-        Another record has its name, or a field has the name of the key for it.
+    Raises TypeError: another record has its name, or a field has the name of the key for it.
     """
     if any(field.name == KIND for field in dataclasses.fields(cls)):
         raise TypeError(f"{cls.__name__} has a field {KIND!r}, which in files is the name of the class: rename it")
@@ -56,16 +53,10 @@ def plain(value: object) -> object:
 def restored(value: object, own: Mapping[str, type]) -> object:
     """Return what JSON values of `plain` stand for: lists as tuples, records made again, their fields of the types declared.
 
-    Parameters
-    ----------
-    value : JSON value
-    own : mapping of name to class
-        Classes of the user's that files may name.
-
-    Raises
-    ------
-    ValueError
-        A record of a class that neither the package nor `own` knows, or with other fields or types than it declares.
+    `value`: JSON value.
+    `own`: classes of the user's that files may name.
+    Raises ValueError: a record of a class that neither the package nor `own` knows, or with other fields or types than
+    it declares.
     """
     if isinstance(value, list):
         return tuple(restored(v, own) for v in value)

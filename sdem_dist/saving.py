@@ -42,11 +42,8 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
 
     Equal models make equal files: `n_jobs`, `verbose` and the seconds of their histories are left out.
 
-    Raises
-    ------
-    ModelError
-        `path` is something else than a model, a parameter cannot be stored as JSON, or the disk refuses; what was there
-        stays as it was.
+    Raises ModelError: `path` is something else than a model, a parameter cannot be stored as JSON, or the disk refuses;
+    what was there stays as it was.
     """
     check_destination(path)
     arrays = {name: np.asarray(value) for name, value in estimator.state_._asdict().items()}

@@ -150,10 +150,7 @@ def _with_ids(lines: list[str], ids: Sequence[object] | None) -> str:
 def predictions_of(estimator: EngineEstimator, name: object) -> Answers:
     """Return what a model predicts.
 
-    Raises
-    ------
-    ModelError
-        It predicts nothing.
+    Raises ModelError: it predicts nothing.
     """
     predicts = estimator.spec.predicts
     made: Any = estimator
@@ -176,10 +173,7 @@ def predictions_of(estimator: EngineEstimator, name: object) -> Answers:
 def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> Answers:
     """Return answers with a set of classes that holds the right one with probability `coverage`.
 
-    Raises
-    ------
-    ModelError
-        The model is not a classifier, or `sdem calibrate` has not shown it documents.
+    Raises ModelError: the model is not a classifier, or `sdem calibrate` has not shown it documents.
     """
     from sdem_dist.conformal import sets
     from sdem_dist.estimators.classifier import EngineClassifier
@@ -193,10 +187,7 @@ def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> 
 def topics_of(estimator: EngineEstimator, name: object) -> Answers:
     """Return a model's topics of documents.
 
-    Raises
-    ------
-    ModelError
-        It has none.
+    Raises ModelError: it has none.
     """
     made: Any = estimator
     kind = estimator.spec.topics
@@ -213,10 +204,7 @@ def topics_of(estimator: EngineEstimator, name: object) -> Answers:
 def chosen(answers: Answers, top: int | None, alone: bool, threshold: float | None) -> Answers:
     """Return answers as options want them.
 
-    Raises
-    ------
-    ValueError
-        The options mean nothing for numbers, or a class has the name of what is unsure.
+    Raises ValueError: the options mean nothing for numbers, or a class has the name of what is unsure.
     """
     if alone and top is not None:
         raise ValueError("--no-proba gives the best one alone, and --top several with their numbers: choose one")

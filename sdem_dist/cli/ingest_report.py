@@ -60,11 +60,7 @@ def without_label(corpus: Corpus) -> int:
 def warn_of_many_classes(corpus: Corpus, column: str | None = None) -> None:
     """Warn where a corpus has so many classes that its labels may be something else, such as texts or ids.
 
-    Parameters
-    ----------
-    corpus : Corpus
-    column : str, optional
-        That labels were taken from, where somebody named it.
+    `column`: the one that labels were taken from, where somebody named it.
     """
     header = corpus.header
     if not header.classes or header.label_sets is not None:

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 def model_shown(path: Path) -> str:
     """Return what a model is, how its training went, and the words that speak most for each class.
 
-    Raises
-    ------
-    ModelError
-        The file is damaged or no model.
+    Raises ModelError: the file is damaged or no model.
     """
     from sdem_dist.inspection.facts import model_facts
     from sdem_dist.inspection.words import speaking_words

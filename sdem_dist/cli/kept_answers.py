@@ -46,27 +46,13 @@ def write_kept_table(
 ) -> None:
     """Write the table of what tasks answer; what they made for an earlier run of the same identity is not made again.
 
-    Parameters
-    ----------
-    path : Path
-    identity : object
-        All that parts depend on; its ``repr`` counts.
-    executor : Executor
-        Its tasks read sources, and see the folder of `path`.
-    shared : tuple
-        See `sdem_dist.cli.streaming.Shared`.
-    jobs : iterable
-    gate : LineGate
-        Learns how many lines were left out.
-    resume : bool
-        Use what was kept; otherwise it is thrown away first.
-    quiet : bool
-        Do not say how much was kept.
-
-    Raises
-    ------
-    click.ClickException
-        There is no document.
+    `identity`: all that parts depend on; its ``repr`` counts.
+    `executor`: its tasks read sources, and see the folder of `path`.
+    `shared`: see `sdem_dist.cli.streaming.Shared`.
+    `gate`: learns how many lines were left out.
+    `resume`: use what was kept; otherwise it is thrown away first.
+    `quiet`: do not say how much was kept.
+    Raises click.ClickException: there is no document.
     """
     content = repr((FORMAT, identity)).encode("utf-8", "surrogatepass")
     with kept_folder(path.absolute(), "predicted", hashlib.sha256(content).hexdigest()[:32]) as folder:

@@ -72,10 +72,7 @@ def log(log: Path) -> None:
 def written_log(path: Path, resume: bool) -> JsonLines:
     """Return what writes the log of a run: into a new file, or at the end of the log of the run that is resumed.
 
-    Raises
-    ------
-    ClickException
-        The file cannot be written, or a run is resumed and the file is something else than a log.
+    Raises ClickException: the file cannot be written, or a run is resumed and the file is something else than a log.
     """
     from sdem_dist.engine.log import JsonLines
 
@@ -95,11 +92,8 @@ def written_log(path: Path, resume: bool) -> JsonLines:
 def read_events(path: Path) -> list[JsonObject]:
     """Return the events of a log.
 
-    Raises
-    ------
-    ClickException
-        The file cannot be read, or a line is not an event.  Events cut short, as a run that is killed leaves its last one, are
-        left out.
+    Raises ClickException: the file cannot be read, or a line is not an event. Events cut short, as a run that is
+    killed leaves its last one, are left out.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -29,22 +29,11 @@ def refuse_one_file(*outputs: Path | None) -> None:
 def check_output(output: Path, inputs: Iterable[str | Path], overwrite: bool) -> None:
     """Raise an error where a table or a page cannot be written, or would replace what is to stay.
 
-    Parameters
-    ----------
-    output : Path
-    inputs : iterable of str or Path
-        What the command reads; ``-`` and URLs may be among them.
-    overwrite : bool
-        Other files may be replaced.
-
-    Raises
-    ------
-    click.UsageError
-        `output` is one of the inputs, a folder, within a corpus, or a model.
-    click.ClickException
-        It exists, and `overwrite` is not set.
-    SdemError
-        Its folder takes no file.
+    `inputs`: what the command reads; ``-`` and URLs may be among them.
+    `overwrite`: other files may be replaced.
+    Raises click.UsageError: `output` is one of the inputs, a folder, within a corpus, or a model.
+    Raises click.ClickException: it exists, and `overwrite` is not set.
+    Raises SdemError: its folder takes no file.
     """
     from sdem_dist.storage.publish import check_writable
 

@@ -68,10 +68,7 @@ def refuse_for_a_corpus(names: tuple[str, ...]) -> None:
 def is_source(path: str) -> bool:
     """Whether a path is that of a file or a folder of documents, and no corpus.
 
-    Raises
-    ------
-    click.ClickException
-        There is nothing.
+    Raises click.ClickException: there is nothing.
     """
     there = place(path)
     if not there.exists() and not is_url(path):
@@ -103,21 +100,13 @@ def corpus_of(
 ) -> Iterator[Corpus]:
     """Yield corpora as one, or the documents of sources as one that lies in a hidden folder beside the model meanwhile.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        All of corpora, or all of sources.
-    beside : Path
-        The model.
-    options : mapping
-        Those of `reading_options` and `text_options`, and perhaps ``quiet`` and ``validation``, see `validation_of`.
-    keep_text : bool, default=False
-        Keep the texts of sources.
-
-    Raises
-    ------
-    click.UsageError
-        Options of a source are given, and `paths` are corpora; or they do not fit; or `paths` are of both.
+    `paths`: all of corpora, or all of sources.
+    `beside`: the model.
+    `options`: those of `reading_options` and `text_options`, and perhaps ``quiet`` and ``validation``, see
+    `validation_of`.
+    `keep_text`: keep the texts of sources.
+    Raises click.UsageError: options of a source are given, and `paths` are corpora; or they do not fit; or `paths` are
+    of both.
     """
     from sdem_dist import SdemError, concat, open_corpus
     from sdem_dist.storage.hidden import hidden_folder
@@ -193,12 +182,8 @@ def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -
 def label_column(paths: Sequence[str], label: str | None, form: str | None) -> str | None:
     """Return the column of tables that labels are taken from; None of folders, corpora and matrices.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        Sources.
-    label, form : str or None
-        The column and the format, where somebody named them.
+    `paths`: sources.
+    `label`, `form`: the column and the format, where somebody named them.
     """
     from sdem_dist.text.compressed import plain_suffix
     from sdem_dist.text.sources import SUFFIXES
@@ -236,10 +221,7 @@ def examined_by_workers(
 ) -> Iterator[Examined]:
     """Yield the documents of a source without their texts: workers write them into a hidden folder beside the model.
 
-    Raises
-    ------
-    ModelError, IngestError
-        As `examined_documents`.
+    Raises ModelError, IngestError: as `examined_documents`.
     """
     import scipy.sparse as sp
 
@@ -302,12 +284,9 @@ def examined_documents(
 
     Without `keep_texts` those of a source are let go of.
 
-    Raises
-    ------
-    ModelError, IngestError
-        The model was not trained on text, or a line of the source is not a document of one of its classes.
-    click.UsageError
-        Options of a source are given, and `path` is a corpus.
+    Raises ModelError, IngestError: the model was not trained on text, or a line of the source is not a document of one
+    of its classes.
+    Raises click.UsageError: options of a source are given, and `path` is a corpus.
     """
     import scipy.sparse as sp
 

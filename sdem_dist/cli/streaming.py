@@ -65,10 +65,7 @@ Job = Piece | Records | CorpusRange
 def transformer_of(estimator: EngineEstimator) -> TextTransformer:
     """Return what counts texts as a model does.
 
-    Raises
-    ------
-    ModelError
-        The model was not trained on text.
+    Raises ModelError: the model was not trained on text.
     """
     if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
         estimator.vectorize([])  # says what is wrong
@@ -142,14 +139,8 @@ def answered(
 ) -> Iterator[Made]:
     """Yield what `answer` makes of blocks of documents, in their order.
 
-    Parameters
-    ----------
-    blocks : iterable of Records or CorpusRange
-    transformer : TextTransformer, optional
-        Needed for records of text.
-    answer : callable
-    n_jobs : int, optional
-        Threads; None: one a core.
+    `transformer`: needed for records of text.
+    `n_jobs`: threads; None: one a core.
     """
 
     def worker() -> Callable[[Records | CorpusRange], Made]:

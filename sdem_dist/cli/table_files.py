@@ -35,12 +35,8 @@ def part_of(suffix: str, block: Columns) -> Part:
 def write_table(path: Path, blocks: Iterator[Columns]) -> None:
     """Write a table; it appears under its name whole, or not at all.
 
-    Parameters
-    ----------
-    path : Path
-        Its suffix, see `FORMS`, says the format.
-    blocks : iterator of dict
-        All of the same columns.
+    `path`: its suffix, see `FORMS`, says the format.
+    `blocks`: all of the same columns.
     """
     write_parts(path, map(partial(part_of, path.suffix.lower()), blocks))
 

@@ -51,10 +51,7 @@ def tab_rows(block: Columns) -> bytes:
 def json_rows(block: Columns) -> bytes:
     """Return rows as JSON objects, one a line.
 
-    Raises
-    ------
-    TypeError
-        A name or a value is one that orjson does not write.
+    Raises TypeError: a name or a value is one that orjson does not write.
     """
     import orjson
 

@@ -308,10 +308,7 @@ def _unless_last(kept: Mapping[str, float], n_epochs: int) -> str:
 def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
     """Return the estimator that options describe.
 
-    Raises
-    ------
-    click.UsageError
-        There is no such estimator, it has no such parameter, or one is given twice.
+    Raises click.UsageError: there is no such estimator, it has no such parameter, or one is given twice.
     """
     from sdem_dist.catalogue import ESTIMATORS, estimator_class
 

@@ -197,10 +197,8 @@ def tune(
 def space_of(given: tuple[str, ...]) -> Any:
     """Return the space that options describe; None where there are none.
 
-    Raises
-    ------
-    click.UsageError
-        A file cannot be read, or holds something else; or a parameter has no values, or is given twice.
+    Raises click.UsageError: a file cannot be read, or holds something else; or a parameter has no values, or is given
+    twice.
     """
     named: dict[str, list[object]] = {}
     files: list[Any] = []

@@ -19,22 +19,10 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
     The authority's key is in memory only and forgotten, so that nobody can issue another certificate that this cluster
     would accept; make a new set instead.
 
-    Parameters
-    ----------
-    folder : path
-        Made, readable for its owner only; must not exist.
-    days : int
-        How long the certificates are valid.
-
-    Returns
-    -------
-    Path
-        ``tls.yaml``, the Dask configuration that uses them and requires encryption.
-
-    Raises
-    ------
-    ClusterError
-        The folder is there already or cannot be made, or `trustme` is not installed.
+    `folder`: made, readable for its owner only; must not exist.
+    `days`: how long the certificates are valid.
+    Returns Path: ``tls.yaml``, the Dask configuration that uses them and requires encryption.
+    Raises ClusterError: the folder is there already or cannot be made, or `trustme` is not installed.
     """
     try:
         import trustme

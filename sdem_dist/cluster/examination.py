@@ -29,18 +29,9 @@ def examine_here() -> list[Line]:
 def examine(client: Client, folder: Path, n_features: int | None = None, n_classes: int | None = None) -> list[Line]:
     """Look at a whole cluster.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    folder : Path
-        Where corpora are; a small file is written here, read by every worker, and removed.
-    n_features, n_classes : int, optional
-        Size of the model that the workers' memory is compared with.
-
-    Raises
-    ------
-    ClusterError
-        There is no worker, or one does not answer.
+    `folder`: where corpora are; a small file is written here, read by every worker, and removed.
+    `n_features`, `n_classes`: size of the model that the workers' memory is compared with.
+    Raises ClusterError: there is no worker, or one does not answer.
     """
     import cloudpickle
 

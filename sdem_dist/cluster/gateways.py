@@ -29,19 +29,11 @@ def gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
 
     How to sign in, and the options of a new cluster, are Dask's configuration below ``gateway``.
 
-    Parameters
-    ----------
-    address : str
-        Of the gateway, such as ``https://gateway.example.org``: a new cluster is started, and ended after.  Or of one of
-        its clusters, ``https://gateway.example.org/clusters/NAME``, which is left as it is.
-    n_workers : int or None
-        How many workers the new cluster has.
-
-    Raises
-    ------
-    ClusterError
-        The gateway does not answer or refuses, dask-gateway is missing, the address holds credentials, or `n_workers` is
-        given with a cluster that is there already, or missing with a new one.
+    `address`: of the gateway, such as ``https://gateway.example.org``: a new cluster is started, and ended after. Or
+    of one of its clusters, ``https://gateway.example.org/clusters/NAME``, which is left as it is.
+    `n_workers`: how many workers the new cluster has.
+    Raises ClusterError: the gateway does not answer or refuses, dask-gateway is missing, the address holds credentials,
+    or `n_workers` is given with a cluster that is there already, or missing with a new one.
     """
     if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
         raise ClusterError(

@@ -35,19 +35,11 @@ def batch_jobs(
     The run begins with the first worker. Jobs that start later join in, lost jobs are submitted again, and all are
     cancelled at the end, also after an exception or a signal.
 
-    Parameters
-    ----------
-    path : path
-        Cluster file, see `sdem_dist.cluster.settings`.
-    lifetime : str, optional
-        Such as ``"55m"``, in place of the file's.
-    say : callable
-        Takes lines for the person who waits.
-
-    Raises
-    ------
-    ClusterError
-        The file is wrong, the batch system refuses the jobs, or no worker came in time; with the batch system's words.
+    `path`: cluster file, see `sdem_dist.cluster.settings`.
+    `lifetime`: such as ``"55m"``, in place of the file's.
+    `say`: takes lines for the person who waits.
+    Raises ClusterError: the file is wrong, the batch system refuses the jobs, or no worker came in time; with the batch
+    system's words.
     """
     import dask
     from distributed import Client

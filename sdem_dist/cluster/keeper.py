@@ -48,13 +48,8 @@ class Keeper:
     Jobqueue's adaptive scaling does that for jobs of one process only, and never for jobs that end before their worker
     has come.
 
-    Parameters
-    ----------
-    cluster : dask_jobqueue.JobQueueCluster
-        Its jobs as `sdem_dist.cluster.jobs.telling` makes them.
-    settings : JobSettings
-    say : callable
-        Takes lines about what was replaced.
+    `cluster`: its jobs as `sdem_dist.cluster.jobs.telling` makes them.
+    `say`: takes lines about what was replaced.
     """
 
     def __init__(self, cluster: BatchCluster, settings: JobSettings, say: Callable[[str], None]) -> None:

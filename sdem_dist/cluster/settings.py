@@ -34,16 +34,8 @@ class JobSettings:
 def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
     """Read a cluster file.
 
-    Parameters
-    ----------
-    path : path
-    lifetime : str, optional
-        Such as ``"55m"``; comes before what the file says.
-
-    Raises
-    ------
-    ClusterError
-        The file cannot be read, or an entry is missing, unknown, or not what it should be.
+    `lifetime`: such as ``"55m"``; comes before what the file says.
+    Raises ClusterError: the file cannot be read, or an entry is missing, unknown, or not what it should be.
     """
     path = Path(path)
     content = _load(path)

@@ -62,16 +62,9 @@ def write_collection(
 ) -> Corpus:
     """Write a Dask collection as a corpus, on the workers of a client; see `sdem_dist.corpus.write_corpus`.
 
-    Parameters
-    ----------
-    X : dask array, DataFrame or bag
-    columns : tuple
-        Labels, ids, targets and weights.
-
-    Raises
-    ------
-    CorpusError
-        `X` is not a Dask collection, what stands beside it is not cut as it is, or a part does not fit.
+    `X`: dask array, DataFrame or bag.
+    `columns`: labels, ids, targets and weights.
+    Raises CorpusError: `X` is not a Dask collection, what stands beside it is not cut as it is, or a part does not fit.
     """
     from sdem_dist.corpus.contents import destination, reopened, write_contents
     from sdem_dist.engine.dask import DaskExecutor

@@ -59,23 +59,13 @@ def collect(
 ) -> Collected:
     """Check and take in all batches.
 
-    Parameters
-    ----------
-    source : iterable of (X, y, ids, targets, weights)
-    folder : Path
-        For intermediate files.
-    memory_limit : int
-        Bytes of documents to hold in memory.
-    classes : sequence or None
-        See `write_corpus`.
-    weighted : bool or None
-        See `write_corpus`.
-    seed : int or None
-        Seed of the order in which to store the documents; None keeps that of the input.
-    dense, unlabelled
-        See `write_corpus`.
-    first : int
-        Position of the first of these documents in the corpus before it is shuffled.
+    `folder`: for intermediate files.
+    `memory_limit`: bytes of documents to hold in memory.
+    `classes`: see `write_corpus`.
+    `weighted`: see `write_corpus`.
+    `seed`: seed of the order in which to store the documents; None keeps that of the input.
+    `dense`, `unlabelled`: see `write_corpus`.
+    `first`: position of the first of these documents in the corpus before it is shuffled.
     """
     spill = Spill(folder, memory_limit, ordered=seed is None)
     encoder = LabelEncoder(classes, unlabelled)

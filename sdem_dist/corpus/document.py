@@ -19,14 +19,9 @@ _SHOWN = 12
 class StoredDocument:
     """What a corpus holds of a document.
 
-    Attributes
-    ----------
-    counts : dict of str or int to number
-        Count or weight of each word, the largest first; of columns by number where they have no names. Of a table all values.
-    id : int or str
-    label : class label, or None
-    targets : tuple of float
-        Numbers to be predicted.
+    `counts`: count or weight of each word, the largest first; of columns by number where they have no names. Of a table
+    all values.
+    `targets`: numbers to be predicted.
     """
 
     counts: Mapping[str | int, float]

@@ -27,11 +27,7 @@ def unfit_row(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | None:
 def document_frequency(indices: np.ndarray, data: np.ndarray, n_features: int) -> np.ndarray:
     """Return in how many documents each column occurs, int64 of shape (n_features,).
 
-    Parameters
-    ----------
-    indices, data : ndarray of shape (n_nonzeros,)
-        Of CSR arrays without repeated columns. Entries of 0 do not count.
-    n_features : int
+    `indices`, `data`: shape (n_nonzeros,): of CSR arrays without repeated columns. Entries of 0 do not count.
     """
     from sdem_dist.kernels.ragged import add_each  # numba comes with it
 
@@ -46,12 +42,8 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     SciPy trusts them: with others it may end the process, or read entries of other columns. To be called before anything
     is sorted, cut, cast or converted. Takes no copies.
 
-    Parameters
-    ----------
-    X : sparse matrix or array
-        Of any format; those of which nothing can be broken pass.
-    what : str
-        What the message calls it.
+    `X`: of any format; those of which nothing can be broken pass.
+    `what`: what the message calls it.
     """
     if X.format in ("csr", "csc", "bsr") and X.ndim == 2:
         _check_compressed(X, what)

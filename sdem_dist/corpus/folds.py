@@ -79,22 +79,12 @@ class Folds:
     The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn. So folds depend on
     the corpus and the seed alone.
 
-    Parameters
-    ----------
-    corpus : corpus on disk or in memory
-    k : int
-        At least 2, at most the number of documents.
-    seed : int
-    share : float
-        Of the documents outside a fold that are trained on, by another hash of their place.
-    groups : array-like of shape (n_documents,), optional
-        Documents of one group are in one fold; each fold has about its share of every class, as far as groups allow.
-        In the order of the corpus as stored. None: as the corpus keeps them, if it does.
-
-    Raises
-    ------
-    ValueError
-        There are fewer than two folds, or more than documents or groups.
+    `k`: at least 2, at most the number of documents.
+    `share`: of the documents outside a fold that are trained on, by another hash of their place.
+    `groups`: array-like of shape (n_documents,): documents of one group are in one fold; each fold has about its share
+    of every class, as far as groups allow. In the order of the corpus as stored. None: as the corpus keeps them, if it
+    does.
+    Raises ValueError: there are fewer than two folds, or more than documents or groups.
     """
 
     def __init__(
@@ -206,13 +196,8 @@ class Part:
 
     So ranges, lanes and random numbers are those of the whole corpus. Document frequencies are the whole corpus's, too.
 
-    Parameters
-    ----------
-    folds : Folds, or Chosen
-    number : int
-        A fold; of a subset 0.
-    inside : bool
-        The fold; otherwise all but the fold.
+    `number`: a fold; of a subset 0.
+    `inside`: the fold; otherwise all but the fold.
     """
 
     def __init__(self, folds: Masks, number: int, inside: bool) -> None:

@@ -47,10 +47,7 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
 
     A list of lists is an indicator matrix, as for scikit-learn, where all are as long and of zeros and ones.
 
-    Raises
-    ------
-    ValueError
-        A matrix holds something else than zeros and ones.
+    Raises ValueError: a matrix holds something else than zeros and ones.
     """
     from scipy.sparse import csr_matrix, issparse
 
@@ -82,18 +79,10 @@ def _ragged(rows: Any) -> bool:
 def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]:
     """Return the labels of each document as a set.
 
-    Parameters
-    ----------
-    y : indicator matrix of shape (n_documents, n_labels), dense or sparse, or sequence of collections of labels
-    names : sequence of labels, optional
-        Of the columns of an indicator matrix; None: their numbers, from 0.
-
-    Raises
-    ------
-    CorpusError
-        Something is not a label; the message names the document.
-    ValueError
-        A matrix is not an indicator matrix, or has not a column for each name.
+    `y`: indicator matrix of shape (n_documents, n_labels), dense or sparse, or sequence of collections of labels.
+    `names`: of the columns of an indicator matrix; None: their numbers, from 0.
+    Raises CorpusError: something is not a label; the message names the document.
+    Raises ValueError: a matrix is not an indicator matrix, or has not a column for each name.
     """
     indicator = indicator_of(y)
     if indicator is not None:
@@ -139,10 +128,7 @@ def all_labels(sets: Iterable[LabelSet]) -> tuple[ClassLabel, ...]:
 def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr_matrix:
     """Return which label is in which set, uint8 of shape (n_sets, n_labels).
 
-    Raises
-    ------
-    KeyError
-        A set has a label that is not among `labels`.
+    Raises KeyError: a set has a label that is not among `labels`.
     """
     from scipy.sparse import csr_matrix
 

@@ -15,12 +15,8 @@ from sdem_dist.errors import CorpusError
 class LabelEncoder:
     """Turns labels into codes, batch by batch, and the codes into positions at the end.
 
-    Parameters
-    ----------
-    classes : sequence of labels, or None
-        The classes in their order. None: those found, sorted, once all batches have been seen.
-    unlabelled : label, optional
-        What stands for no label, and gets the code -1. If it is there, so do None, NaN and pandas' NA.
+    `classes`: the classes in their order. None: those found, sorted, once all batches have been seen.
+    `unlabelled`: what stands for no label, and gets the code -1. If it is there, so do None, NaN and pandas' NA.
     """
 
     def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:
@@ -45,10 +41,8 @@ class LabelEncoder:
     def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
         """Return the codes, int32, of a batch's labels; zeros without labels.
 
-        Raises
-        ------
-        CorpusError
-            The number of labels is wrong, one is not among the classes, or some batches have labels and some not.
+        Raises CorpusError: the number of labels is wrong, one is not among the classes, or some batches have labels and
+        some not.
         """
         if self._labelled not in (None, y is not None):
             raise CorpusError(f"some batches have labels and some not, from document {first} on")

@@ -39,16 +39,10 @@ def is_frame(X: object) -> bool:
 def parts_of(X: Any, columns: tuple[Any, Any, Any, Any]) -> list[Part]:
     """Return the parts of a dask array, DataFrame or bag.
 
-    Parameters
-    ----------
-    X : dask array, DataFrame or bag
-    columns : tuple
-        Labels, ids, targets and weights: Dask collections that are cut as `X` is, arrays in memory beside an array, or None.
-
-    Raises
-    ------
-    CorpusError
-        `X` is none of these, or what stands beside it is not cut as it is.
+    `X`: dask array, DataFrame or bag.
+    `columns`: labels, ids, targets and weights: Dask collections that are cut as `X` is, arrays in memory beside an
+    array, or None.
+    Raises CorpusError: `X` is none of these, or what stands beside it is not cut as it is.
     """
     if hasattr(X, "rechunk"):
         rows = X.rechunk({1: -1}).to_delayed().ravel()

@@ -100,11 +100,8 @@ def ids_of_rows(rows: KeyedRows) -> np.ndarray | list[str]:
 def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool) -> Documents | DenseDocuments:
     """Read the shard number `shard` of the corpus at `root`.
 
-    Raises
-    ------
-    CorpusError
-        An array is missing, has another shape or dtype than the manifest says or, with `verify`, does not match its
-        checksum or holds values that no corpus may hold. The message names corpus, shard and array.
+    Raises CorpusError: an array is missing, has another shape or dtype than the manifest says or, with `verify`, does
+    not match its checksum or holds values that no corpus may hold. The message names corpus, shard and array.
     """
     info, dense = header.shards[shard], header.layout == DENSE
     n, n_entries = info.n_documents, info.n_nonzeros

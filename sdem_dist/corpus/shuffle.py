@@ -26,12 +26,8 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
     """Return the keys of the documents `start` up to `stop`: uint64, all different for one seed.
 
-    Parameters
-    ----------
-    seed : int
-        Any integer; its value modulo 2**64 counts.
-    start, stop : int
-        Positions in the input.
+    `seed`: any integer; its value modulo 2**64 counts.
+    `start`, `stop`: positions in the input.
     """
     seed_hash = _splitmix64(np.array([seed % 2**64], np.uint64))
     return _splitmix64(np.arange(start, stop, dtype=np.uint64) + seed_hash)
@@ -77,14 +73,9 @@ def mixed(z: np.ndarray) -> np.ndarray:
 class Spill:
     """Documents waiting for their place, beyond a limit in files of raw arrays.
 
-    Parameters
-    ----------
-    folder : Path
-        Existing directory that this object may fill; its owner removes it.
-    memory_limit : int
-        Bytes of documents to hold in memory. Sorting a bucket takes a few times as much for a while.
-    ordered : bool
-        The documents arrive by ascending key: they are kept as they come.
+    `folder`: existing directory that this object may fill; its owner removes it.
+    `memory_limit`: bytes of documents to hold in memory. Sorting a bucket takes a few times as much for a while.
+    `ordered`: the documents arrive by ascending key: they are kept as they come.
     """
 
     def __init__(self, folder: Path, memory_limit: int, *, ordered: bool) -> None:

@@ -25,10 +25,7 @@ class Finding(NamedTuple):
 def look_at(corpus: Corpus, shard: int) -> Finding:
     """Read one shard and compare it with its checksums.
 
-    Raises
-    ------
-    UnreadableError
-        The storage cannot be read at the moment, which says nothing about the shard.
+    Raises UnreadableError: the storage cannot be read at the moment, which says nothing about the shard.
     """
     try:
         documents = corpus.read_shard(shard)
@@ -45,13 +42,8 @@ def look_at(corpus: Corpus, shard: int) -> Finding:
 class SoundShards(Corpus):
     """The shards of a corpus that are sound, as a corpus: its documents are numbered through them.
 
-    Parameters
-    ----------
-    path : str
-    shards : sequence of int
-        Which to keep, ascending.
-    class_counts : sequence of int
-        Their documents of each class.
+    `shards`: which to keep, ascending.
+    `class_counts`: their documents of each class.
     """
 
     def __init__(self, path: str, shards: Sequence[int], class_counts: Sequence[int]) -> None:
@@ -81,16 +73,8 @@ class SoundShards(Corpus):
 def without_damaged(corpus: Corpus, findings: Sequence[Finding]) -> Corpus:
     """Return the sound shards of a corpus as a corpus, or the corpus itself if all are.
 
-    Parameters
-    ----------
-    corpus : Corpus
-    findings : sequence of Finding
-        One for every shard, in order.
-
-    Raises
-    ------
-    CorpusError
-        No document is left.
+    `findings`: one for every shard, in order.
+    Raises CorpusError: no document is left.
     """
     sound = [f for f in findings if not f.problem]
     if len(sound) == len(findings):

@@ -26,11 +26,7 @@ class WithIds(OnDisk, Protocol):
 class Chosen:
     """Which documents of a corpus were chosen, as `sdem_dist.corpus.folds.Part` asks for it: in part 0.
 
-    Parameters
-    ----------
-    corpus : Corpus
-    bits : bytes
-        The mask, eight documents a byte.
+    `bits`: the mask, eight documents a byte.
     """
 
     k = 1

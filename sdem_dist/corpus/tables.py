@@ -36,16 +36,9 @@ def is_table(X: object) -> bool:
 def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:
     """Return a table of pandas as numbers.
 
-    Parameters
-    ----------
-    frame : DataFrame
-    categories : mapping of int to ndarray, optional
-        A numbering to keep; what it does not know is missing. By default the values that occur, sorted.
-
-    Raises
-    ------
-    ValueError
-        Two columns have one name, or one holds what cannot be sorted and stored, or another kind of values than it did.
+    `categories`: a numbering to keep; what it does not know is missing. By default the values that occur, sorted.
+    Raises ValueError: two columns have one name, or one holds what cannot be sorted and stored, or another kind of
+    values than it did.
     """
     if not frame.columns.is_unique:
         raise ValueError(f"two columns are named {frame.columns[frame.columns.duplicated()][0]!r}: rename one")
@@ -107,10 +100,8 @@ def corpus_of_table(
 ) -> tuple[np.ndarray, Sequence[str] | None, JsonObject | None]:
     """Return a table's values, and the vocabulary and `vectorizer` for its corpus; with a numbering there that is kept.
 
-    Raises
-    ------
-    CorpusError
-        As `encoded_table`, or the table cannot be a sparse corpus, or its columns are not those of the numbering.
+    Raises CorpusError: as `encoded_table`, or the table cannot be a sparse corpus, or its columns are not those of the
+    numbering.
     """
     if vectorizer is not None and vectorizer.get("kind") != TABLE:
         raise CorpusError("vectorizer says how text became words, and X is a table of pandas: leave it at None")
@@ -152,10 +143,7 @@ def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
 def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[object]) -> dict[int, np.ndarray]:
     """Return the numbering of a table from what `categories_by_column` found in its parts.
 
-    Raises
-    ------
-    CorpusError
-        A column holds values of several kinds.
+    Raises CorpusError: a column holds values of several kinds.
     """
     found: dict[int, np.ndarray] = {}
     for i, name in enumerate(names):

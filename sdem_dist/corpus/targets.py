@@ -14,10 +14,7 @@ from sdem_dist.errors import CorpusError
 def as_numbers(targets: ArrayLike, where: str) -> np.ndarray:
     """Return targets as float64.
 
-    Raises
-    ------
-    CorpusError
-        One is not a number; the message begins with `where`, and names it and its document.
+    Raises CorpusError: one is not a number; the message begins with `where`, and names it and its document.
     """
     try:
         return np.asarray(targets, np.float64)
@@ -39,10 +36,7 @@ def _is_number(value: SupportsFloat | str) -> bool:
 def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndarray:
     """Return the weights of documents as a float64 table of one column.
 
-    Raises
-    ------
-    CorpusError
-        They are not one finite number a document, or one is negative; the message begins with `where`.
+    Raises CorpusError: they are not one finite number a document, or one is negative; the message begins with `where`.
     """
     try:
         column = np.asarray(weights, np.float64)
@@ -60,10 +54,7 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
 def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndarray:
     """Return targets as a float64 table of shape (n_documents, n_targets).
 
-    Raises
-    ------
-    CorpusError
-        They are not numbers, not finite, or not as many as documents; the message begins with `where`.
+    Raises CorpusError: they are not numbers, not finite, or not as many as documents; the message begins with `where`.
     """
     table = as_numbers(targets, where)
     table = table[:, None] if table.ndim == 1 else table

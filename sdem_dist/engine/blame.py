@@ -29,10 +29,8 @@ def blamed(learner: Learner[State, Statistics, Prepared], corpus: Located, state
 
     Errors of the package, of storage and of memory pass: they say where they come from, and are not the documents' fault.
 
-    Raises
-    ------
-    DocumentError
-        Anything else went wrong; the message names the first document with which it does so, if one alone is enough.
+    Raises DocumentError: anything else went wrong; the message names the first document with which it does so, if one
+    alone is enough.
     """
     try:
         with heard():

@@ -47,10 +47,7 @@ class Checkpoints:
     ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of a stage that another
     follows.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
 
-    Raises
-    ------
-    ModelError
-        The folder cannot be made or written to, or it holds checkpoints that are named in another way.
+    Raises ModelError: the folder cannot be made or written to, or it holds checkpoints that are named in another way.
     """
 
     folder: Path
@@ -106,19 +103,11 @@ class Checkpoints:
     ) -> Saved[State]:
         """Publish a checkpoint and remove all but the newest `keep` of its stage.
 
-        Parameters
-        ----------
-        run : JSON values by name
-            What the stage is, see `sdem_dist.engine.identity`.
-        progress : Progress
-        state_type : class
-            A NamedTuple of arrays and floats.
-        n_blocks : int
-            Of the state.
-        get : callable
-            ``get(block)`` returns one; each is written before the next is asked for.
-        best : state or None
-            In one piece.
+        `run`: what the stage is, see `sdem_dist.engine.identity`.
+        `state_type`: a NamedTuple of arrays and floats.
+        `n_blocks`: of the state.
+        `get`: ``get(block)`` returns one; each is written before the next is asked for.
+        `best`: in one piece.
         """
 
         def arrays() -> Iterator[tuple[str, np.ndarray]]:
@@ -139,10 +128,7 @@ class Checkpoints:
     ) -> tuple[Progress, Saved[State], State | None] | None:
         """Return (progress, state, best state or None) of a stage's newest checkpoint, or None where there is none.
 
-        Raises
-        ------
-        ModelError
-            It is damaged, or (`OtherRunError`) belongs to other settings or another corpus.
+        Raises ModelError: it is damaged, or (`OtherRunError`) belongs to other settings or another corpus.
         """
         paths = [path for number, *_, path in self._checkpoints() if number == stage]
         if not paths:

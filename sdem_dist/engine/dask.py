@@ -42,20 +42,11 @@ class DaskExecutor:
 
     A task may take hours, so waiting for it has no deadline of its own; see `Watch`.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        Synchronous; stays open.
-    wait_for_workers : float, optional
-        Seconds that the cluster may be without any worker, at the beginning and in the middle.  Default: Dask's
-        configuration ``sdem-dist.wait-for-workers`` (``DASK_SDEM_DIST__WAIT_FOR_WORKERS``), or 60.
-    silence : float, optional
-        Seconds that the scheduler may take to answer.  Default: ``sdem-dist.silence``, or 300.
-
-    Raises
-    ------
-    ClusterError
-        No worker arrived in time, or the scheduler does not answer.
+    `client`: synchronous; stays open.
+    `wait_for_workers`: seconds that the cluster may be without any worker, at the beginning and in the middle.
+    Default: Dask's configuration ``sdem-dist.wait-for-workers`` (``DASK_SDEM_DIST__WAIT_FOR_WORKERS``), or 60.
+    `silence`: seconds that the scheduler may take to answer. Default: ``sdem-dist.silence``, or 300.
+    Raises ClusterError: no worker arrived in time, or the scheduler does not answer.
     """
 
     def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
@@ -124,11 +115,8 @@ class DaskExecutor:
     def result(self, handle: Handle[Value]) -> Value:
         """Wait for a future and return its value.
 
-        Raises
-        ------
-        ClusterError
-            The scheduler was lost or fell silent, there were no workers for too long, or a task killed several
-            workers in turn.
+        Raises ClusterError: the scheduler was lost or fell silent, there were no workers for too long, or a task killed
+        several workers in turn.
         """
         self.wait(handle)
         return cast(Value, self._gathered(cast("Future[Any]", handle)))

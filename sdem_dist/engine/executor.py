@@ -82,13 +82,9 @@ class Executor(Protocol):
 class InProcess:
     """Threads of this process; the kernels release the GIL.  Imports neither dask nor distributed.
 
-    Parameters
-    ----------
-    n_threads : int, optional
-        None: as many as this process may use cores.
-    memory_bytes : int, optional
-        How much is kept of documents follows from it, see `sdem_dist.engine.memory`.  None: what the machine, or the
-        control group of this process, has.
+    `n_threads`: None: as many as this process may use cores.
+    `memory_bytes`: how much is kept of documents follows from it, see `sdem_dist.engine.memory`. None: what the
+    machine, or the control group of this process, has.
     """
 
     rounds_ahead = 0  # the driver is in this process, and a single thread runs them at once

@@ -28,10 +28,7 @@ class JsonLines:
     Each has ``event``, the name of its class, ``time`` in UTC, and the event's own fields. A disk that fills up during the
     run ends the log with a warning, and not the run. At a URL the last seconds of a run that is killed are missing.
 
-    Parameters
-    ----------
-    path : path or URL
-        Made where it is absent; a resumed run goes on in the same file.
+    `path`: made where it is absent; a resumed run goes on in the same file.
     """
 
     def __init__(self, path: str | Path) -> None:

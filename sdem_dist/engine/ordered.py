@@ -21,14 +21,9 @@ def in_order(
 
     Jobs are taken, and results held, only as fast as they are asked for. If one fails, those under way end first.
 
-    Parameters
-    ----------
-    executor : Executor
-    function : callable
-        As `Executor.submit` takes it. It may return an error of ours, which is raised here: of an error that it raises a
-        worker prints the traceback.
-    jobs : iterable of tuple
-        Arguments; one that is a handle of the executor stands for its result.
+    `function`: as `Executor.submit` takes it. It may return an error of ours, which is raised here: of an error that it
+    raises a worker prints the traceback.
+    `jobs`: arguments; one that is a handle of the executor stands for its result.
     """
     waiting: deque[Handle[Made | SdemError]] = deque()
     try:

@@ -135,15 +135,8 @@ class Ended(NamedTuple):
 class Flight(Generic[State, Statistics, Prepared]):
     """Rounds submitted and not yet known to have ended, each on the state of the one before.
 
-    Parameters
-    ----------
-    feed : Feed
-    plan : Plan
-    executor : Executor
-    blocks : list of handles
-        The state, block by block.
-    most_tasks : int
-        How many may be kept behind the state, see `burdened`.
+    `blocks`: the state, block by block.
+    `most_tasks`: how many may be kept behind the state, see `burdened`.
     """
 
     def __init__(

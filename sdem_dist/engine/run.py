@@ -39,28 +39,14 @@ def run_stages(
     checkpoint folder. A result is left there when the next stage begins. Until then the stage's checkpoints stay, and a
     scoring after the stage is done again by a resumed run.
 
-    Parameters
-    ----------
-    stages : generator
-        See `sdem_dist.engine.stages`.
-    corpus : corpus on disk or in memory
-    executor : Executor
-        Stays open.
-    monitoring : Monitoring
-        Of stages that are monitored.
-    checkpoints : Checkpoints, optional
-        None: nothing is written.
-    settings : JSON values by name, optional
-        What must be equal for a resume, beside each stage's learner and its plan without `n_epochs`.
-    resume : bool
-        Go on from what the checkpoint folder holds, if it holds anything.
-    callbacks : sequence of callables that take an event
-
-    Raises
-    ------
-    ModelError
-        A checkpoint is damaged, belongs to another run (`OtherRunError`), or has run more epochs than are asked for; or
-        the folder holds an earlier run and `resume` is false; or a state is too large for its workers.
+    `stages`: see `sdem_dist.engine.stages`.
+    `executor`: stays open.
+    `monitoring`: of stages that are monitored.
+    `checkpoints`: None: nothing is written.
+    `settings`: what must be equal for a resume, beside each stage's learner and its plan without `n_epochs`.
+    `resume`: go on from what the checkpoint folder holds, if it holds anything.
+    Raises ModelError: a checkpoint is damaged, belongs to another run (`OtherRunError`), or has run more epochs than
+    are asked for; or the folder holds an earlier run and `resume` is false; or a state is too large for its workers.
     """
     if checkpoints is not None and not resume:
         checkpoints.refuse_earlier_run()

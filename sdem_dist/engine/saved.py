@@ -39,12 +39,8 @@ class Saved(NamedTuple, Generic[State]):
     def block(self, number: int) -> State:
         """Return one block of the state.
 
-        Raises
-        ------
-        OSError
-            The file cannot be read here; another try may succeed.
-        ModelError
-            It is damaged, or holds something else.
+        Raises OSError: the file cannot be read here; another try may succeed.
+        Raises ModelError: it is damaged, or holds something else.
         """
         name = prefix(number, self.n_blocks)
         try:

@@ -40,12 +40,8 @@ def evaluate(
 ) -> dict[str, float]:
     """Return the metrics of a state over documents, see the learner's `metrics`.
 
-    Parameters
-    ----------
-    groups : sequence of (affinity, ranges of documents)
-        A task each.
-    blocks : sequence of handles
-        The state, block by block.
+    `groups`: a task each.
+    `blocks`: the state, block by block.
     """
     parts = [executor.submit(tasks.evaluate, feed, ranges, *blocks, affinity=affinity) for affinity, ranges in groups]
     while len(parts) > TOGETHER:

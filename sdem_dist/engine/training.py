@@ -64,25 +64,13 @@ class Kept(Generic[State]):
 class Training(Generic[State, Statistics, Prepared]):
     """A stage under way.
 
-    Parameters
-    ----------
-    stage : Stage
-    number : int
-        Its place in the fit.
-    feed : Feed
-    executor : Executor
-    monitoring : Monitoring
-        Of this stage.
-    size : int
-        Bytes of the whole state.
-    kept : Kept or None
-        None: no checkpoint is written.
-    resume : bool
-        Go on from the newest checkpoint, if there is one.
-    emit : callable
-        Takes events, and returns whether a callback asks to stop.
-    may_stop : bool
-        Whether one may ask: then no round begins before the epoch before it is told of.
+    `number`: its place in the fit.
+    `monitoring`: of this stage.
+    `size`: bytes of the whole state.
+    `kept`: None: no checkpoint is written.
+    `resume`: go on from the newest checkpoint, if there is one.
+    `emit`: takes events, and returns whether a callback asks to stop.
+    `may_stop`: whether one may ask: then no round begins before the epoch before it is told of.
     """
 
     def __init__(

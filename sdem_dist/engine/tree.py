@@ -19,16 +19,10 @@ def reduce(
 ) -> Part:
     """Return the sum of neighbours, depth first: no more than a few parts are alive at once.
 
-    Parameters
-    ----------
-    items : sequence, not empty
-    get : callable
-        Returns the statistics of an item.
-    combine : callable
-        Returns the statistics of several together; one alone is never combined, since how often that would be depends
-        on how lanes are bundled.
-    at_once : int
-        `LEAVES` where items are lanes, 1 where they are sums of as many or more.
+    `get`: returns the statistics of an item.
+    `combine`: returns the statistics of several together; one alone is never combined, since how often that would be
+    depends on how lanes are bundled.
+    `at_once`: `LEAVES` where items are lanes, 1 where they are sums of as many or more.
     """
     # Left to right like a binary counter.  A function that calls itself would be part of a cycle, and what it refers to,
     # whole states, be kept until the garbage collector comes by.

@@ -53,10 +53,8 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
 
     ONNX's labels are whole numbers or texts: False and True become 0 and 1, and classes that are fractions become texts.
 
-    Raises
-    ------
-    ModelError
-        The model is another, has no finite coefficients, or is larger than an ONNX file can be, `LARGEST`.
+    Raises ModelError: the model is another, has no finite coefficients, or is larger than an ONNX file can be,
+    `LARGEST`.
     """
     onnx = needed("onnx", "onnx")
     if type(model).__name__ != "MultinomialNB":

@@ -47,10 +47,8 @@ class LinearClassifier:
 def linear_classifier(model: WordModel) -> LinearClassifier:
     """Return a fitted `MultinomialNB` as a linear classifier; its temperature goes into the coefficients.
 
-    Raises
-    ------
-    ModelError
-        A class without documents has no logarithm of its probability, or the model counts the length of documents.
+    Raises ModelError: a class without documents has no logarithm of its probability, or the model counts the length of
+    documents.
     """
     if model.lengths is not None:
         raise ModelError("the length of a document is no linear part of its score: train with lengths=None to export")

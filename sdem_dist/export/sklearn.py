@@ -25,17 +25,9 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     There is one exception: scikit-learn's pipelines refuse tables with missing values (NaN), which the models of tables
     take.
 
-    Parameters
-    ----------
-    model : fitted estimator
-        One of `EXPRESSIBLE`.
-    from_counts : bool, default=False
-        Leave out the step from text to counts.
-
-    Raises
-    ------
-    ModelError
-        The model is another, or scikit-learn has no step for its way from text to counts.
+    `model`: fitted estimator: one of `EXPRESSIBLE`.
+    `from_counts`: leave out the step from text to counts.
+    Raises ModelError: the model is another, or scikit-learn has no step for its way from text to counts.
     """
     from sklearn.pipeline import Pipeline
 
@@ -59,10 +51,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
 def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) -> Any:
     """Return the scikit-learn vectorizer of settings of text.
 
-    Raises
-    ------
-    ModelError
-        Words are stemmed.
+    Raises ModelError: words are stemmed.
     """
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 

@@ -48,16 +48,9 @@ class WithMembers(View):
 def coded(y: object, known: np.ndarray | None) -> tuple[np.ndarray, list[LabelSet], list[ClassLabel]]:
     """Return the labels of documents in memory as positions in a list of sets, the list, and all labels.
 
-    Parameters
-    ----------
-    y : indicator matrix, dense or sparse, or sequence of collections of labels
-    known : ndarray of shape (n_labels,) or None
-        The labels of a fitted model: the columns of an indicator matrix are these.
-
-    Raises
-    ------
-    ValueError
-        A label is not among those of the model, or there is none at all.
+    `y`: indicator matrix, dense or sparse, or sequence of collections of labels.
+    `known`: shape (n_labels,): the labels of a fitted model: the columns of an indicator matrix are these.
+    Raises ValueError: a label is not among those of the model, or there is none at all.
     """
     names = None if known is None else known.tolist()
     try:
@@ -80,10 +73,7 @@ def coded(y: object, known: np.ndarray | None) -> tuple[np.ndarray, list[LabelSe
 def members_of(corpus: Corpus, known: np.ndarray | None) -> tuple[sp.csr_matrix, list[ClassLabel]]:
     """Return which label is in which class of a corpus, and the labels: those of a fitted model, or those that occur.
 
-    Raises
-    ------
-    CorpusError
-        A label is not among those of the model.
+    Raises CorpusError: a label is not among those of the model.
     """
     sets = corpus.header.label_sets
     sets = tuple((label,) for label in corpus.header.classes) if sets is None else sets  # type: ignore[misc]

@@ -76,10 +76,7 @@ def learned_counts(
 
     Where words are hashed there is neither a vocabulary nor the last.
 
-    Raises
-    ------
-    ValueError
-        Something is not text, or there are no words at all.
+    Raises ValueError: something is not text, or there are no words at all.
     """
     from sdem_dist.text.transform import count_texts, learned_texts
 

@@ -49,23 +49,15 @@ def source_of(
 ) -> Source:
     """Return documents in memory, or a corpus, as the estimator takes them, checked.
 
-    Parameters
-    ----------
-    estimator : Estimator
-        Its `spec` says what documents have to be and to bring. With ``use="train"`` it takes note of the features.
-    X : array-like, sparse matrix, dask array or Corpus
-    y : array-like, optional
-    sample_weight : array-like of shape (n_samples,), optional
-    client : distributed.Client, optional
-        A cluster can read a corpus only.
-    use : {"train", "continue", "score"}
-    classes : array-like of shape (n_classes,), optional
-        All classes, where `y` may have fewer: of the batches of `partial_fit`.
-
-    Raises
-    ------
-    ValueError, CorpusError
-        What is wrong, where, and what to do.
+    `estimator`: its `spec` says what documents have to be and to bring. With ``use="train"`` it takes note of the
+    features.
+    `X`: array-like, sparse matrix, dask array or Corpus.
+    `y`: array-like.
+    `sample_weight`: array-like of shape (n_samples,).
+    `client`: distributed.Client: a cluster can read a corpus only.
+    `use`: "train" or "continue" or "score".
+    `classes`: array-like of shape (n_classes,): all classes, where `y` may have fewer: of the batches of `partial_fit`.
+    Raises ValueError, CorpusError: what is wrong, where, and what to do.
     """
     words, made, transformer = None, None, None
     if estimator._layout == "sparse" and are_texts(X):
@@ -336,16 +328,9 @@ def _enough(source: Source, use: Use) -> Source:
 def documents_of(estimator: Estimator, X: object) -> Documents:
     """Return unlabelled documents in memory, checked against a fitted estimator of counts.
 
-    Parameters
-    ----------
-    estimator : fitted Estimator
-    X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Documents
-        What a corpus returned is not checked again.
-
-    Raises
-    ------
-    ValueError
-        They are a path or raw text, or unfit numbers.
+    `X`: {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Documents: what a corpus returned is
+    not checked again.
+    Raises ValueError: they are a path or raw text, or unfit numbers.
     """
     if isinstance(X, Documents):
         documents = checks.as_documents(X)

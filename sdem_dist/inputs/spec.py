@@ -170,10 +170,7 @@ class Estimator(Protocol):
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stages of a fit; each is sent its result, see `sdem_dist.engine.stages`.
 
-        Parameters
-        ----------
-        source : Source
-            What is trained on.
+        `source`: what is trained on.
         """
 
     @property

@@ -86,10 +86,7 @@ def validated(
 ) -> tuple[Any, np.ndarray | None]:
     """Return what scikit-learn's `validate_data` makes of `X` and `y`: numbers, of as many features as the estimator has.
 
-    Raises
-    ------
-    ValueError
-        As it does; of texts the message says what to do, and does not hold them all.
+    Raises ValueError: as it does; of texts the message says what to do, and does not hold them all.
     """
     if sp.issparse(X):
         check_structure(X, "X")
@@ -117,10 +114,7 @@ def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
 
     What is random depends on what a document holds, and a stored zero is nothing.
 
-    Raises
-    ------
-    ValueError
-        A count is negative or beyond float32; the message names the row.
+    Raises ValueError: a count is negative or beyond float32; the message names the row.
     """
     if isinstance(X, np.ndarray) and X.dtype == np.float16:
         X = X.astype(np.float32)  # scipy.sparse has no half floats
@@ -177,10 +171,8 @@ def _documents(rows: sp.csr_matrix | Documents, data: np.ndarray) -> Documents:
 def checked_labels(estimator: Estimator, y: object) -> object:
     """Return labels that `validate_data` takes, such that none is changed: NumPy makes texts of numbers among texts.
 
-    Raises
-    ------
-    ValueError
-        A label is None, NaN or pandas' NA and `unlabelled` names nothing, or texts are mixed with what is not `unlabelled`.
+    Raises ValueError: a label is None, NaN or pandas' NA and `unlabelled` names nothing, or texts are mixed with what
+    is not `unlabelled`.
     """
     dtype = getattr(y, "dtype", None)
     if isinstance(dtype, np.dtypes.StringDType):
@@ -301,12 +293,8 @@ def _advice(estimator: Estimator) -> str:
 def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
     """Return the classes of a model that is fitted batch by batch.
 
-    Parameters
-    ----------
-    known : ndarray or None
-        Those of the batches before; None at the first.
-    classes : array-like or None
-        What this call says of them.
+    `known`: those of the batches before; None at the first.
+    `classes`: array-like: what this call says of them.
     """
     if known is None:
         if classes is None:
@@ -322,10 +310,7 @@ def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
 def seed_of(random_state: object) -> int:
     """Return an integer seed from what scikit-learn accepts as ``random_state``.
 
-    Raises
-    ------
-    ValueError
-        An integer that is negative or has more than 63 bits, or something that is not a random state.
+    Raises ValueError: an integer that is negative or has more than 63 bits, or something that is not a random state.
     """
     from sklearn.utils import check_random_state
 

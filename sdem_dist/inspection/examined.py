@@ -114,12 +114,8 @@ class Examined:
 def mistakes(estimator: EngineEstimator, report: Any, examined: Examined) -> Iterator[dict[str, list[Any]]]:
     """Yield the documents that a report calls errors, as columns of some rows each, the worst first.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-    report : ClassificationReport or RegressionReport
-    examined : Examined
-        The documents of the report.
+    `report`: ClassificationReport or RegressionReport.
+    `examined`: the documents of the report.
     """
     errors, of_classes = report.errors, isinstance(report, ClassificationReport)
     for begin in range(0, max(len(errors), 1), GATHERED):

@@ -32,13 +32,8 @@ def explanations(
 ) -> Explanations:
     """Return why each document was taken for its class; see `EngineClassifier.explain`.
 
-    Parameters
-    ----------
-    estimator : fitted classifier
-    X : texts, {array-like, sparse matrix} of shape (n_samples, n_features), Documents or DenseDocuments
-    against : class label or list of them, optional
-    texts : sequence of str, optional
-        What the documents of a matrix were.
+    `X`: texts, {array-like, sparse matrix} of shape (n_samples, n_features), Documents or DenseDocuments.
+    `texts`: what the documents of a matrix were.
     """
     documents, texts = _documents(estimator, X, texts)
     if documents.n_documents == 0:
@@ -89,10 +84,7 @@ def _of_labels(
 def number_explanations(estimator: Any, X: object, target: int = 0) -> NumberExplanations:
     """Return why each document got its number; see ``explain`` of the regressors.
 
-    Raises
-    ------
-    ValueError
-        There is no such target, or the documents do not fit the model.
+    Raises ValueError: there is no such target, or the documents do not fit the model.
     """
     documents, texts = _documents(estimator, X, None)
     n_targets = getattr(estimator.learner_, "n_outputs", 1)

@@ -31,13 +31,7 @@ def plain(text: object) -> str:
 def model_card(model: EngineEstimator, name: str, report: Report | None = None, documents: str = "") -> str:
     """Return the card of a fitted model.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    name : str
-    report : report, optional
-        How the model does on documents, which `documents` names.
-    documents : str
+    `report`: how the model does on documents, which `documents` names.
     """
     parts = [f"# {plain(name)}", *_what(model), *_data(model), *_quality(model, report, documents)]
     parts += [*_words(model), *_limits(model)]

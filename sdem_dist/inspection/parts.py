@@ -32,14 +32,8 @@ def of_naive_bayes(
 
     The length of a document has no part of its own: p(w | class) sum to 1 over the vocabulary.
 
-    Parameters
-    ----------
-    parameters : NaturalParameters
-    documents : Documents
-        As the model weighs them.
-    pairs : ndarray of shape (n_documents, 2), integers
-        Classes a and b of each document.
-    temperature : float
+    `documents`: as the model weighs them.
+    `pairs`: shape (n_documents, 2), integers: classes a and b of each document.
     """
     found = []
     for i, words, x in each(documents):
@@ -68,13 +62,9 @@ def of_labels(
 ) -> list[DocumentParts]:
     """Return the parts of each document's log-odds of one label against its rest, which are exact.
 
-    Parameters
-    ----------
-    parameters : NaturalParameters
-        Of log-odds, see `sdem_dist.models.one_against_rest`.
-    documents : Documents
-    labels : ndarray of shape (n_documents,), integers
-    temperatures : ndarray of shape (n_labels,)
+    `parameters`: of log-odds, see `sdem_dist.models.one_against_rest`.
+    `labels`: shape (n_documents,), integers.
+    `temperatures`: shape (n_labels,).
     """
     found = []
     for i, words, x in each(documents):
@@ -94,12 +84,10 @@ def of_component_columns(
 ) -> list[DocumentParts]:
     """Return the parts of classes that are mixtures of densities of columns, as `of_components` does of words.
 
-    Parameters
-    ----------
-    densities : callable
-        From a row, NaN where a value is missing, to ln p(column | component), shape (n_features, n_components).
-    log_prior : ndarray of shape (n_components,)
-    values : ndarray of shape (n_documents, n_features), float64
+    `densities`: from a row, NaN where a value is missing, to ln p(column | component), shape (n_features,
+    n_components).
+    `log_prior`: shape (n_components,).
+    `values`: shape (n_documents, n_features), float64.
     """
     found = []
     for row, pair in zip(values, pairs, strict=True):
@@ -151,11 +139,8 @@ def of_lda(
 ) -> list[DocumentParts]:
     """Return the parts of classes that are LDA models: a word's p is that of the document's topics under the class.
 
-    Parameters
-    ----------
-    proportions : ndarray of shape (n_documents, n_topics, n_classes), float64
-    titles : sequence of str
-        Of the topics, class by class.
+    `proportions`: shape (n_documents, n_topics, n_classes), float64.
+    `titles`: of the topics, class by class.
     """
     found, n_topics = [], parameters.n_topics
     for i, words, x in each(documents):
@@ -182,11 +167,9 @@ def of_supervised_topics(
     A word has its share of each topic by p(topic | word, document); what the prior of the proportions and steps that have not
     converged leave is no word's.
 
-    Parameters
-    ----------
-    outputs : ndarray of shape (n_documents, n_topics), float64
-        What a topic adds if it is all that the document is about: of two classes the difference.
-    proportions : ndarray of shape (n_documents, n_topics), float64
+    `outputs`: shape (n_documents, n_topics), float64: what a topic adds if it is all that the document is about: of two
+    classes the difference.
+    `proportions`: shape (n_documents, n_topics), float64.
     """
     found = []
     for i, words, x in each(documents):
@@ -206,13 +189,10 @@ def of_columns(
 ) -> list[DocumentParts]:
     """Return the parts of naive Bayes of columns, which are exact: ``ln p(x_j | a) - ln p(x_j | b)``.
 
-    Parameters
-    ----------
-    densities : callable
-        From a row, NaN where a value is missing, to ln p(column | class), shape (n_features, n_classes).
-    log_prior : ndarray of shape (n_classes,)
-    values : ndarray of shape (n_documents, n_features), float64
-    pairs : ndarray of shape (n_documents, 2), integers
+    `densities`: from a row, NaN where a value is missing, to ln p(column | class), shape (n_features, n_classes).
+    `log_prior`: shape (n_classes,).
+    `values`: shape (n_documents, n_features), float64.
+    `pairs`: shape (n_documents, 2), integers.
     """
     found = []
     for i, row in enumerate(values):
@@ -226,13 +206,9 @@ def of_columns(
 def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> list[DocumentParts]:
     """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the features that are known.
 
-    Parameters
-    ----------
-    mean : ndarray of shape (n_features + 1,), float64
-        The target last.
-    covariance : ndarray of shape (n_features + 1, n_features + 1), float64
-    values : ndarray of shape (n_documents, n_features), float64
-        NaN where a value is missing.
+    `mean`: shape (n_features + 1,), float64: the target last.
+    `covariance`: shape (n_features + 1, n_features + 1), float64.
+    `values`: shape (n_documents, n_features), float64: NaN where a value is missing.
     """
     found, slopes = [], dict[bytes, np.ndarray]()
     for row in values:

@@ -27,13 +27,8 @@ EXAMPLES = 2  # of each kind
 def report_page(estimator: EngineEstimator, examined: Examined, name: str, documents: str) -> str:
     """Return the body of a page: what the model is, how its training went, what it gets right and wrong, and why.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-    examined : Examined
-        The documents that it is measured on.
-    name, documents : str
-        What the model and the documents are called.
+    `examined`: the documents that it is measured on.
+    `name`, `documents`: what the model and the documents are called.
     """
     report = report_of(estimator, examined.documents, examined.labels)
     head = f'<header><h1>{cell(name)}</h1><p class="soft">{cell(type(estimator).__name__)}, measured on '

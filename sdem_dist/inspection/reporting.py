@@ -38,17 +38,10 @@ Report = ClassificationReport | LabelReport | RegressionReport | ClusterReport |
 def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
     """Return the report that suits what an estimator predicts: classes, numbers, clusters, or topics.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-    X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-    y : array-like of shape (n_samples,), default=None
-        None with a corpus, which has its own. Of clusters and topics it may be missing.
-
-    Raises
-    ------
-    ValueError, CorpusError
-        Documents that the model does not take, or labels that it does not know.
+    `X`: {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus.
+    `y`: array-like of shape (n_samples,), default=None: None with a corpus, which has its own. Of clusters and topics
+    it may be missing.
+    Raises ValueError, CorpusError: documents that the model does not take, or labels that it does not know.
     """
     check_is_fitted(estimator)
     given, X = X, as_counts(estimator, X)

@@ -35,17 +35,10 @@ def html_table(
 ) -> str:
     """Return a table.
 
-    Parameters
-    ----------
-    heads : sequence of objects
-        All empty: no line of heads.
-    rows : iterable of sequences
-        Cells are escaped.
-    caption : str
-    left : int
-        Columns that stand to the left; the others are numbers.
-    raw : sequence of int
-        Columns that are HTML already.
+    `heads`: all empty: no line of heads.
+    `rows`: cells are escaped.
+    `left`: columns that stand to the left; the others are numbers.
+    `raw`: columns that are HTML already.
     """
 
     def line(values: Sequence[object], tag: str, html: Sequence[int]) -> str:

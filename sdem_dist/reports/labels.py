@@ -26,15 +26,10 @@ HEADS = ("label", "precision", "recall", "F1", "documents", "given from")
 class LabelReport:
     """Figures of a classifier of several labels over documents whose labels are known.
 
-    Attributes
-    ----------
-    classes : ndarray of shape (n_labels,)
-    members : ndarray of shape (n_documents, n_labels), bool
-        Which document has which label.
-    scores : ndarray of shape (n_documents, n_labels), float64
-        Log-odds of each label.
-    thresholds : ndarray of shape (n_labels,)
-        The probability from which on a document gets a label.
+    `classes`: shape (n_labels,).
+    `members`: shape (n_documents, n_labels), bool: which document has which label.
+    `scores`: shape (n_documents, n_labels), float64: log-odds of each label.
+    `thresholds`: shape (n_labels,): the probability from which on a document gets a label.
     """
 
     classes: np.ndarray

@@ -45,11 +45,7 @@ def confusion_picture(classes: Sequence[object], counts: np.ndarray) -> str:
 
     Of more classes than there is room for, those with most errors are shown.
 
-    Parameters
-    ----------
-    classes : sequence of labels
-    counts : ndarray of shape (n_classes, n_classes), integers
-        Documents by class and prediction.
+    `counts`: shape (n_classes, n_classes), integers: documents by class and prediction.
     """
     wrong = counts.sum(axis=0) + counts.sum(axis=1) - 2 * np.diag(counts)
     kept = np.sort(np.argsort(-wrong, kind="stable")[:MOST_CLASSES])

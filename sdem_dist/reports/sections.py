@@ -128,11 +128,7 @@ def examples(shown: Iterable[tuple[str, Explanation]]) -> str:
 def topics(report: TopicReport, texts: Sequence[Sequence[str]]) -> str:
     """Return topics with their words and shares, how much of each class they make up, and example documents.
 
-    Parameters
-    ----------
-    report : TopicReport
-    texts : sequence of sequences of str
-        Of each topic, the documents that have most of it; empty where nobody kept texts.
+    `texts`: of each topic, the documents that have most of it; empty where nobody kept texts.
     """
     found = report.table_of_topics()
     if report.prevalence is not None:

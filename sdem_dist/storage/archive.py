@@ -40,23 +40,13 @@ def write_archive(
 ) -> None:
     """Write `arrays` and `metadata` as the file `path`, atomically; equal ones make equal files.
 
-    Parameters
-    ----------
-    path : str or Path
-        File to create or replace.
-    kind : str
-        What the file is, such as ``"sdem-model"``; `read_archive` must be given the same.
-    arrays : mapping of str to ndarray, or iterable of pairs
-        Booleans, integers and floats of any shape, empty ones too. A name is a Python identifier. Of an iterable each array
-        is written before the next is asked for.
-    metadata : mapping
-        JSON values; no NaN or infinity.
-
-    Raises
-    ------
-    ModelError
-        An array has a name or dtype that cannot be stored, the metadata are not JSON or too large, or the disk refuses.
-        What `arrays` itself raises passes through, and what was at `path` stays.
+    `path`: file to create or replace.
+    `kind`: what the file is, such as ``"sdem-model"``; `read_archive` must be given the same.
+    `arrays`: booleans, integers and floats of any shape, empty ones too. A name is a Python identifier. Of an iterable
+    each array is written before the next is asked for.
+    `metadata`: JSON values; no NaN or infinity.
+    Raises ModelError: an array has a name or dtype that cannot be stored, the metadata are not JSON or too large, or
+    the disk refuses. What `arrays` itself raises passes through, and what was at `path` stays.
     """
     path = place(path)
     try:

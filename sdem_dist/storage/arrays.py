@@ -68,12 +68,8 @@ def _written(location: object) -> Iterator[None]:
 def open_group(location: str | Path) -> zarr.Group:
     """Open the root group at `location`, a path or a URL, for reading.
 
-    Raises
-    ------
-    CorpusError
-        There is none, or its metadata cannot be read.
-    BucketError
-        The bucket refuses.
+    Raises CorpusError: there is none, or its metadata cannot be read.
+    Raises BucketError: the bucket refuses.
     """
     try:
         return zarr.open_group(_store(location), mode="r", zarr_format=3, use_consolidated=False)
@@ -161,22 +157,11 @@ def write_array(group: zarr.Group, name: str, array: np.ndarray) -> None:
 def read_array(group: zarr.Group, name: str, *, shape: Sequence[int] | None = None) -> np.ndarray:
     """Read the array at the path `name` of `group` whole.
 
-    Parameters
-    ----------
-    group : zarr.Group
-    name : str
-    shape : sequence of int, optional
-        The shape it must have, checked before memory is taken for it.
-
-    Raises
-    ------
-    CorpusError
-        The array is missing, has another shape, or does not decode. A missing chunk is *not* noticed: zarr reads it as
-        zeros, so that callers verify a checksum.
-    UnreadableError
-        The storage fails, which may pass.
-    BucketError
-        The bucket refuses.
+    `shape`: the shape it must have, checked before memory is taken for it.
+    Raises CorpusError: the array is missing, has another shape, or does not decode. A missing chunk is *not* noticed:
+    zarr reads it as zeros, so that callers verify a checksum.
+    Raises UnreadableError: the storage fails, which may pass.
+    Raises BucketError: the bucket refuses.
     """
     if shape is not None and isinstance(group.store, LocalStore):
         found = read_whole(group.store.root / group.path / name, tuple(shape))

@@ -23,12 +23,7 @@ _SCHEMES = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "abfs"}
 class BucketStore(ObjectStore):  # type: ignore[type-arg]
     """zarr's store of obstore, which goes by its URL in messages, and of which nothing outside a folder is touched.
 
-    Parameters
-    ----------
-    store : obstore.store.ObjectStore
-    root : str
-        The folder. zarr would make a group of each folder above it, too.
-    read_only : bool
+    `root`: the folder. zarr would make a group of each folder above it, too.
     """
 
     def __init__(self, store: obstore.store.ObjectStore, root: str = "", *, read_only: bool = False) -> None:

@@ -202,10 +202,7 @@ def put_if(url: str, content: bytes, tag: Tag | None) -> Tag:
 
     The content must not occur twice: after a lost answer it tells whether the object is ours.
 
-    Raises
-    ------
-    ChangedError
-        Something else is there.
+    Raises ChangedError: something else is there.
     """
     mode = "create" if tag is None else {name: value for name, value in tag._asdict().items() if value is not None}
     for attempt in range(TRIES):

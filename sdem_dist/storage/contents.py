@@ -52,11 +52,8 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
 
     What the root pointed to is removed then, and not before.
 
-    Raises
-    ------
-    SdemError
-        As `error`: another process began to write to `url`, or the bucket fails. Whatever the block raises passes
-        through. In every case what was at `url` is still there, and the new folder is not.
+    Raises SdemError: as `error`: another process began to write to `url`, or the bucket fails. Whatever the block
+    raises passes through. In every case what was at `url` is still there, and the new folder is not.
     """
     name = f"contents-{secrets.token_hex(8)}"
     try:

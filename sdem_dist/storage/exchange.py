@@ -15,10 +15,7 @@ _NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM
 def exchange(a: Path, b: Path) -> bool:
     """Let each of two paths on one file system name what the other did; return False where that cannot be done at once.
 
-    Raises
-    ------
-    OSError
-        One of them is missing, or the file system refuses.
+    Raises OSError: one of them is missing, or the file system refuses.
     """
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2

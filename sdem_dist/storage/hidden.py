@@ -24,10 +24,7 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
     Its owner locks it, and the lock ends with the process, however that ends. So an earlier folder of the same name and
     purpose that can be locked belongs to nobody, and is removed first. Where the file system knows no locks, none is.
 
-    Raises
-    ------
-    OSError
-        The folder cannot be made.
+    Raises OSError: the folder cannot be made.
     """
     if is_url(path):
         path = Path(tempfile.gettempdir(), path.name)

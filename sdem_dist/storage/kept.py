@@ -32,10 +32,7 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
     In a bucket nothing can be locked. There who begins last owns the folder, as with corpora: others' are removed, and who
     began before fails, or leaves the folder to the owner.
 
-    Raises
-    ------
-    SdemError
-        Another process works in it.
+    Raises SdemError: another process works in it.
     """
     if is_url(path):
         with _kept_objects(place(path), purpose, identity) as objects:

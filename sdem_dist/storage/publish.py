@@ -27,20 +27,11 @@ FLUSHES_AT_A_TIME = 16
 def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type[SdemError] = SdemError) -> None:
     """Write a file in a hidden folder beside `path`, flush it, then rename it to `path`, replacing what was there.
 
-    Parameters
-    ----------
-    path : str or Path
-        Name of the finished file, or the URL of the finished object.
-    write : callable
-        Given the path of a file that does not exist yet, creates it and closes it.
-    error : class of SdemError, default SdemError
-        Raised when the device is full, read-only or failing, or the folder cannot be written to.
-
-    Raises
-    ------
-    SdemError
-        An OSError about the file, as `error`. Whatever `write` raises passes through.
-        In every case a file that was at `path` is untouched and nothing else is left behind.
+    `path`: name of the finished file, or the URL of the finished object.
+    `write`: given the path of a file that does not exist yet, creates it and closes it.
+    `error`: raised when the device is full, read-only or failing, or the folder cannot be written to.
+    Raises SdemError: an OSError about the file, as `error`. Whatever `write` raises passes through. In every case a
+    file that was at `path` is untouched and nothing else is left behind.
     """
     if is_url(path):
         _put_object(place(path), write, error)
@@ -84,19 +75,11 @@ def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> N
 def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield an empty hidden sibling of `path`; when the block succeeds, flush it and rename it to `path`.
 
-    Parameters
-    ----------
-    path : str or Path
-        Name of the finished directory.
-    overwrite : bool, default False
-        Replace what is at `path`: in one step where the system can; elsewhere it is moved aside, and if the process dies
-        in that moment, moved back by the next to write here.
-
-    Raises
-    ------
-    CorpusError
-        `path` is taken, or the device is full, read-only or failing. Whatever the block raises passes through. In every
-        case what was at `path` is untouched and the temporary directory is gone.
+    `path`: name of the finished directory.
+    `overwrite`: replace what is at `path`: in one step where the system can; elsewhere it is moved aside, and if the
+    process dies in that moment, moved back by the next to write here.
+    Raises CorpusError: `path` is taken, or the device is full, read-only or failing. Whatever the block raises passes
+    through. In every case what was at `path` is untouched and the temporary directory is gone.
     """
     path = _resolved(path)
     with _explained(path, CorpusError):

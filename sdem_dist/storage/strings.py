@@ -15,16 +15,8 @@ _AT_A_TIME = 1 << 16  # strings that are decoded together
 class Strings(Sequence[str]):
     """Strings that are encoded already; each is decoded when it is asked for.
 
-    Attributes
-    ----------
-    offsets : ndarray of int64
-        String ``i`` is the UTF-8 of ``joined[offsets[i]:offsets[i + 1]]``.
-
-    Parameters
-    ----------
-    joined : ndarray of uint8, or Path
-        The bytes, or a file of them, which is in memory only while somebody looks at it.
-    offsets : ndarray of int64
+    `offsets`: int64: string ``i`` is the UTF-8 of ``joined[offsets[i]:offsets[i + 1]]``.
+    `joined`: uint8: the bytes, or a file of them, which is in memory only while somebody looks at it.
     """
 
     def __init__(self, joined: np.ndarray | Path, offsets: np.ndarray) -> None:
@@ -99,11 +91,8 @@ def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
     """Split `joined` at `offsets`: the inverse of `encode_strings`.
 
-    Raises
-    ------
-    ValueError
-        The arrays have wrong dtypes or shapes, the offsets do not climb from 0 to the number of bytes, or a string is
-        not UTF-8 (`UnicodeDecodeError`, with the string's position in its reason).
+    Raises ValueError: the arrays have wrong dtypes or shapes, the offsets do not climb from 0 to the number of bytes,
+    or a string is not UTF-8 (`UnicodeDecodeError`, with the string's position in its reason).
     """
     check_offsets(joined, offsets)
     strings: list[str] = []

@@ -6,13 +6,9 @@ from __future__ import annotations
 def version_problem(version: object, read: int, remedy: str) -> str | None:
     """Return why what states this version cannot be read, or None if it can.
 
-    Parameters
-    ----------
-    version : JSON value
-    read : int
-        The version that this package reads and writes.
-    remedy : str
-        What to do about an older one.
+    `version`: JSON value.
+    `read`: the version that this package reads and writes.
+    `remedy`: what to do about an older one.
     """
     if type(version) is not int or version < 1:
         return f"format_version is {version!r}, not a positive integer"

@@ -47,10 +47,7 @@ class LineGate:
     def refuse(self, path: Path, line: int, problem: str, unit: str = "line") -> None:
         """Record the bad line `line` (counted from 1) of `path`.
 
-        Raises
-        ------
-        IngestError
-            If bad lines are not to be skipped.
+        Raises IngestError if bad lines are not to be skipped.
         """
         if self.on_error == "skip" and len(self.examples) >= EXAMPLES_KEPT:
             self.skipped += 1

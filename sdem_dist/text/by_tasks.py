@@ -259,19 +259,7 @@ class Writing:
 
 
 class ByTasks:
-    """An ingest on the workers of a client: its stages, in order.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    plan : IngestPlan
-    gate : LineGate
-    reading : Reading
-    numeric, targets : bool
-    held_out : float
-    random_state, block_documents : int
-    progress : callable
-    """
+    """An ingest on the workers of a client: its stages, in order."""
 
     def __init__(
         self,

@@ -44,10 +44,8 @@ def plain_suffix(path: Path) -> str:
 def open_binary(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """Open `path` for reading bytes, decompressed according to its suffix; ``-`` is standard input.
 
-    Raises
-    ------
-    IngestError
-        If the file is missing, cannot be read, is damaged or cut short, or needs a package that is not installed.
+    Raises IngestError if the file is missing, cannot be read, is damaged or cut short, or needs a package that is not
+    installed.
     """
     if str(path) == "-":
         yield sys.stdin.buffer

@@ -87,11 +87,7 @@ def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> NodeCount
 class Vocabulary:
     """Terms that are given, ready to be found; threads share it, and each counts with a `FixedCounter` of its own.
 
-    Parameters
-    ----------
-    settings : VectorizerSettings
-    terms : sequence of str
-        In the order of columns.
+    `terms`: in the order of columns.
     """
 
     def __init__(self, settings: VectorizerSettings, terms: Sequence[str]) -> None:
@@ -145,10 +141,7 @@ class FixedCounter:
 class HashingCounter:
     """Counts terms by the column that scikit-learn's ``FeatureHasher`` gives them, without signs.
 
-    Parameters
-    ----------
-    settings : VectorizerSettings
-        Of kind "hashing".
+    `settings`: of kind "hashing".
     """
 
     def __init__(self, settings: VectorizerSettings) -> None:

@@ -89,14 +89,9 @@ def count_text(
 ) -> Tally:
     """Count the terms of text into files in `folder`.
 
-    Parameters
-    ----------
-    kept, kept_ids : KeptTexts, optional
-        Where texts, and ids, are kept.
-    groups : list of ndarray, optional
-        Where the hashes of groups are kept.
-    terms : Runs, Vocabulary or None
-        What learns the terms, or those that are given; None for hashing.
+    `kept`, `kept_ids`: where texts, and ids, are kept.
+    `groups`: where the hashes of groups are kept.
+    `terms`: what learns the terms, or those that are given; None for hashing.
     """
     tally = Tally(n_columns=settings.n_features or 0)
 

@@ -66,20 +66,11 @@ class GramTree:
     def count(self, tokens: Segments, n_words: int, tallied: np.ndarray, first: int = 0) -> NodeCounts:
         """Count documents.
 
-        Parameters
-        ----------
-        tokens : Segments
-        n_words : int
-            Words are below it.
-        tallied : ndarray of shape (n_documents,), bool
-            Whether a document has part in `tally`, if there are tallies.
-        first : int, default 0
-            Entries of the calls before that are to stay before those of this one.
-
-        Returns
-        -------
-        NodeCounts
-            Views of memory that the next call overwrites: entries from the first that stays on, `indptr` of these documents.
+        `n_words`: words are below it.
+        `tallied`: shape (n_documents,), bool: whether a document has part in `tally`, if there are tallies.
+        `first`: entries of the calls before that are to stay before those of this one.
+        Returns NodeCounts: views of memory that the next call overwrites: entries from the first that stays on,
+        `indptr` of these documents.
         """
         n_documents = len(tokens.documents) - 1
         sizes = np.diff(tokens.bounds)

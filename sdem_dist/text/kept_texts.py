@@ -19,10 +19,7 @@ class KeptTexts:
 
     Memory holds eight bytes a document.
 
-    Parameters
-    ----------
-    path : Path
-        A file that does not exist.
+    `path`: a file that does not exist.
     """
 
     def __init__(self, path: Path) -> None:

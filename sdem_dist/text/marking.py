@@ -34,12 +34,8 @@ def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> li
     Each term's value is shared out over its occurrences, and each of those over the tokens that it consists of. So the marks
     sum to the values of the terms that were found.
 
-    Parameters
-    ----------
-    occurrences : iterable
-        What `terms` yields of the text.
-    values : mapping of str to float
-        Of terms in this text, as the vocabulary spells them.
+    `occurrences`: what `terms` yields of the text.
+    `values`: of terms in this text, as the vocabulary spells them.
     """
     found = [(term, places) for term, places in occurrences if term in values]
     times = Counter(term for term, _ in found)

@@ -43,14 +43,8 @@ class Merged:
 def merge(slices: Sequence[RunSlice], limits: tuple[int, int], with_totals: bool, vocabulary: Path) -> Merged:
     """Merge slices of runs into a file of the terms whose document frequency is within bounds.
 
-    Parameters
-    ----------
-    slices : sequence of RunSlice
-    limits : pair of int
-        Least and largest number of documents of a term that is kept.
-    with_totals : bool
-    vocabulary : Path
-        File to write: the terms that are kept, joined.
+    `limits`: least and largest number of documents of a term that is kept.
+    `vocabulary`: file to write: the terms that are kept, joined.
     """
     windows = [_Window(run) for run in slices]
     n, share = len(windows), min(1.0, FULL_WINDOWS / max(1, len(windows)))

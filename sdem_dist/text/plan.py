@@ -107,10 +107,7 @@ class IngestPlan:
 def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -> IngestPlan:
     """Return the plan of a corpus that takes nothing from another.
 
-    Raises
-    ------
-    IngestError, ValueError
-        The settings are for text and the sources are numbers, or the reverse.
+    Raises IngestError, ValueError: the settings are for text and the sources are numbers, or the reverse.
     """
     numeric = form is not None
     if settings.kind == "matrix" and not numeric:
@@ -127,12 +124,9 @@ def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -
 def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> IngestPlan:
     """Return the plan of a corpus with the settings, vocabulary and classes of the corpus at `path`.
 
-    Raises
-    ------
-    CorpusError
-        If there is no corpus.
-    IngestError
-        If it does not say how text became its numbers, or the sources are numbers and it was text, or the reverse.
+    Raises CorpusError if there is no corpus.
+    Raises IngestError if it does not say how text became its numbers, or the sources are numbers and it was text, or
+    the reverse.
     """
     from sdem_dist.corpus import open_corpus
 

@@ -42,10 +42,8 @@ def listed(column: list[object] | pyarrow.Array) -> list[object]:
 def records_format(source: Path, reading: Reading) -> str:
     """Return how a source is read: one of the formats that `sdem_dist.text.sources` reads, or `LINES`, or `LINES_OR_TSV`.
 
-    Raises
-    ------
-    IngestError
-        It holds numbers, one JSON document, or no documents, or its format and its kind do not go together.
+    Raises IngestError: it holds numbers, one JSON document, or no documents, or its format and its kind do not go
+    together.
     """
     refuse_no_documents(source)
     suffix = plain_suffix(source)
@@ -84,10 +82,8 @@ class Piece:
     def read(self, gate: LineGate) -> Iterator[Records]:
         """Yield its documents, in order.
 
-        Raises
-        ------
-        IngestError
-            The file is not the one that was cut, so that parts of two would be mixed; or it cannot be read.
+        Raises IngestError: the file is not the one that was cut, so that parts of two would be mixed; or it cannot be
+        read.
         """
         gate.start = 0 if self.part is None or self.form == "parquet" else self.part[0]
         self._check()
@@ -130,21 +126,11 @@ class Piece:
 def pieces_of(source: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[Piece]:
     """Yield what tasks read of a source of text; where it is cut depends on the source alone.
 
-    Parameters
-    ----------
-    source : Path
-        ``-`` is standard input.
-    reading : Reading
-        Labels play no part: their column is like any other.
-    block_documents : int
-        Documents of a block at most.
-    keep : bool
-        Keep all columns, and not the ids alone.
-
-    Raises
-    ------
-    IngestError
-        The source is missing, cannot be read, or has no such column.
+    `source`: ``-`` is standard input.
+    `reading`: labels play no part: their column is like any other.
+    `block_documents`: documents of a block at most.
+    `keep`: keep all columns, and not the ids alone.
+    Raises IngestError: the source is missing, cannot be read, or has no such column.
     """
     columns = Columns(reading.text, None, reading.id, labelled=False, keep=keep)
     piece = Piece(source, records_format(source, reading), columns, reading.encoding, block_documents)

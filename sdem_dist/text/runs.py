@@ -21,14 +21,8 @@ MOST_TERMS = 1 << 21  # terms that the counters of all threads hold together; ea
 class Runs:
     """The runs of an ingest: each is what one counter learned.
 
-    Parameters
-    ----------
-    folder : Path
-    settings : VectorizerSettings
-    n_jobs : int
-        Counters at work at a time.
-    held_out : bool
-        Some documents may have no part in the terms.
+    `n_jobs`: counters at work at a time.
+    `held_out`: some documents may have no part in the terms.
     """
 
     def __init__(self, folder: Path, settings: VectorizerSettings, n_jobs: int, *, held_out: bool = True) -> None:
@@ -141,11 +135,7 @@ def vocabulary_file(path: Path, sizes: np.ndarray) -> Strings:
 class MergedTerms:
     """Sorted terms of all runs.
 
-    Attributes
-    ----------
-    strings : Strings
-    totals : ndarray of int64, or None
-        How often each occurs, where `max_features` decides.
+    `totals`: int64: how often each occurs, where `max_features` decides.
     """
 
     def __init__(self, folder: Path, strings: Strings, totals: np.ndarray | None) -> None:

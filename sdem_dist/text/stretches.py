@@ -40,14 +40,8 @@ class Stretch:
 def stretches(sources: Iterable[Path], reading: Reading, gate: LineGate, size: int | None = None) -> Iterator[Stretch]:
     """Yield the stretches of sources, in order; where they are cut depends on the sources alone.
 
-    Parameters
-    ----------
-    sources : iterable of Path
-    reading : Reading
-    gate : LineGate
-        Is told what in a folder belongs to no class.
-    size : int
-        Bytes of a stretch, about; by default `STRETCH_BYTES`, or less of few files.
+    `gate`: is told what in a folder belongs to no class.
+    `size`: bytes of a stretch, about; by default `STRETCH_BYTES`, or less of few files.
     """
     forms = [(source, source_format(source, reading)) for source in sources]
     if size is None:

@@ -107,10 +107,7 @@ Row = tuple[str, str | None, object, Mapping[str, object] | None]
 def in_blocks(rows: Iterable[Row], block_documents: int, names: tuple[str, ...] | None = None) -> Iterator[Records]:
     """Yield rows in blocks of at most `block_documents`, and of about `BLOCK_CHARACTERS`; all blocks have the same columns.
 
-    Raises
-    ------
-    IngestError
-        A row has a column that is not among `names`, by default those of the first block.
+    Raises IngestError: a row has a column that is not among `names`, by default those of the first block.
     """
     rows = iter(rows)
     while True:
@@ -148,10 +145,7 @@ def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
 def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts:
     """Return a list, an array, a pandas or an Arrow column of texts as one buffer.
 
-    Raises
-    ------
-    ValueError
-        An element is not a text, or `texts` is one text.
+    Raises ValueError: an element is not a text, or `texts` is one text.
     """
     held = _column_or_list(texts)
     if isinstance(held, Texts):

@@ -100,13 +100,8 @@ def _without_final_sigma(texts: Texts) -> Texts:
 class Words:
     """Runs of code points of one kind; stop words are left out, and the rest may be stemmed.
 
-    Parameters
-    ----------
-    settings : VectorizerSettings
-    kind : str
-        The pattern of one code point of a word.
-    shortest : int
-        Code points of the shortest word.
+    `kind`: the pattern of one code point of a word.
+    `shortest`: code points of the shortest word.
     """
 
     whole_if_short = False

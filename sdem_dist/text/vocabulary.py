@@ -12,19 +12,10 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 def choose(runs: Runs, settings: VectorizerSettings, n_documents: int) -> MergedTerms:
     """Return the terms of the corpus.
 
-    Parameters
-    ----------
-    runs : Runs
-        All that was counted.
-    settings : VectorizerSettings
-        Its `min_df`, `max_df` and `max_features` decide.
-    n_documents : int
-        Number of documents that were counted.
-
-    Raises
-    ------
-    IngestError
-        If no term is left.
+    `runs`: all that was counted.
+    `settings`: its `min_df`, `max_df` and `max_features` decide.
+    `n_documents`: number of documents that were counted.
+    Raises IngestError if no term is left.
     """
     if runs.is_empty:
         raise no_word()

@@ -78,17 +78,11 @@ def sorted_parts(
 ) -> Iterator[Part]:
     """Yield the n-grams that documents have and that are in as many documents as the limits say, one part at least.
 
-    Parameters
-    ----------
-    counters : sequence of LearningCounter
-        Of the same settings; the first learns the words of the others. Without limits and totals their tallies play no part.
-    limits : pair of int
-        Least and largest number of documents.
-    with_totals : bool
-    end : int
-        A byte that stands behind every text, -1 for none.
-    n_jobs : int
-        Threads.
+    `counters`: of the same settings; the first learns the words of the others. Without limits and totals their tallies
+    play no part.
+    `limits`: least and largest number of documents.
+    `end`: a byte that stands behind every text, -1 for none.
+    `n_jobs`: threads.
     """
     places, spelled = _places(counters, end)
     trees = [counter.tree for counter in counters]

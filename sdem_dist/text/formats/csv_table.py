@@ -169,10 +169,8 @@ def _lines(block: LineBlock, start: int, rest: Iterator[LineBlock]) -> Iterator[
 def column_positions(path: Path, header: list[str], columns: Columns) -> list[int]:
     """Return where label, text and id stand in `header`, those that are read.
 
-    Raises
-    ------
-    IngestError
-        If the header is empty, or one of them is missing from it, or stands there twice, or any does that is kept.
+    Raises IngestError if the header is empty, or one of them is missing from it, or stands there twice, or any does
+    that is kept.
     """
     if not header:
         raise IngestError(f"{path}, line 1: there are no names of columns; is the file empty?")

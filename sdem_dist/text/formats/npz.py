@@ -26,16 +26,9 @@ def read_npz(
 ) -> Iterator[tuple[sp.csr_matrix, list[str]]]:
     """Yield blocks of (matrix, labels) of the rows of the matrix in `path`.
 
-    Parameters
-    ----------
-    labels_file : Path
-        Text of one label a line, or a one-dimensional .npy array of texts or numbers.
-
-    Raises
-    ------
-    IngestError
-        If the file is not a CSR matrix of finite numbers >= 0, holds Python objects, or has more or fewer rows
-        than there are labels.
+    `labels_file`: text of one label a line, or a one-dimensional .npy array of texts or numbers.
+    Raises IngestError if the file is not a CSR matrix of finite numbers >= 0, holds Python objects, or has more or
+    fewer rows than there are labels.
     """
     if labels_file is None:
         raise IngestError(f"{path}: an .npz matrix has no labels in it; name a file of labels with --labels-file")

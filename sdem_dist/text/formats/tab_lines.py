@@ -44,24 +44,15 @@ def read_tab_lines(
 
     A blank line is an empty text where lines are texts, and passed over where they have columns.
 
-    Parameters
-    ----------
-    columns : Columns
-        Numbers from 0, or from the end if negative. Without numbers of label and text every line must have exactly two
-        columns, label and text: a file of more columns is not guessed at, since one of them may give the label away.
-        If all columns are kept, all lines have as many as the first.
-    block_documents : int
-        Lines of a block at most.
-    part : pair of int, optional
-        See `line_blocks`; `gate` knows where it begins.
-    whole : bool or None, default False
-        Whole lines are texts, if no number is given. None: unless the first line that is not blank has two columns, which
-        are then label and text, as they are where documents have labels. A warning says so.
-
-    Raises
-    ------
-    IngestError
-        A column is not a number, or there are ids beside whole lines, or `gate` does not let a line pass.
+    `columns`: numbers from 0, or from the end if negative. Without numbers of label and text every line must have
+    exactly two columns, label and text: a file of more columns is not guessed at, since one of them may give the label
+    away. If all columns are kept, all lines have as many as the first.
+    `block_documents`: lines of a block at most.
+    `part`: see `line_blocks`; `gate` knows where it begins.
+    `whole`: whole lines are texts, if no number is given. None: unless the first line that is not blank has two
+    columns, which are then label and text, as they are where documents have labels. A warning says so.
+    Raises IngestError: a column is not a number, or there are ids beside whole lines, or `gate` does not let a line
+    pass.
     """
     bounds = np.empty((block_documents, 8), np.int64)
     blocks = line_blocks(path, encoding, part)
