@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.parameters import LocalPath
-from sdem_dist.cli.where import client_of
+from sdem_dist.cli.where import Where
 from sdem_dist.counted import counted
 
 
@@ -37,7 +37,7 @@ def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str
 
         header = open_corpus(corpus).header
         size = header.n_features, len(header.classes)
-    with client_of(scheduler, None, cluster) as client:
+    with Where(scheduler, None, cluster).client() as client:
         lines = examine_here() if client is None else examine(client, folder, *size)
     for verdict, topic, text in lines:
         click.echo(f"{verdict:<9}{topic:<12}{text}")

@@ -20,7 +20,7 @@ from sdem_dist.cli.sources import (
     is_source,
     source_options,
 )
-from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
+from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
 from sdem_dist.glossary import UNSHOWN, named
 from sdem_dist.storage.numbers import null_for_nan
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @source_options
 @where_options
-@cluster_option
 def evaluate(
     model: Path,
     corpus: str,
@@ -54,9 +53,7 @@ def evaluate(
     overwrite: bool,
     as_json: bool,
     source: SourceOptions,
-    scheduler: str | None,
-    workers: int | None,
-    cluster: str | None,
+    where: Where,
 ) -> None:
     """Measure MODEL on CORPUS: for classifiers accuracy, log-loss (NCLL), macro-F1 and how far to trust probabilities.
 
@@ -88,7 +85,6 @@ def evaluate(
     from sdem_dist.inspection.examined import mistakes
     from sdem_dist.reports.classification import ClassificationReport
 
-    check_where(scheduler, workers, cluster)
     of_source = is_source(corpus)
     if errors is not None:
         check_table(errors, (model, corpus), overwrite)
@@ -99,7 +95,7 @@ def evaluate(
         )
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
-    with client_of(scheduler, workers, cluster) as client:
+    with where.client() as client:
         there: AbstractContextManager[Examined]
         if client is None or not of_source:
             there = nullcontext(examined_documents(estimator, corpus, source, keep_texts=errors is not None))

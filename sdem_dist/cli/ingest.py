@@ -22,7 +22,7 @@ from sdem_dist.cli.text_options import (
     taken_settings,
     text_options,
 )
-from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
+from sdem_dist.cli.where import Where, where_options
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.places import place
 
@@ -78,15 +78,7 @@ class IngestCommand(SectionedCommand):
 @click.option("--keep-text", is_flag=True, help="Store the texts, too, compressed.")
 @click.option("--overwrite", is_flag=True, help="Replace a corpus that exists.")
 @where_options
-@cluster_option
-def ingest(
-    sources: tuple[Path, ...],
-    corpus: str,
-    scheduler: str | None,
-    workers: int | None,
-    cluster: str | None,
-    **options: Any,
-) -> None:
+def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any) -> None:
     """Read SOURCES and write them as one CORPUS.
 
     A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet,
@@ -106,8 +98,7 @@ def ingest(
         if followed:
             _refuse_settings()
         reading, settings = taken_reading(options), taken_settings(options)
-        check_where(scheduler, workers, cluster)
-        with client_of(scheduler, workers, cluster) as client, shown_progress() as progress:
+        with where.client() as client, shown_progress() as progress:
             report = text.ingest(
                 list(sources),
                 corpus,
@@ -122,7 +113,7 @@ def ingest(
     except ValueError as error:
         raise click.UsageError(by_options(str(error))) from error
     except KeyboardInterrupt:
-        there = "; the same command goes on with what was counted" if workers or scheduler or cluster else ""
+        there = "" if where.here else "; the same command goes on with what was counted"
         click.echo(f"Interrupted; nothing was written{there}.", err=True)
         raise SystemExit(130) from None
     show_report(report)

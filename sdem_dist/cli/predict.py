@@ -12,7 +12,7 @@ import click
 from sdem_dist.cli.outputs import overwrite_option
 from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.text_options import HOW_READ, format_option
-from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
+from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def stream_options(command: Command) -> Command:
         click.argument("model", type=Place()),
     ):
         command = option(command)
-    return where_options(cluster_option(command))
+    return where_options(command)
 
 
 @click.command(no_args_is_help=True)
@@ -130,9 +130,7 @@ def _run(
     jobs: int | None,
     verbose: bool,
     quiet: bool,
-    scheduler: str | None,
-    workers: int | None,
-    cluster: str | None,
+    where: Where,
     **how_read: Any,
 ) -> None:
     from sdem_dist.cli.answers import chosen
@@ -145,9 +143,7 @@ def _run(
     from sdem_dist.text.sources import Reading
 
     _refuse_the_wrong_order(model, paths)
-    check_where(scheduler, workers, cluster)
-    elsewhere = (scheduler, workers, cluster) != (None, None, None)
-    if elsewhere and (verbose or jobs is not None):
+    if not where.here and (verbose or jobs is not None):
         raise click.UsageError(
             f"{'--verbose' if verbose else '--jobs'} is for threads of this process, not for workers"
         )
@@ -166,7 +162,7 @@ def _run(
     transformer = None if all(sources.corpora) else transformer_of(estimator)
     streaming = any(str(path) == "-" for path in paths)
     n_threads = jobs or (1 if streaming else None)
-    with client_of(scheduler, workers, cluster) as client:
+    with where.client() as client:
 
         def found(answer: Callable[[Any, Block], Any]) -> Iterator[Any]:
             if client is None:

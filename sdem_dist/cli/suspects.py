@@ -11,7 +11,7 @@ from sdem_dist.cli.shown import say, table
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, refuse_separator, take_unlabelled
 from sdem_dist.cli.text_options import reading_options, text_options
 from sdem_dist.cli.train import TrainCommand, estimator_of
-from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
+from sdem_dist.cli.where import Where, where_options
 from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ TEXT = 60  # letters of a text that are shown
 @reading_options
 @text_options
 @where_options
-@cluster_option
-def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any) -> None:
+def suspects(corpus: str, where: Where, **options: Any) -> None:
     """List the documents of CORPUS whose label is doubted most by models that have not seen them.
 
     CORPUS is cut into folds; each is judged by a model of the others. Doubt is 1 - p(label). Look at
@@ -42,7 +41,6 @@ def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: s
 
     CORPUS may be a source, too, as in sdem train.
     """
-    check_where(scheduler, workers, cluster)
     from sdem_dist import MultinomialNB, SdemError, label_suspects
 
     estimator: EngineEstimator = MultinomialNB(loss="ncll")  # as label_suspects chooses
@@ -51,13 +49,13 @@ def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: s
         if estimator.spec.target != "labels":
             raise click.UsageError(f"--estimator {options['estimator']}: suspects are found by classifiers")
     refuse_separator(estimator, options)
-    refuse_far_sources([corpus], scheduler or cluster)
+    refuse_far_sources([corpus], where.far)
     try:
         with (
             corpus_of(
                 [corpus], place(corpus if is_source(corpus) else "suspects"), options, keep_text=True
             ) as documents,
-            client_of(scheduler, workers, cluster) as client,
+            where.client() as client,
         ):
             take_unlabelled(estimator, documents)
             found = label_suspects(

@@ -24,7 +24,7 @@ from sdem_dist.cli.sources import (
     validation_of,
 )
 from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
-from sdem_dist.cli.where import check_cluster, check_where, client_of, cluster_options, where_options
+from sdem_dist.cli.where import Where, check_jobs, job_options, where_options
 from sdem_dist.counted import counted, nearest
 from sdem_dist.glossary import METRICS, UNSHOWN, called
 
@@ -146,15 +146,8 @@ class TrainCommand(SectionedCommand):
 @reading_options
 @text_options
 @where_options
-@cluster_options
-def train(
-    corpora: tuple[str, ...],
-    model: Path,
-    scheduler: str | None,
-    workers: int | None,
-    cluster: str | None,
-    **options: Any,
-) -> None:
+@job_options
+def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
     """Train a model on CORPUS, a naive Bayes classifier if nothing else is said, and save it as MODEL.
 
     CORPUS may be a source, too: a file or a folder as sdem ingest reads and counts them; what it counts serves this
@@ -164,13 +157,12 @@ def train(
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
     refuse_no_model(corpora, model)
-    check_where(scheduler, workers, cluster)
-    check_cluster(cluster, options["dry_run"], options["lifetime"])
+    check_jobs(where, options["dry_run"], options["lifetime"])
     if options["checkpoint"] is None and (
         options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]
     ):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
-    if options["performance_report"] is not None and scheduler is None and workers is None and cluster is None:
+    if options["performance_report"] is not None and where.here:
         raise click.UsageError("--performance-report is Dask's: it needs --workers, --scheduler or --cluster")
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
@@ -180,8 +172,8 @@ def train(
     from sdem_dist.cluster.client import reported
     from sdem_dist.saving import check_destination
 
-    if options["dry_run"] and cluster is not None:
-        click.echo(job_script(cluster, options["lifetime"]), nl=False)
+    if options["dry_run"] and where.cluster is not None:
+        click.echo(job_script(where.cluster, options["lifetime"]), nl=False)
         return
     check_destination(model)  # not after hours of training
     overwrite = options["overwrite"] or options["resume"]
@@ -192,12 +184,12 @@ def train(
             refuse_existing(options[name], overwrite)
     refuse_one_file(options["log"], options["performance_report"])
     estimator = estimator_of(options)
-    refuse_far_sources((*corpora, options["validation"]), scheduler or cluster)
+    refuse_far_sources((*corpora, options["validation"]), where.far)
     try:
         with (
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
-            client_of(scheduler, workers, cluster, options["lifetime"]) as client,
+            where.client(options["lifetime"]) as client,
             reported(client, options["performance_report"]),
         ):
             _check_fits(estimator, documents)

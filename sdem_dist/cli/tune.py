@@ -23,7 +23,7 @@ from sdem_dist.cli.sources import (
 )
 from sdem_dist.cli.text_options import reading_options, text_options
 from sdem_dist.cli.train import TrainCommand, _value, estimator_of
-from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
+from sdem_dist.cli.where import Where, where_options
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -104,15 +104,7 @@ Examples:
 @reading_options
 @text_options
 @where_options
-@cluster_option
-def tune(
-    corpora: tuple[str, ...],
-    model: Path,
-    scheduler: str | None,
-    workers: int | None,
-    cluster: str | None,
-    **options: Any,
-) -> None:
+def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
     Settings of naive Bayes learn side by side, so that documents are read once for all. After 1, 2, 4 and 8 epochs the
@@ -124,7 +116,6 @@ def tune(
     workers.
     """
     refuse_no_model(corpora, model)
-    check_where(scheduler, workers, cluster)
     if options["resume"] and options["checkpoint"] is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     if options["nested"] and options["validation"] is not None:
@@ -145,7 +136,7 @@ def tune(
     estimator = estimator_of({**options, "quiet": True})
     metric = options["metric"] or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
     refuse_separator(estimator, options)
-    refuse_far_sources((*corpora, options["validation"]), scheduler or cluster)
+    refuse_far_sources((*corpora, options["validation"]), where.far)
     search = CorpusSearchCV(
         estimator,
         space_of(options["spaces"]),
@@ -167,7 +158,7 @@ def tune(
         with (
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
-            client_of(scheduler, workers, cluster) as client,
+            where.client() as client,
         ):
             take_unlabelled(estimator, documents)
             if validation is not None:
