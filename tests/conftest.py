@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from contextlib import suppress
 
+import pytest
 from hypothesis import settings
 
 from sdem_dist import ClusterError
@@ -20,3 +21,15 @@ with suppress(ClusterError):
 
 # Shells have their background jobs ignore interrupts, and tests send some.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A Dask cluster of two workers within this process, whose scheduler tests can look into."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client

@@ -25,15 +25,8 @@ from sdem_dist import (
     open_corpus,
     write_corpus,
 )
-from sdem_dist.cluster import connected
 from sdem_dist.corpus import sorted_rows
 from sdem_dist.corpus.check import check_corpus
-
-
-@pytest.fixture(scope="module")
-def client():
-    with connected(None, 2) as client:
-        yield client
 
 
 @pytest.fixture(autouse=True)

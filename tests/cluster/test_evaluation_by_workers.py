@@ -11,7 +11,6 @@ from cli.commands import ok
 from reference.catalogue_cases import CASES, write_corpora
 
 from sdem_dist import open_corpus
-from sdem_dist.cluster import connected
 from sdem_dist.text import stretches
 
 CLASSIFIERS = (
@@ -24,12 +23,6 @@ CLASSIFIERS = (
     "sdem of counts",
     "sdem of numbers",
 )
-
-
-@pytest.fixture(scope="module")
-def client():
-    with connected(None, 2) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -23,12 +23,6 @@ from sdem_dist.text import Reading, VectorizerSettings, by_tasks, ingest, stretc
 WORDS = [f"{a}{b}" for a in ("sun", "moon", "star", "sky", "sea", "élan", "Ω") for b in ("", "s", "ly", "-ish", "ness")]
 
 
-@pytest.fixture(scope="module")
-def client():
-    with connected(None, 2) as client:
-        yield client
-
-
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch):
     """Cut even small sources into many tasks."""

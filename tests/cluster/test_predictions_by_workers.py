@@ -14,12 +14,6 @@ from sdem_dist.cluster import connected
 from sdem_dist.fitting import scoring
 
 
-@pytest.fixture(scope="module")
-def client():
-    with connected(None, 2) as client:
-        yield client
-
-
 @pytest.fixture
 def fitted(tmp_path):
     rng = np.random.default_rng(0)

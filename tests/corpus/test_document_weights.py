@@ -88,19 +88,15 @@ def test_what_is_no_weight(tmp_path, weights, words):
         sd.write_corpus(tmp_path / "c", X, Y, sample_weight=weights)
 
 
-def test_workers_write_the_same(tmp_path):
-    distributed, dask_array = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
+def test_workers_write_the_same(tmp_path, client):
+    dask_array = pytest.importorskip("dask.array")
     (tmp_path / "s.csv").write_text(
         "label,text,w\n" + "".join(f"{'ab'[i % 2]},word{i % 9} all,{i % 3}\n" for i in range(90))
     )
     reading = Reading(weight="w")
-    with (
-        distributed.LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        parts = dask_array.from_array(X.toarray(), chunks=(70, 30))
-        there = sd.write_corpus(tmp_path / "there", parts, Y, sample_weight=W, shard_documents=60, client=client)
-        sd.ingest(tmp_path / "s.csv", tmp_path / "by-workers", reading=reading, held_out=0.2, client=client)
+    parts = dask_array.from_array(X.toarray(), chunks=(70, 30))
+    there = sd.write_corpus(tmp_path / "there", parts, Y, sample_weight=W, shard_documents=60, client=client)
+    sd.ingest(tmp_path / "s.csv", tmp_path / "by-workers", reading=reading, held_out=0.2, client=client)
     here = sd.write_corpus(tmp_path / "here", X, Y, sample_weight=W, shard_documents=60)
     assert there.header.uid == here.header.uid
     sd.ingest(tmp_path / "s.csv", tmp_path / "by-threads", reading=reading, held_out=0.2)
@@ -111,8 +107,8 @@ def test_workers_write_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["tsv", "parquet"])
-def test_a_file_is_cut_also_with_weights(tmp_path, monkeypatch, form):
-    distributed, parquet = pytest.importorskip("distributed"), pytest.importorskip("pyarrow.parquet")
+def test_a_file_is_cut_also_with_weights(tmp_path, monkeypatch, form, client):
+    parquet = pytest.importorskip("pyarrow.parquet")
     labels, words, weights = (
         ["ab"[i % 2] for i in range(300)], [f"word{i % 9} all" for i in range(300)], [i % 7 for i in range(300)]
     )  # fmt: skip
@@ -127,11 +123,7 @@ def test_a_file_is_cut_also_with_weights(tmp_path, monkeypatch, form):
     monkeypatch.setattr(stretches, "STRETCH_BYTES", 900)
     assert len(list(stretches.stretches([source], reading, LineGate("raise")))) > 1
     sd.ingest(source, tmp_path / "here", reading=reading, held_out=0.2)
-    with (
-        distributed.LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        sd.ingest(source, tmp_path / "there", reading=reading, held_out=0.2, client=client)
+    sd.ingest(source, tmp_path / "there", reading=reading, held_out=0.2, client=client)
     for end in ("", "-held-out"):
         ours, theirs = (sd.open_corpus(tmp_path / f"{name}{end}") for name in ("here", "there"))
         assert ours.header.uid == theirs.header.uid

@@ -107,9 +107,7 @@ def test_no_task_updates_all_words():
     assert sizes == [7, 8, 7, 8]
 
 
-def test_blocks_on_a_cluster_give_the_same_bits(tmp_path):
-    from distributed import Client, LocalCluster
-
+def test_blocks_on_a_cluster_give_the_same_bits(tmp_path, client):
     write_corpus(tmp_path / "c.zarr", X, Y)
     from sdem_dist import open_corpus
 
@@ -117,8 +115,4 @@ def test_blocks_on_a_cluster_give_the_same_bits(tmp_path):
         model = MultinomialNB(n_epochs=2, n_lanes=20, n_blocks=3)
         return model.fit(open_corpus(tmp_path / "c.zarr"), client=client).feature_log_prob_
 
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        np.testing.assert_array_equal(fit(client), fit())
+    np.testing.assert_array_equal(fit(client), fit())

@@ -97,19 +97,13 @@ def test_stopped_again_and_again(corpus, held_out, tmp_path):
     assert bits(resumed) == bits(fit("patience", corpus, held_out))
 
 
-def test_resumed_on_a_cluster(corpus, held_out, tmp_path):
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        for name in SETTINGS:
-            folder = tmp_path / name
-            with pytest.raises(Stop):
-                fit(name, corpus, held_out, checkpoint=folder, checkpoint_rounds=1, callbacks=[StopAfter(5)])
-            resumed = fit(name, corpus, held_out, checkpoint=folder, resume=True, client=client)
-            assert bits(resumed) == bits(fit(name, corpus, held_out)), name
+def test_resumed_on_a_cluster(corpus, held_out, tmp_path, client):
+    for name in SETTINGS:
+        folder = tmp_path / name
+        with pytest.raises(Stop):
+            fit(name, corpus, held_out, checkpoint=folder, checkpoint_rounds=1, callbacks=[StopAfter(5)])
+        resumed = fit(name, corpus, held_out, checkpoint=folder, resume=True, client=client)
+        assert bits(resumed) == bits(fit(name, corpus, held_out)), name
 
 
 def test_resuming_a_finished_run_trains_no_more(corpus, held_out, tmp_path):

@@ -70,9 +70,7 @@ def test_few_labels_cannot_choose():
         SupervisedLDAClassifier(words_weight="auto", unlabelled=-1).fit(X[:300], HIDDEN[:300])
 
 
-def test_a_corpus_on_disk_and_a_cluster_give_the_same_bits(tmp_path):
-    from distributed import Client, LocalCluster
-
+def test_a_corpus_on_disk_and_a_cluster_give_the_same_bits(tmp_path, client):
     corpus = write_corpus(tmp_path / "c.zarr", X, HIDDEN, unlabelled=-1, shard_documents=300)
     assert sum(corpus.header.class_counts) == 150
     read = corpus.read(0, N)
@@ -82,11 +80,7 @@ def test_a_corpus_on_disk_and_a_cluster_give_the_same_bits(tmp_path):
     assert here.evaluate(corpus)["accuracy"] == pytest.approx(
         here.score(read.to_csr()[read.labels >= 0], read.labels[read.labels >= 0])
     )
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        there = SupervisedLDAClassifier(**model.get_params()).fit(corpus, client=client)
+    there = SupervisedLDAClassifier(**model.get_params()).fit(corpus, client=client)
     assert same(here, there)
 
 

@@ -80,9 +80,7 @@ def test_a_callback_that_asks_to_stop_ends_its_stage_after_that_epoch():
     assert plain.fit(X, Y, callbacks=[lambda event: True]).n_iter_ == 9  # only those that may stop are heard
 
 
-def test_on_dask_a_fit_is_ended_at_the_same_bits(tmp_path):
-    from distributed import Client, LocalCluster
-
+def test_on_dask_a_fit_is_ended_at_the_same_bits(tmp_path, client):
     write_corpus(tmp_path / "c.zarr", X, Y)
     corpus = open_corpus(tmp_path / "c.zarr")
     here, there = (
@@ -90,9 +88,7 @@ def test_on_dask_a_fit_is_ended_at_the_same_bits(tmp_path):
         for _ in range(2)
     )
     here.fit(corpus)
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
-    with cluster, Client(cluster) as client:
-        there.fit(corpus, client=client)
+    there.fit(corpus, client=client)
     assert here.n_iter_ == there.n_iter_ == 2
     np.testing.assert_array_equal(here.predict_proba(X), there.predict_proba(X))
 

@@ -29,14 +29,3 @@ def corpus(documents, tmp_path_factory):
     path = tmp_path_factory.mktemp("selection") / "corpus.zarr"
     write_corpus(path, documents[0], documents[1], shard_documents=150)
     return open_corpus(path)
-
-
-@pytest.fixture(scope="session")
-def client():
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
