@@ -15,8 +15,8 @@ from sdem_dist.models.naive_bayes import lengths
 
 
 @dataclass(frozen=True)
-class TopicShares:
-    """What scores the states of another learner by the topics of documents; it trains nothing."""
+class TopicScores:
+    """What scores the states of another learner; it trains nothing. Subclasses define `evaluate` and `metrics`."""
 
     learner: BpSlda
 
@@ -28,6 +28,10 @@ class TopicShares:
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Return documents as the learner takes them."""
         return self.learner.prepare(documents)
+
+
+class TopicShares(TopicScores):
+    """Scores states by the topics of documents."""
 
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the expected words of each topic, shape (n_topics,)."""
