@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.cli.endings import told
 from sdem_dist.cli.shown import say, table
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, refuse_separator, take_unlabelled
 from sdem_dist.cli.text_options import reading_options, text_options
@@ -41,7 +42,7 @@ def suspects(corpus: str, where: Where, **options: Any) -> None:
 
     CORPUS may be a source, too, as in sdem train.
     """
-    from sdem_dist import MultinomialNB, SdemError, label_suspects
+    from sdem_dist import MultinomialNB, label_suspects
 
     estimator: EngineEstimator = MultinomialNB(loss="ncll")  # as label_suspects chooses
     if options["settings"] or options["estimator"] != "MultinomialNB":
@@ -50,27 +51,12 @@ def suspects(corpus: str, where: Where, **options: Any) -> None:
             raise click.UsageError(f"--estimator {options['estimator']}: suspects are found by classifiers")
     refuse_separator(estimator, options)
     refuse_far_sources([corpus], where.far)
-    try:
-        with (
-            corpus_of(
-                [corpus], place(corpus if is_source(corpus) else "suspects"), options, keep_text=True
-            ) as documents,
-            where.client() as client,
-        ):
-            take_unlabelled(estimator, documents)
-            found = label_suspects(
-                documents,
-                estimator=estimator,
-                n=None,
-                cv=options["folds"],
-                random_state=options["seed"],
-                client=client,
-            )
-            show(found, documents, corpus, options["number"], options["as_json"])
-    except SdemError:
-        raise
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
+    beside = place(corpus if is_source(corpus) else "suspects")
+    with told(), corpus_of([corpus], beside, options, keep_text=True) as documents, where.client() as client:
+        take_unlabelled(estimator, documents)
+        how: dict[str, Any] = {"cv": options["folds"], "random_state": options["seed"], "client": client}
+        found = label_suspects(documents, estimator=estimator, n=None, **how)
+        show(found, documents, corpus, options["number"], options["as_json"])
 
 
 def show(found: Suspects, documents: Corpus, name: str, number: int, as_json: bool) -> None:

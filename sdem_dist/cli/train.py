@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from sdem_dist.cli.endings import told
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
 from sdem_dist.cli.outputs import refuse_existing, refuse_lasting, refuse_one_file
@@ -167,7 +168,7 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
-    from sdem_dist import ClusterError, SdemError
+    from sdem_dist import ClusterError
     from sdem_dist.cluster import job_script
     from sdem_dist.cluster.client import reported
     from sdem_dist.saving import check_destination
@@ -185,8 +186,11 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     refuse_one_file(options["log"], options["performance_report"])
     estimator = estimator_of(options)
     refuse_far_sources((*corpora, options["validation"]), where.far)
+    folder = options["checkpoint"]
+    kept = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
     try:
         with (
+            told(kept if folder else "nothing of the run was kept: --checkpoint FOLDER would have"),
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
             where.client(options["lifetime"]) as client,
@@ -202,7 +206,7 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
                 documents,
                 client=client,
                 validation=validation,
-                checkpoint=options["checkpoint"],
+                checkpoint=folder,
                 checkpoint_rounds=options["checkpoint_rounds"],
                 checkpoint_seconds=options["checkpoint_seconds"],
                 resume=options["resume"],
@@ -212,24 +216,10 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             hidden = without_label(documents) if estimator.unlabelled is not None else 0
             n_labelled = documents.n_documents - hidden
             estimator.save(model)  # before the cluster ends and Dask's report is written, which may fail
-    except KeyboardInterrupt:
-        folder = options["checkpoint"]
-        hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
-        click.echo(
-            f"Interrupted; {hint if folder else 'nothing of the run was kept: --checkpoint FOLDER would have'}.",
-            err=True,
-        )
-        raise SystemExit(130) from None
     except ClusterError as error:
-        if options["checkpoint"] is None:
+        if folder is None:
             raise
-        raise ClusterError(
-            f"{error}\nOn another cluster, or without one, --resume goes on from {options['checkpoint']}"
-        ) from error
-    except SdemError:
-        raise
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise ClusterError(f"{error}\nOn another cluster, or without one, --resume goes on from {folder}") from error
     figures = _figures(estimator, options["validation"])
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(estimator.kept_, estimator.n_iter_)
     say(f"{model}: {options['estimator']}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")

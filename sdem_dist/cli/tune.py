@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.cli.endings import told
 from sdem_dist.cli.outputs import check_output, refuse_existing, refuse_one_file
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.searching import watched
@@ -120,7 +121,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     if options["nested"] and options["validation"] is not None:
         raise click.UsageError("--nested needs folds: leave --validation out")
-    from sdem_dist import CorpusSearchCV, SdemError
+    from sdem_dist import CorpusSearchCV
     from sdem_dist.saving import check_destination
     from sdem_dist.selection import checkpoints
 
@@ -151,10 +152,11 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         nested=options["nested"],
         random_state=options["seed"],
     )
-    try:
+    folder = options["checkpoint"]
+    with told(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
         search._check()  # before a source is read
-        if options["checkpoint"] is not None:
-            checkpoints.path_of(options["checkpoint"], search, resume=options["resume"])
+        if folder is not None:
+            checkpoints.path_of(folder, search, resume=options["resume"])
         with (
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
@@ -167,22 +169,13 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
                 click.echo(
                     "--nested: after this search it is repeated without each fold, which shows nothing", err=True
                 )
-            with watched(metric, options["quiet"], options["checkpoint"]) as callbacks:
+            with watched(metric, options["quiet"], folder) as callbacks:
                 search.set_params(callbacks=callbacks)
-                search.fit(documents, client=client, checkpoint=options["checkpoint"], resume=options["resume"])
+                search.fit(documents, client=client, checkpoint=folder, resume=options["resume"])
             search.best_estimator_.save(model)
             _tell(search, model, options["table"])
             if options["curve"] is not None:
                 _curve(search.best_estimator_, documents, options["curve"], options["seed"])
-    except KeyboardInterrupt:
-        folder = options["checkpoint"]
-        hint = f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"
-        click.echo(f"Interrupted; {hint}.", err=True)
-        raise SystemExit(130) from None
-    except SdemError:
-        raise
-    except (ValueError, ImportError) as error:
-        raise click.ClickException(str(error)) from error
 
 
 def space_of(given: tuple[str, ...]) -> Any:

@@ -1,0 +1,26 @@
+"""How a command ends that was interrupted, or asked for what makes no sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from sdem_dist.errors import SdemError
+
+
+@contextmanager
+def told(kept: str | None = None) -> Iterator[None]:
+    """Turn mistakes in what was asked for into messages, and an interrupt, where it is said what is `kept` after one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        click.echo(f"Interrupted; {kept}.", err=True)
+        raise SystemExit(130) from None
+    except SdemError:  # these are messages already
+        raise
+    except (ValueError, ImportError) as error:
+        raise click.ClickException(str(error)) from error
