@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,8 +22,9 @@ from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import place as to_place
 from sdem_dist.storage.shared_files import driver_folder, load_array, save_array
-from sdem_dist.text.bad_lines import LineGate, class_name
-from sdem_dist.text.counting import Progress, Tally
+from sdem_dist.text.asked import Asked
+from sdem_dist.text.bad_lines import class_name
+from sdem_dist.text.counting import Tally
 from sdem_dist.text.runs import MergedTerms, vocabulary_file
 from sdem_dist.text.stages import (
     Arranging,
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
 
     from sdem_dist.engine.executor import Executor
     from sdem_dist.text.ingest_report import IngestReport
-    from sdem_dist.text.plan import CorpusPlan, IngestPlan
-    from sdem_dist.text.sources import Reading
+    from sdem_dist.text.plan import CorpusPlan
 
 FORMAT = 3  # of what is kept beside a corpus meanwhile
 RANGE_TERMS = 1 << 20  # terms of all runs together that one task merges, about
@@ -78,18 +78,10 @@ class Counted:
         return [RunOf(name, run, longest) for name, summary in pairs for run, longest in summary["runs"]]
 
 
-def counted_by_tasks(
-    executor: Executor,
-    scratch: Path,
-    here: Path,
-    sources: Sequence[Path],
-    counting: Counting,
-    held_out: float,
-    random_state: int,
-    gate: LineGate,
-    progress: Progress,
-) -> Counted:
-    """Count all sources; `gate` learns how many lines were left out."""
+def counted_by_tasks(executor: Executor, scratch: Path, here: Path, asked: Asked, counting: Counting) -> Counted:
+    """Count all sources; the gate learns how many lines were left out."""
+    held_out, gate = asked.held_out, asked.gate
+    sources = [source.absolute() for source in asked.sources]
     found = list(stretches(sources, counting.reading, gate))
     tally, summaries, of_text = Tally(n_columns=counting.settings.n_features or 0), [], dict[str, bool]()
     for summary in in_order(executor, count_stretch, ((counting, scratch, stretch) for stretch in found)):
@@ -106,12 +98,12 @@ def counted_by_tasks(
                 raise IngestError(
                     f"the label {label!r} is a text in some places of the sources and no text in others: write all alike"
                 )
-        progress("counting", tally.n_documents, None)
+        asked.progress("counting", tally.n_documents, None)
     counted = Counted(scratch, here, found, summaries, tally, [0] * len(found), any(s["any_term"] for s in summaries))
     if not held_out:
         return counted
     jobs = (
-        (scratch, name, start, held_out, random_state)
+        (scratch, name, start, held_out, asked.random_state)
         for name, start in zip(counted.names, counted.starts, strict=True)
     )
     marked = list(in_order(executor, hold_out, jobs))
@@ -174,48 +166,37 @@ def merged_by_tasks(executor: Executor, counted: Counted, counting: Counting) ->
 class Writing:
     """What the corpora of an ingest have in common."""
 
+    asked: Asked
     executor: Executor
     counted: Counted
     plan: CorpusPlan
     ranges: MergedRanges | None
-    targets: bool
-    ids: bool
-    weights: bool
-    shuffle: bool
-    random_state: int
-    vectorizer: JsonObject
-    shard_documents: int | None
-    overwrite: bool
 
     def write(
-        self,
-        path: Path,
-        held_out: bool,
-        made_by: JsonObject,
-        before_publishing: Callable[[], object],
-        progress: Progress,
+        self, path: Path, held_out: bool, made_by: JsonObject, before_publishing: Callable[[], object]
     ) -> tuple[SortedDocuments, int]:
         """Write the documents held out, or the others; return what they are, and how many of them have no word."""
-        documents, n_empty = self._arranged(held_out, progress)
-        with destination(path, self.overwrite) as (where, _):
+        documents, n_empty = self._arranged(held_out)
+        with destination(path, self.asked.overwrite) as (where, _):
             header = write_contents(
                 where,
                 documents,
                 partial(documents.write_shards, self.executor, to_place(where)),
                 vocabulary=self.plan.vocabulary,
-                vectorizer=plain_json(self.vectorizer, "vectorizer"),
+                vectorizer=plain_json(self.asked.plan.settings.to_json(), "vectorizer"),
                 made_by=plain_json(made_by, "made_by"),
-                shard_documents=self.shard_documents,
+                shard_documents=self.asked.shard_documents,
             )
             before_publishing()
         reopened(path, header)
         return documents, n_empty
 
-    def _arranged(self, held_out: bool, progress: Progress) -> tuple[SortedDocuments, int]:
-        counted, columns, tally = self.counted, self.plan.columns, self.counted.tally
-        classes = None if self.targets else tuple((class_name(name), name) for name in self.plan.classes)
-        seed = self.random_state if self.shuffle and not held_out else None
-        how = Arranging(columns.n_features, columns.offset, classes, tally.whole, seed, held_out, self.ids)
+    def _arranged(self, held_out: bool) -> tuple[SortedDocuments, int]:
+        asked, counted, columns, tally = self.asked, self.counted, self.plan.columns, self.counted.tally
+        classes = None if asked.targets else tuple((class_name(name), name) for name in self.plan.classes)
+        seed = asked.random_state if asked.plan.shuffle and not held_out else None
+        ids = asked.reading.id is not None
+        how = Arranging(columns.n_features, columns.offset, classes, tally.whole, seed, held_out, ids)
         pairs = zip(counted.summaries, counted.held_out, strict=True)
         sizes = [out if held_out else summary["n_documents"] - out for summary, out in pairs]
         before = list(accumulate(sizes, initial=0))
@@ -238,18 +219,18 @@ class Writing:
         for summary in in_order(self.executor, arrange_stretch, jobs):
             summaries.append(summary)
             done += summary["n_documents"]
-            progress("writing", done, before[-1])
+            asked.progress("writing", done, before[-1])
         counts = zip(*(summary["class_counts"] for summary in summaries), strict=True)
         documents = SortedDocuments(
             n_documents=before[-1],
             n_features=columns.n_features,
             n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
-            classes=() if self.targets else tuple(self.plan.classes),
+            classes=() if asked.targets else tuple(self.plan.classes),
             class_counts=tuple(map(sum, counts)),
             weighted=not tally.whole,
             dense=False,
             n_targets=max(summary["n_targets"] for summary in summaries),
-            has_weights=self.weights,
+            has_weights=asked.reading.weight is not None,
             folders=folders,
             seed=seed,
             scratch=root,
@@ -260,34 +241,40 @@ class Writing:
 class ByTasks:
     """An ingest on the workers of a client: its stages, in order."""
 
-    def __init__(
-        self,
-        client: Client,
-        plan: IngestPlan,
-        gate: LineGate,
-        reading: Reading,
-        numeric: bool,
-        targets: bool,
-        held_out: float,
-        random_state: int,
-        block_documents: int,
-        progress: Progress,
-    ) -> None:
-        reference, on_error = plan.reference, gate.on_error
-        path, uid = (None, None) if reference is None else (reference.path, reference.header.uid)
-        known = plan.known_classes
-        self._counting = Counting(plan.settings, reading, numeric, on_error, known, targets, path, uid, block_documents)
-        self._client, self._plan, self._gate, self._progress = client, plan, gate, progress
-        self._held_out, self._random_state = held_out, random_state
-        self._ranges: MergedRanges | None = None
+    def __init__(self, client: Client, asked: Asked) -> None:
+        reference, gate = asked.plan.reference, asked.gate
+        self._client, self._asked = client, asked
+        self._counting = Counting(
+            asked.plan.settings,
+            asked.reading,
+            asked.form is not None,
+            gate.on_error,
+            asked.plan.known_classes,
+            asked.targets,
+            None if reference is None else reference.path,
+            None if reference is None else reference.header.uid,
+            asked.block_documents,
+        )
 
-    @contextmanager
-    def counted(self, sources: Sequence[Path], path: Path) -> Iterator[Counted]:
-        """Count all sources; what is done is kept beside `path` until the block has ended."""
+    def ingest(self, report: IngestReport) -> CorpusPlan:
+        """Read, count and write; `report` learns of what is written."""
         from sdem_dist.engine.dask import DaskExecutor
 
-        self._executor = DaskExecutor(self._client)
-        how, random_state = self._counting, self._random_state
+        asked, executor = self._asked, DaskExecutor(self._client)
+        with self._counted(executor) as counted:
+            asked.check(counted.tally)
+            ranges = None
+            if asked.plan.vocabulary is None and asked.plan.settings.kind == "count":
+                ranges = merged_by_tasks(executor, counted, self._counting)
+            plan = asked.plan.settled(counted.tally, None if ranges is None else ranges.terms)
+            report.take(counted.tally, plan, asked.targets)
+            _write_all(Writing(asked, executor, counted, plan, ranges), report)
+        return plan
+
+    @contextmanager
+    def _counted(self, executor: Executor) -> Iterator[Counted]:
+        """Count all sources; what is done is kept beside the corpus until the block has ended."""
+        asked, how, path = self._asked, self._counting, to_place(self._asked.destinations[0])
         labels = how.reading.labels_file
         beside = (
             None
@@ -295,22 +282,11 @@ class ByTasks:
             else (to_place(labels).stat().st_size, to_place(labels).stat().st_mtime_ns)
         )
         # the known classes are those of the reference, and sets have no order
-        content = repr((FORMAT, replace(how, known_classes=None), self._held_out, random_state, beside))
+        content = repr((FORMAT, replace(how, known_classes=None), asked.held_out, asked.random_state, beside))
         identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        absolute = [source.absolute() for source in sources]
         try:
             with kept_folder(path.absolute(), "counted", identity) as scratch, driver_folder(scratch) as here:
-                yield counted_by_tasks(
-                    self._executor,
-                    scratch,
-                    here,
-                    absolute,
-                    how,
-                    self._held_out,
-                    random_state,
-                    self._gate,
-                    self._progress,
-                )
+                yield counted_by_tasks(executor, scratch, here, asked, how)
         except SdemError:
             raise
         except OSError as error:
@@ -319,42 +295,15 @@ class ByTasks:
                 f"{error}; nothing was written"
             ) from error
 
-    def settled(self, counted: Counted) -> CorpusPlan:
-        """Choose the terms and decide the columns."""
-        if self._plan.vocabulary is None and self._counting.settings.kind == "count":
-            self._ranges = merged_by_tasks(self._executor, counted, self._counting)
-        return self._plan.settled(counted.tally, None if self._ranges is None else self._ranges.terms)
 
-    def write(
-        self,
-        destinations: list[Path],
-        counted: Counted,
-        plan: CorpusPlan,
-        report: IngestReport,
-        made_by: JsonObject,
-        shard_documents: int | None,
-        overwrite: bool,
-    ) -> None:
-        """Write the corpus and that of held-out documents; neither appears before both are written."""
-        counting = self._counting
-        writing = Writing(
-            self._executor,
-            counted,
-            plan,
-            self._ranges,
-            counting.targets,
-            counting.reading.id is not None,
-            counting.reading.weight is not None,
-            self._plan.shuffle,
-            self._random_state,
-            counting.settings.to_json(),
-            shard_documents,
-            overwrite,
-        )
+def _write_all(writing: Writing, report: IngestReport) -> None:
+    """Write the corpus and that of held-out documents; neither appears before both are written."""
+    path, *held_out_path = map(Path, writing.asked.destinations)
+    made_by = writing.asked.made_by(writing.plan)
 
-        def write_held_out() -> None:
-            for path in destinations[1:]:
-                writing.write(path, True, {**made_by, "part": "held out"}, lambda: None, self._progress)
+    def write_held_out() -> None:
+        for held_out in held_out_path:
+            writing.write(held_out, True, {**made_by, "part": "held out"}, lambda: None)
 
-        written, report.n_empty = writing.write(destinations[0], False, made_by, write_held_out, self._progress)
-        report.n_documents, report.n_nonzeros = written.n_documents, written.n_nonzeros
+    written, report.n_empty = writing.write(path, False, made_by, write_held_out)
+    report.n_documents, report.n_nonzeros = written.n_documents, written.n_nonzeros

@@ -1,51 +1,25 @@
-"""From sources to a corpus: text is read and counted once, in parallel; the corpus appears whole or not at all."""
+"""From sources to a corpus, which appears whole or not at all."""
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from sdem_dist.errors import IngestError, SdemError
-from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.places import is_url, place
-from sdem_dist.storage.threads import n_cores
-from sdem_dist.text.bad_lines import NONE, LineGate
-from sdem_dist.text.batches import Batch, SecondPass
-from sdem_dist.text.counters import Vocabulary
-from sdem_dist.text.counting import Progress, Tally, count_matrices, count_text, silent
-from sdem_dist.text.ingest_checks import (
-    check_arguments,
-    check_destinations,
-    check_numbers,
-    check_tally,
-    paths_of,
-)
+from sdem_dist.text.asked import Asked
+from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.counting import Progress, silent
+from sdem_dist.text.in_process import ingest_here
+from sdem_dist.text.ingest_checks import check_arguments, check_destinations, check_numbers, paths_of
 from sdem_dist.text.ingest_report import IngestReport
-from sdem_dist.text.kept_texts import KeptTexts
-from sdem_dist.text.plan import CorpusPlan, IngestPlan, new_plan, plan_from_corpus, separator_of
-from sdem_dist.text.runs import Runs
-from sdem_dist.text.sources import (
-    BLOCK_DOCUMENTS,
-    MATRIX_DOCUMENTS,
-    Reading,
-    matrix_blocks,
-    numeric_format,
-    text_blocks,
-)
+from sdem_dist.text.plan import IngestPlan, new_plan, plan_from_corpus, separator_of
+from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format
 from sdem_dist.text.vectorizer import VectorizerSettings
-from sdem_dist.text.vocabulary import choose
 
 if TYPE_CHECKING:
     from distributed import Client
-
-Found = TypeVar("Found")
 
 
 def ingest(
@@ -142,7 +116,7 @@ def ingest(
     2
     """
     started = time.monotonic()
-    files, reading, progress = paths_of(sources), reading or Reading(), progress or silent
+    files, reading = paths_of(sources), reading or Reading()
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
     check_arguments(settings, held_out, held_out_path, vocabulary_from)
@@ -150,12 +124,10 @@ def ingest(
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
     check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
-    for_text = {"keep_text": keep_text, "id": reading.id is not None, "group": reading.group is not None}
-    for_text["weight"] = reading.weight is not None
-    if any(for_text.values()) and form is not None:
-        raise ValueError(
-            f"{next(name for name in for_text if for_text[name])} is for sources of text, and these are {form}"
-        )
+    beside = {"id": reading.id, "group": reading.group, "weight": reading.weight}
+    for_text = ["keep_text"] * keep_text + [name for name, column in beside.items() if column is not None]
+    if for_text and form is not None:
+        raise ValueError(f"{for_text[0]} is for sources of text, and these are {form}")
     if vocabulary_from is None:
         plan = new_plan(settings or VectorizerSettings(), form, reading)
     else:
@@ -164,78 +136,39 @@ def ingest(
         reading = replace(reading, label_separator=separator_of(plan.reference))
     targets = targets or plan.targets
     gate = _gate(on_error, plan, targets, reading)
+    local = ["keep_text"] * keep_text + ["n_jobs"] * (n_jobs is not None)
+    if client is not None and local:
+        raise ValueError(f"{local[0]} is for an ingest without a client's workers")
+    asked = Asked(
+        sources=files,
+        destinations=destinations,
+        reading=reading,
+        form=form,
+        plan=plan,
+        gate=gate,
+        targets=targets,
+        held_out=held_out,
+        vocabulary_from=vocabulary_from,
+        n_jobs=n_jobs,
+        block_documents=block_documents,
+        random_state=random_state,
+        shard_documents=shard_documents,
+        overwrite=overwrite,
+        keep_text=keep_text,
+        progress=progress or silent,
+    )
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
-    if client is not None:
-        local = {"keep_text": keep_text, "n_jobs": n_jobs is not None}
-        if any(local.values()):
-            name = next(name for name in local if local[name])
-            raise ValueError(f"{name} is for an ingest without a client's workers")
+    if client is None:
+        corpus_plan = ingest_here(asked, report)
+    else:
         from sdem_dist.text.by_tasks import ByTasks
 
-        by_tasks = ByTasks(
-            client, plan, gate, reading, form is not None, targets, held_out, random_state, block_documents, progress
-        )
-        with by_tasks.counted(files, place(path)) as counted:
-            check_tally(counted.tally, held_out, gate, files)
-            corpus_plan = by_tasks.settled(counted)
-            report.take(counted.tally, corpus_plan, targets)
-            by_tasks.write(
-                [Path(p) for p in destinations],
-                counted,
-                corpus_plan,
-                report,
-                _made_by(files, vocabulary_from, held_out, gate, corpus_plan, random_state),
-                shard_documents,
-                overwrite,
-            )
-        return _finished(report, form, plan, corpus_plan, gate, started)
-
-    with _temporary_folder(path) as folder:
-        runs, kept = None, KeptTexts(folder / "texts") if keep_text else None
-        kept_ids = None if reading.id is None else KeptTexts(folder / "ids")
-        groups: list[np.ndarray] | None = None if reading.group is None else []
-        if form is not None:
-            matrices = matrix_blocks(files, reading, gate, min(block_documents, MATRIX_DOCUMENTS))
-            tally = count_matrices(matrices, folder, held_out, random_state, progress)
-        else:
-            texts = text_blocks(files, reading, gate, block_documents)
-            terms: Runs | Vocabulary | None = None
-            if plan.vocabulary is not None:
-                terms = Vocabulary(plan.settings, plan.vocabulary)
-            elif plan.settings.kind == "count":
-                terms = runs = Runs(folder, plan.settings, n_jobs or n_cores(), held_out=held_out > 0)
-            tally = count_text(
-                texts, folder, plan.settings, terms, held_out, random_state, n_jobs, progress, kept, kept_ids, groups
-            )
-        check_tally(tally, held_out, gate, files)
-        chosen = None if runs is None else choose(runs, plan.settings, tally.n_training)
-        corpus_plan = plan.settled(tally, chosen)
-        second = SecondPass(
-            folder,
-            tally.n_blocks,
-            corpus_plan.columns,
-            np.array(list(tally.classes), np.float64) if targets else corpus_plan.classes_of_codes(tally.classes),
-            tally.whole,
-            n_jobs,
-            kept_ids,
-        )
-        made_by = _made_by(files, vocabulary_from, held_out, gate, corpus_plan, random_state)
-        common: JsonObject = {
-            "classes": None if targets else corpus_plan.classes,
-            "unlabelled": NONE,
-            "vocabulary": corpus_plan.vocabulary,
-            "vectorizer": plan.settings.to_json(),
-            "weighted": not tally.whole or None,
-            "random_state": random_state,
-            "shard_documents": shard_documents,
-            "overwrite": overwrite,
-            "n_jobs": n_jobs,
-            "texts": None if kept is None else _by_id(kept.at, kept_ids),
-            "groups": None if groups is None else _by_id(np.concatenate(groups).__getitem__, kept_ids),
-        }
-        _write_all(destinations, second, report, made_by, common, plan.shuffle, tally, progress)
-    report.take(tally, corpus_plan, targets)
-    return _finished(report, form, plan, corpus_plan, gate, started)
+        corpus_plan = ByTasks(client, asked).ingest(report)
+    if form == "svmlight" and plan.zero_based == "auto":
+        report.first_column = 0 if corpus_plan.zero_based else 1
+    report.n_skipped, report.skipped_examples = gate.skipped, gate.examples
+    report.seconds = time.monotonic() - started
+    return report
 
 
 def _gate(on_error: Literal["raise", "skip"], plan: IngestPlan, targets: bool, reading: Reading) -> LineGate:
@@ -247,99 +180,3 @@ def _gate(on_error: Literal["raise", "skip"], plan: IngestPlan, targets: bool, r
         raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
     separator = reading.label_separator
     return LineGate(on_error, plan.known_classes, targets, separator=separator, unlabelled=reading.unlabelled)
-
-
-def _made_by(
-    files: list[Path],
-    vocabulary_from: str | Path | None,
-    held_out: float,
-    gate: LineGate,
-    corpus_plan: CorpusPlan,
-    random_state: int,
-) -> JsonObject:
-    return {
-        "command": "ingest",
-        "sources": [str(f) for f in files],
-        "vocabulary_from": None if vocabulary_from is None else str(vocabulary_from),
-        "held_out": held_out,
-        "skipped_lines": gate.skipped,
-        "zero_based": corpus_plan.zero_based,
-        **({} if gate.separator is None else {"label_separator": gate.separator}),
-        **({} if gate.unlabelled is None else {"unlabelled": gate.unlabelled}),
-        "random_state": random_state,
-    }
-
-
-def _finished(
-    report: IngestReport, form: str | None, plan: IngestPlan, corpus_plan: CorpusPlan, gate: LineGate, started: float
-) -> IngestReport:
-    if form == "svmlight" and plan.zero_based == "auto":
-        report.first_column = 0 if corpus_plan.zero_based else 1
-    report.n_skipped, report.skipped_examples = gate.skipped, gate.examples
-    report.seconds = time.monotonic() - started
-    return report
-
-
-def _by_id(at: Callable[[np.ndarray], Found], kept_ids: KeptTexts | None) -> Callable[[np.ndarray | list[str]], Found]:
-    """Return what finds by ids what `at` finds by places in the sources."""
-    if kept_ids is None:
-        return lambda ids: at(np.asarray(ids))
-    places = kept_ids.places()
-    return lambda ids: at(np.array([places[str(name)] for name in ids], np.int64))
-
-
-def _write_all(
-    destinations: list[str],
-    second: SecondPass,
-    report: IngestReport,
-    made_by: JsonObject,
-    common: JsonObject,
-    shuffle: bool,
-    tally: Tally,
-    progress: Progress,
-) -> None:
-    """Write the corpus and that of held-out documents; neither appears, or replaces another, before both are written."""
-    from sdem_dist.corpus import write_corpus
-
-    path, *held_out_path = destinations
-    done = 0
-
-    def wrote(batch: Batch) -> None:
-        nonlocal done
-        done += len(batch[0].indptr) - 1
-        progress("writing", done, tally.n_documents)
-
-    def wrote_training(batch: Batch) -> None:
-        report.add(batch)
-        wrote(batch)
-
-    def write_held_out() -> None:
-        for held_out in held_out_path:
-            made = {**made_by, "part": "held out"}
-            write_corpus(held_out, second.batches(True, wrote), **common, shuffle=False, made_by=made)
-
-    training = second.batches(False, wrote_training)
-    write_corpus(path, training, **common, shuffle=shuffle, made_by=made_by, before_publishing=write_held_out)
-
-
-@contextmanager
-def _temporary_folder(path: str | Path) -> Iterator[Path]:
-    """Yield a hidden folder beside `path`, removed in the end."""
-    from sdem_dist.storage.hidden import hidden_folder
-    from sdem_dist.storage.publish import free_space
-
-    beside = place(path).absolute()
-    try:
-        with hidden_folder(beside, "ingest") as folder:
-            folder.chmod(0o700)  # the folder may be shared with others
-            yield folder
-    except SdemError:
-        raise
-    except OSError as error:
-        if is_url(str(error.filename)):
-            raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
-        folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
-        raise IngestError(
-            f"cannot keep the counted documents in {folder} meanwhile: {error.strerror or error}"
-            f"{free_space(folder)}; nothing was written"
-        ) from error
