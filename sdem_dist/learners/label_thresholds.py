@@ -6,17 +6,37 @@ A topic model has so few parameters a label that held-out documents are not need
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
+from sdem_dist.documents import Documents
 from sdem_dist.label_scores import best_cuts, fitting_sums, probabilities
+from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import LocalDocuments
-from sdem_dist.learners.topic_shares import TopicScores
 from sdem_dist.learners.topic_statistics import TopicState
 
 
-class LabelThresholds(TopicScores):
-    """Scores states of a learner of several labels by the thresholds of largest F1."""
+@dataclass(frozen=True)
+class LabelThresholds:
+    """What scores the states of another learner by the thresholds of largest F1; it trains nothing.
+
+    Attributes
+    ----------
+    learner : BpSlda
+        Of several labels.
+    """
+
+    learner: BpSlda
+
+    @property
+    def cache_key(self) -> str:
+        """Documents are prepared as the learner does."""
+        return self.learner.cache_key
+
+    def prepare(self, documents: Documents) -> LocalDocuments:
+        """Return documents as the learner takes them."""
+        return self.learner.prepare(documents)
 
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the sums of `sdem_dist.label_scores.fitting_sums`."""

@@ -16,7 +16,6 @@ from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.word_statistics import SdemStatistics
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
-from sdem_dist.offsets import offsets_of
 
 Words = Sdem[NaiveBayes] | WordEm
 States = tuple[SdemState, ...]
@@ -26,10 +25,18 @@ NO_FOLD = -1
 
 @dataclass(frozen=True)
 class Several:
-    """Learners of one table of words side by side; documents bring the number of their fold as their target."""
+    """Learners of one table of words side by side; documents bring the number of their fold as their target.
 
-    learners: tuple[Words, ...]  # all prepare documents alike: of one `cache_key`, and of tables of one shape
-    folds: tuple[int, ...]  # the fold that each is trained without; `NO_FOLD`: none
+    Attributes
+    ----------
+    learners : tuple of Sdem or WordEm
+        All prepare documents alike: of one `cache_key`, and of tables of one shape.
+    folds : tuple of int
+        The fold that each is trained without; `NO_FOLD`: none.
+    """
+
+    learners: tuple[Words, ...]
+    folds: tuple[int, ...]
 
     state_type = tuple
 
@@ -147,7 +154,7 @@ def of_fold(documents: LocalDocuments, fold: int) -> LocalDocuments:
     rows = np.flatnonzero(_folds(documents) == fold)
     whole = documents.documents
     lengths = np.diff(whole.indptr)[rows]
-    indptr = offsets_of(lengths)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
     entries = np.repeat(whole.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
     indices, there = whole.indices[entries], np.zeros(len(documents.words), bool)
     there[indices] = True

@@ -15,8 +15,13 @@ from sdem_dist.models.naive_bayes import lengths
 
 
 @dataclass(frozen=True)
-class TopicScores:
-    """What scores the states of another learner; it trains nothing. Subclasses define `evaluate` and `metrics`."""
+class TopicShares:
+    """What scores the states of another learner by the topics of documents; it trains nothing.
+
+    Attributes
+    ----------
+    learner : BpSlda
+    """
 
     learner: BpSlda
 
@@ -28,10 +33,6 @@ class TopicScores:
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Return documents as the learner takes them."""
         return self.learner.prepare(documents)
-
-
-class TopicShares(TopicScores):
-    """Scores states by the topics of documents."""
 
     def evaluate(self, state: TopicState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the expected words of each topic, shape (n_topics,)."""
