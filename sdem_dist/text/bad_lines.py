@@ -48,6 +48,8 @@ class LineGate:
         Lines left out so far.
     examples : list of str
         The messages of the first few of them.
+    labelled : bool
+        Whether a line with a label has passed.
     """
 
     on_error: Literal["raise", "skip"] = "raise"
@@ -59,6 +61,7 @@ class LineGate:
     unlabelled: str | None = None
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
+    labelled: bool = False
     _texts: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,6 +113,7 @@ class LineGate:
             if (problem := self._problem(one, name)) is not None:
                 self.refuse(path, line, problem, unit)
                 return None
+        self.labelled = True
         return names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))
 
     def _problem(self, raw: object, name: str | None) -> str | None:
