@@ -108,8 +108,12 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     check_layout(estimator, corpus)
     if target == "labels" and not header.classes:
         raise CorpusError(
-            f"{corpus.path} has no labels, which {name} needs to train and to be evaluated; "
-            "MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
+            f"{corpus.path} has no labels, which {name} needs "
+            + (
+                "to train; MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
+                if use == "train"
+                else "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
+            )
         )
     if target == "labels" and header.label_sets is not None and not estimator.spec.label_sets:
         raise CorpusError(
