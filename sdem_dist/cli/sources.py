@@ -263,14 +263,6 @@ def examined_by_workers(
             yield Examined(open_corpus(documents))
 
 
-def refuse_separator(estimator: EngineEstimator, options: Mapping[str, Any]) -> None:
-    """Raise UsageError, before a source is read, where labels are to be scored by folds and documents have several."""
-    from sdem_dist.selection.one_label import INSTEAD
-
-    if estimator.spec.target == "labels" and options["label_separator"] is not None:
-        raise click.UsageError(f"--label-separator is for several labels a document: {INSTEAD}")
-
-
 def _check_one_label(estimator: EngineEstimator, source: SourceOptions) -> None:
     if estimator.several_labels and source.reading.unlabelled is not None:
         raise click.UsageError(

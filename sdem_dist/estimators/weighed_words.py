@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,13 +19,24 @@ from sdem_dist.losses import Loss, kin
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
+    from sdem_dist.engine.plan import Plan
     from sdem_dist.inputs.spec import Source
+    from sdem_dist.learners.several import Words
     from sdem_dist.models.naive_bayes import NaiveBayes
     from sdem_dist.models.one_against_rest import OneAgainstRest
     from sdem_dist.models.word_counts import SdemState
 
 TOLERANCE = 1e-4
 """Loss weight under which a document asks for no step."""
+
+
+class Beginning(NamedTuple):
+    """What a fit begins with."""
+
+    weighting: Weighting | None
+    learner: Words
+    initial: SdemState
+    plan: Plan
 
 
 def _are_orders(value: object) -> bool:

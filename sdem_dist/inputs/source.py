@@ -128,6 +128,10 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
     labelled, several = target == "labels", header.label_sets is not None
     if use != "train":
+        if labelled and several and not estimator.several_labels:
+            raise CorpusError(
+                f"{corpus.path} has several labels a document, and the model was trained on documents of one label each"
+            )
         several = estimator.several_labels
     if labelled and several:
         members, names = members_of(corpus, None if use == "train" else estimator.classes_)
