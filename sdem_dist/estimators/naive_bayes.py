@@ -26,6 +26,7 @@ from sdem_dist.fitting.training_time import (
     FEW,
     FEW_EPOCHS,
     MOST_EPOCHS,
+    first_loss,
     share_held_out,
     trained_by_held_out,
 )
@@ -82,8 +83,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         "auto",
         either(one_of("auto", "hinge", "ncll", "nll"), a_loss()),
         'The hinge loss (Masegosa 2014, equation 17), "ncll": ``-ln p(y | d)``, or "nll": ``-ln p(y, d)``, scikit-learn\'s\n'
-        '``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss; with three or more classes of which\n'
-        "it gets over a fifth of the held-out documents wrong, NCLL if that has the lower log-loss there.\n"
+        '``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss; NCLL where\n'
+        "classes have under 30 documents in the mean, and with three or more classes, of which the hinge loss gets over a fifth\n"
+        "of the held-out documents wrong, if it has the lower log-loss there.\n"
         "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )
@@ -149,7 +151,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             return (yield from final_stage(counting, plan))
         if source.n_labelled:
             return (yield from trained_with_unlabelled(self, source, plan))
-        learner, initial = self._learner(source)
+        first = first_loss(source.n_documents, len(source.classes)) if self.loss == "auto" else self.loss
+        learner, initial = self._learner(source, loss=first)
         share, chosen = 0.0, self.n_epochs == "auto"
         if chosen or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)

@@ -76,8 +76,8 @@ class Weighing(OfText, Seeded):
         "laplace",
         either(one_of("laplace", "log"), real(0, LARGEST)),
         "Pseudo-count of a word: 1 (the paper's P1), ln of the vocabulary's size (P2), or a number. With steps of the\n"
-        "margin it grows with the eighth root of the documents that hold the word, and its size hardly matters: steps are in\n"
-        "its unit.",
+        "margin it grows with the documents that hold the word, to the power 1/8, or 3/8 with logarithms and ones. Its size\n"
+        "hardly matters: steps are in its unit.",
     )
 
     if TYPE_CHECKING:

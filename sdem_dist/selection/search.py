@@ -99,8 +99,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     metric_ : str or callable
         What decided.
     tuned_ : estimator
-        `estimator` with its loss settled: the default that settings are compared with. The folds settle ``loss="auto"`` by
-        the rule of a fit: NCLL where the hinge loss gets over a fifth of their documents wrong and has a higher log-loss.
+        `estimator` with its loss settled: the default that settings are compared with. ``loss="auto"`` is settled by the
+        rule of a fit: NCLL of few documents, and where the folds say that the hinge loss gets over a fifth of their
+        documents wrong and has a higher log-loss.
     best_params_ : dict
         The settings that differ from `tuned_`, and ``n_epochs`` where epochs were counted.
     best_score_ : float
