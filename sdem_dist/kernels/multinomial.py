@@ -12,7 +12,7 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.logarithm import log, log_single
 from sdem_dist.kernels.losses import HINGE, component_weights, loss_weights
 from sdem_dist.kernels.rows import copy_row
-from sdem_dist.kernels.vectors import WIDTH, add_eight, fetch_rows
+from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_rows
 
 NEGLIGIBLE = 0.01
 """Share of the largest loss weight up to which a class is left alone; less where classes are many."""
@@ -106,9 +106,12 @@ def run_documents(documents, table, schedule, t, due, objective):
         log_totals[k] = log(totals[k])
         if learn_prior:
             log_prior[k] = np.log(class_counts[k])
+    last = order.size - 1
     for i in range(order.size):
-        d, ahead = order[i], order[min(i + 1, order.size - 1)]
-        fetch_rows(indices[indptr[ahead] : indptr[ahead + 1]], rows, 0 if many else n_columns)
+        d, following, after = order[i], order[min(i + 1, last)], order[min(i + 2, last)]
+        fetch(data, indptr[after], indptr[after + 1])
+        fetch(indices, indptr[after], indptr[after + 1])
+        fetch_rows(indices[indptr[following] : indptr[following + 1]], rows, 0 if many else n_columns)
         if weights[d] <= 0.0:
             continue
         t += schedule.ahead * weights[d]
@@ -187,8 +190,7 @@ def add_scores(values, words, rows, sums):
         x = float(values[j])
         length += x
         square += x * x
-    for k in range(0, n_columns, WIDTH):
-        add_eight(values, words, rows, k, sums)
+    add_columns(values, words, rows, sums)
     return length, square
 
 
