@@ -52,9 +52,17 @@ def test_a_figure_without_a_source_is_found():
 
 def test_every_result_has_a_command_and_a_day():
     page = (BENCHMARKS / "RESULTS.md").read_text(encoding="utf-8")
-    for heading, body in sections(page)[2:]:
-        if heading == "Older figures":
-            continue
+    recorded, _, older = page.partition("\n## Older figures\n")
+    for heading, body in [*sections(recorded)[2:], *sections(older)[1:]]:
         command = re.match(r"`(\S+\.py)\b", heading)
-        assert command and (BENCHMARKS / command[1]).exists(), heading
+        assert command, heading
+        assert (BENCHMARKS / command[1]).exists(), heading
         assert re.match(r"\s*20\d\d-\d\d-\d\d", body), heading
+
+
+def test_results_are_written_by_scripts():
+    recorded = (BENCHMARKS / "RESULTS.md").read_text(encoding="utf-8").partition("\n## Older figures\n")[0]
+    for heading, body in sections(recorded)[2:]:
+        first, *printed = body.strip().splitlines()
+        assert re.fullmatch(r"[\d-]{10}; \d+ cores, \S+, Python [\d.]+, load [\d.]+ at the end\.", first), heading
+        assert all(not line or line.startswith("    ") for line in printed), heading
