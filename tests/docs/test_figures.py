@@ -10,7 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "tests" / "benchmarks"
 DOCS = ROOT / "sdem_dist" / "docs"
-PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.name != "changelog.md")]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "examples" / "README.md",
+    *sorted(page for page in DOCS.rglob("*.md") if page.name != "changelog.md"),
+]
 DAY = re.compile(
     r"\b\d{1,2}\s(?:January|February|March|April|May|June|July|August|September|October|November|December)\s20\d\d\b"
 )
