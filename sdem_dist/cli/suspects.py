@@ -10,7 +10,7 @@ import click
 from sdem_dist.cli.shown import say, table
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, refuse_separator, take_unlabelled
 from sdem_dist.cli.text_options import reading_options, text_options
-from sdem_dist.cli.train import TrainCommand, estimator_of
+from sdem_dist.cli.train import TrainCommand, estimator_of, take_counts
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 from sdem_dist.storage.places import place
 
@@ -60,6 +60,7 @@ def suspects(corpus: str, scheduler: str | None, workers: int | None, cluster: s
             ) as documents,
             client_of(scheduler, workers, cluster) as client,
         ):
+            take_counts(estimator, documents, options)
             take_unlabelled(estimator, documents)
             found = label_suspects(
                 documents,

@@ -22,7 +22,7 @@ from sdem_dist.cli.sources import (
     validation_of,
 )
 from sdem_dist.cli.text_options import reading_options, text_options
-from sdem_dist.cli.train import TrainCommand, _value, estimator_of
+from sdem_dist.cli.train import TrainCommand, _value, estimator_of, take_counts
 from sdem_dist.cli.where import check_where, client_of, cluster_option, where_options
 
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ def tune(
             validation_of(documents, model, options) as validation,
             client_of(scheduler, workers, cluster) as client,
         ):
+            take_counts(estimator, documents, options)
             take_unlabelled(estimator, documents)
             if validation is not None:
                 search.set_params(cv=validation)

@@ -67,6 +67,9 @@ def test_mixtures_of_numbers_name_the_components_that_take_texts(mixture):
     texts = ["a goal", "the bank", "goal", "bank"]
     with pytest.raises(ValueError, match='components="multinomial" takes texts'):
         mixture().fit(texts, Y)
+    for counts in (X, X.astype(float)):
+        with pytest.raises(ValueError, match='sparse matrix: .* components="multinomial" takes texts, and sparse'):
+            mixture().fit(sp.csr_matrix(counts), Y)
     assert list(mixture(components="multinomial", n_components=1).fit(texts, Y).predict(texts)) == list(Y)
 
 
