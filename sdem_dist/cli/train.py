@@ -249,6 +249,11 @@ def train(
             if (loss := estimator.kept_.get(f"{how}_unlabelled_log_loss")) is not None:
                 accuracy = estimator.kept_[f"{how}_unlabelled_accuracy"]
                 say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {loss:.4f}")
+        gain, deviation = (estimator.kept_.get(f"with_unlabelled_gain{of}", float("nan")) for of in ("", "_error"))
+        if abs(gain) <= deviation:
+            say(
+                f"  no clear difference: log-loss falls by {gain:.4f}, and the standard error of that is {deviation:.4f}"
+            )
 
 
 def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
@@ -306,7 +311,8 @@ def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
     fit = [name for name in ESTIMATORS if there in estimator_class(name)().layouts]
     raise click.UsageError(
         f"{documents.path} holds {'counts of words' if there == 'sparse' else 'a table'} ({there} documents), and "
-        f"{type(estimator).__name__}{_components(estimator)} takes {estimator._layout} ones: take --estimator {', '.join(fit[:-1])} or {fit[-1]}, or "
+        f"{type(estimator).__name__}{_components(estimator)} takes {estimator._layout} ones: take --estimator "
+        f"{', '.join(fit[:-1])} or {fit[-1]}, or "
         f"write {'a table' if there == 'sparse' else 'counts'} in Python (write_corpus, dense={there == 'sparse'})"
     )
 
