@@ -10,7 +10,7 @@ import click
 from sdem_dist.cli.shown import say, table
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, take_unlabelled
 from sdem_dist.cli.text_options import reading_options, text_options
-from sdem_dist.cli.train import TrainCommand, estimator_of
+from sdem_dist.cli.train import TrainCommand, estimator_of, take_counts
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.storage.places import place
 
@@ -59,6 +59,7 @@ def suspects(corpus: str, where: Where, **options: Any) -> None:
             where.client() as client,
         ):
             estimator = usual_estimator(documents) if estimator is None else estimator
+            take_counts(estimator, documents, options)
             take_unlabelled(estimator, documents)
             found = label_suspects(
                 documents,

@@ -21,7 +21,7 @@ from sdem_dist.cli.sources import (
     validation_of,
 )
 from sdem_dist.cli.text_options import reading_options, text_options
-from sdem_dist.cli.train import TrainCommand, _value, estimator_of
+from sdem_dist.cli.train import TrainCommand, _value, estimator_of, take_counts
 from sdem_dist.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
             validation_of(documents, model, options) as validation,
             where.client() as client,
         ):
+            take_counts(estimator, documents, options)
             take_unlabelled(estimator, documents)
             if validation is not None:
                 search.set_params(cv=validation)
