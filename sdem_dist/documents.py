@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.offsets import offsets_of
+
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
@@ -76,7 +78,7 @@ class Documents:
     def taken(self, rows: np.ndarray) -> Documents:
         """Return copies of the documents at some positions."""
         lengths = np.diff(self.indptr)[rows]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        indptr = offsets_of(lengths)
         entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
         columns = (None if column is None else column[rows] for column in (self.labels, self.weights, self.targets))
         return Documents(self.data[entries], self.indices[entries], indptr, self.n_features, *columns)

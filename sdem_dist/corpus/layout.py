@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from sdem_dist.errors import CorpusError
+from sdem_dist.offsets import offsets_of
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.strings import in_parts
 from sdem_dist.storage.versions import version_problem
@@ -156,7 +157,7 @@ class Header:
     @cached_property
     def shard_starts(self) -> np.ndarray:
         """Position of each shard's first document, then n_documents: int64 of shape (n_shards + 1,)."""
-        return np.cumsum([0] + [s.n_documents for s in self.shards], dtype=np.int64)
+        return offsets_of([s.n_documents for s in self.shards])
 
     @property
     def label_sets(self) -> tuple[LabelSet, ...] | None:

@@ -9,6 +9,8 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from sdem_dist.offsets import offsets_of
+
 
 class Canonical(NamedTuple):
     """Counts in CSR that need no check: ascending within each row, without repetition, above 0."""
@@ -69,7 +71,7 @@ class KeyedRows:
 
         Without copies of the parts, which have ``data`` of one dtype: see `alike`.
         """
-        borders = np.cumsum([0, *(part.n_documents for part in parts)])
+        borders = offsets_of([part.n_documents for part in parts])
         by_position = np.argsort(order, kind="stable")
         cuts = np.searchsorted(order, borders, sorter=by_position).tolist()
         picks = [
@@ -182,5 +184,5 @@ def _sliced(offsets: np.ndarray, *values: np.ndarray, start: int, stop: int) -> 
 
 
 def _joined_offsets(parts: list[np.ndarray]) -> np.ndarray:
-    bases = np.cumsum([0] + [int(p[-1]) for p in parts])
+    bases = offsets_of([int(p[-1]) for p in parts])
     return np.concatenate([np.zeros(1, np.int64), *(p[1:] + b for p, b in zip(parts, bases[:-1], strict=True))])

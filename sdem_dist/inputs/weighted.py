@@ -12,6 +12,7 @@ import numpy as np
 from sdem_dist.corpus.view import View
 from sdem_dist.documents import Documents
 from sdem_dist.models.class_weight import trained_part
+from sdem_dist.offsets import offsets_of
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
@@ -93,5 +94,5 @@ class HeldOut(View):
         frequency = self.corpus.document_frequency if self.frequency is None else self.frequency
         own = np.bincount(documents.indices, minlength=len(frequency))
         known = (frequency > own)[documents.indices]
-        indptr = np.concatenate([[0], np.cumsum(known)])[documents.indptr]
+        indptr = offsets_of(known)[documents.indptr]
         return replace(documents, data=documents.data[known], indices=documents.indices[known], indptr=indptr)

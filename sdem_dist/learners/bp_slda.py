@@ -121,10 +121,8 @@ class BpSlda:
     def start(self, frequencies: np.ndarray) -> TopicState:
         """Return the state before the first document, its symmetry broken once for all lanes.
 
-        Parameters
-        ----------
-        frequencies : ndarray of shape (n_features,)
-            How often each word occurs in the corpus; topics are that times exp(.1 normal), U is normal.
+        `frequencies`: shape (n_features,): how often each word occurs in the corpus; topics are that times exp(.1
+        normal), U is normal.
         """
         bits = np.random.Philox(key=np.array([self.seed, 0], np.uint64), counter=1 << 65)
         rng = np.random.Generator(bits)
@@ -248,10 +246,7 @@ class BpSlda:
     def update(self, state: TopicState, statistics: TopicStatistics) -> TopicState:
         """Merge the lanes of a round into the next parameters.
 
-        Raises
-        ------
-        TrainingError
-            U runs away.
+        Raises TrainingError: U runs away.
         """
         if statistics.weight == 0.0:
             return state

@@ -54,10 +54,7 @@ def categorical_blocks(
 ) -> tuple[Block, ...]:
     """Return columns as categorical variables, those with as many categories together.
 
-    Raises
-    ------
-    ValueError
-        A column has too many categories, or `least` is not a number for each.
+    Raises ValueError: a column has too many categories, or `least` is not a number for each.
     """
     high = np.maximum(summary.high[columns], 1.0)
     if (high >= MOST_CATEGORIES).any():

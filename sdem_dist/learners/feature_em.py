@@ -51,10 +51,7 @@ class FeatureEm(FeatureLearner[Prepared]):
     def update(self, state: FeatureState, statistics: FeatureStatistics) -> FeatureState:
         """Return the next mu (M-step), in closed form; no prior on the classes, but for "variational".
 
-        Raises
-        ------
-        TrainingError
-            The objective rose.
+        Raises TrainingError: the objective rose.
         """
         s = statistics
         if s.weight == 0.0 or not s.class_sums.any():  # no document has a label

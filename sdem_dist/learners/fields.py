@@ -15,17 +15,9 @@ _State = TypeVar("_State")
 def restored_state(learner: Learner[_State, object, object], arrays: Mapping[str, np.ndarray]) -> _State:
     """Return a state from arrays by name; those without an axis become floats.
 
-    Parameters
-    ----------
-    learner : Learner
-    arrays : mapping of name to ndarray
-        May hold more than the state.
-
-    Raises
-    ------
-    ValueError
-        An array is missing, has another shape or dtype than the learner says, or holds what no state does; the message
-        names it.
+    `arrays`: may hold more than the state.
+    Raises ValueError: an array is missing, has another shape or dtype than the learner says, or holds what no state
+    does; the message names it.
     """
     values: dict[str, np.ndarray | float] = {}
     for name, field in learner.state_fields().items():

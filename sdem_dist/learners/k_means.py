@@ -80,10 +80,7 @@ class KMeansLearner:
     def prepare(self, documents: Documents | DenseDocuments) -> Documents:
         """Return rows as k-means sees them: sparse, float64, of length 1 if it is spherical.
 
-        Raises
-        ------
-        ValueError
-            A value is missing.
+        Raises ValueError: a value is missing.
         """
         if isinstance(documents, DenseDocuments):
             values = np.asarray(documents.values, np.float64)

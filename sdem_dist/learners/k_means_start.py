@@ -66,17 +66,10 @@ def k_means(
 ) -> Clustered:
     """Return the best of several runs of k-means over rows in memory.
 
-    Parameters
-    ----------
-    X : CSR matrix of shape (n_rows, n_columns), float64
-        Rows of length 1 if `spherical`.
-    weights : ndarray of shape (n_rows,)
-    n_clusters : int
-        At most as many as there are rows of positive weight.
-    seed : int
-    tries : int, default=10
-    spherical : bool, default=False
-        Centres have length 1.
+    `X`: CSR matrix of shape (n_rows, n_columns), float64: rows of length 1 if `spherical`.
+    `weights`: shape (n_rows,).
+    `n_clusters`: at most as many as there are rows of positive weight.
+    `spherical`: centres have length 1.
     """
     norms = squared_lengths(X)
     best: Clustered | None = None

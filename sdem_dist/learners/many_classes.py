@@ -113,10 +113,7 @@ class ManyClasses:
     def prepare(self, documents: Documents) -> Documents:
         """Return labelled documents with entries that kernels are compiled for.
 
-        Raises
-        ------
-        ValueError
-            There are no labels.
+        Raises ValueError: there are no labels.
         """
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")

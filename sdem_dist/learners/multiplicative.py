@@ -142,10 +142,7 @@ class Multiplicative:
     def prepare(self, documents: DenseDocuments | Documents) -> SortedDocuments:
         """Sort labelled documents by class and transform them.
 
-        Raises
-        ------
-        ValueError
-            There are no labels, or a table has a value that is negative or missing.
+        Raises ValueError: there are no labels, or a table has a value that is negative or missing.
         """
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
@@ -200,10 +197,7 @@ class Multiplicative:
     def update(self, state: MultiplicativeState, sums: MixtureSums) -> MultiplicativeState:
         """Keep the point if its likelihood is no lower, and go on from there; else take the plain update of the best.
 
-        Raises
-        ------
-        TrainingError
-            The likelihood fell after a plain update, by more than rounding.
+        Raises TrainingError: the likelihood fell after a plain update, by more than rounding.
         """
         if sums.weight == 0.0:
             return state

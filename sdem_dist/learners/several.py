@@ -17,6 +17,7 @@ from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.word_statistics import SdemStatistics
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
+from sdem_dist.offsets import offsets_of
 
 Words = Sdem[NaiveBayes] | LabelSdem | WordEm
 States = tuple[SdemState, ...]
@@ -164,7 +165,7 @@ def of_fold(documents: LocalDocuments, fold: int) -> LocalDocuments:
     rows = np.flatnonzero(_folds(documents) == fold)
     whole = documents.documents
     lengths = np.diff(whole.indptr)[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indptr = offsets_of(lengths)
     entries = np.repeat(whole.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
     indices, there = whole.indices[entries], np.zeros(len(documents.words), bool)
     there[indices] = True

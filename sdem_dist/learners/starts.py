@@ -48,13 +48,8 @@ def weights_of_features(
 ) -> MixtureWeights:
     """Return the discriminative parameters that are a mixture of exponentials, or of Gaussians over expanded rows.
 
-    Parameters
-    ----------
-    model : FeatureModel
-        One block over all columns, as they are.
-    mu, counts : ndarray
-        Of the components.
-    owners : tuple of int
+    `model`: one block over all columns, as they are.
+    `mu`, `counts`: of the components.
     """
     (block,) = model.blocks
     parameters = model.to_natural(mu, np.log(counts / counts.sum()))
@@ -86,13 +81,8 @@ def features_at_examples(
 
     A class of one component is the class.
 
-    Parameters
-    ----------
-    examples : ndarray of shape (n_components, n_columns)
-    numbers : sequence of int
-        Components of each class.
-    model : FeatureModel
-    classes : FeatureState
+    `examples`: shape (n_components, n_columns).
+    `numbers`: components of each class.
     """
     owners = np.repeat(np.arange(len(numbers)), numbers)
     rows = model.features(examples)
@@ -144,15 +134,9 @@ def features_by_k_means(
 ) -> FeatureState:
     """Return components that are the clusters of k-means of some rows; a missing value has the mean of its column.
 
-    Parameters
-    ----------
-    table : ndarray of shape (n_rows, n_columns)
-    n_clusters : int
-    model : FeatureModel
-        One block over all columns.
-    weight : float
-        Documents of the corpus.
-    seed : int
+    `table`: shape (n_rows, n_columns).
+    `model`: one block over all columns.
+    `weight`: documents of the corpus.
     """
     (block,) = model.blocks
     values, rows = block.values(table)[..., 0], model.features(table)

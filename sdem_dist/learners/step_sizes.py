@@ -83,14 +83,9 @@ def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float) -> S
     x_j^2 / mu_j``, less what the words' shares of the total lose. Its mean over documents is `unit`; rho_0 is the step
     divided by it. From there on rho falls as in the paper, with the documents seen, whatever the length of the run.
 
-    Parameters
-    ----------
-    step : float
-        c.
-    unit : Unit
-        Of the training documents.
-    alpha, class_alpha : float
-        Pseudo-counts.
+    `step`: c.
+    `unit`: of the training documents.
+    `alpha`, `class_alpha`: pseudo-counts.
     """
     class_start = step * class_alpha / (unit.mean_square or 1.0)
     return StepSizes(

@@ -114,10 +114,7 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
 def examples_of(survey: SurveyResult, n: Sequence[int], classes: Sequence[object] = ()) -> list[np.ndarray]:
     """Return the positions of examples of each class, as ints; where documents are fewer, some are repeated.
 
-    Raises
-    ------
-    ValueError
-        A class has no document; the message names it as `classes` does.
+    Raises ValueError: a class has no document; the message names it as `classes` does.
     """
     found = []
     for k, (keys, positions, wanted) in enumerate(zip(survey.keys, survey.positions, n, strict=True)):

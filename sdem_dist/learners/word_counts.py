@@ -96,10 +96,7 @@ class WordLearner(Generic[Model]):
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Renumber words compactly, in few bytes an entry.
 
-        Raises
-        ------
-        ValueError
-            There are no labels, or the model does not take the entries.
+        Raises ValueError: there are no labels, or the model does not take the entries.
         """
         self.model.check_documents(documents)
         labels = documents.labels

@@ -93,12 +93,7 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
     sum and mean, by how far it moves (`damped_changes`). Then multiples of the mean document are subtracted until its
     scores move as far as in the mean lane.
 
-    Parameters
-    ----------
-    state : SdemState
-    lanes : SdemStatistics
-    floor, class_floor : float
-        Least counts (the check).
+    `floor`, `class_floor`: least counts (the check).
     """
     if not lanes.n_lanes:
         return state

@@ -10,13 +10,9 @@ from sdem_dist.kernels.randomness import document_keys
 def weighted(weights: np.ndarray, labels: np.ndarray, class_weight: tuple[float, ...] | None) -> np.ndarray:
     """Return the weights of documents in training; prepared documents keep their own, which evaluation takes.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_documents,)
-    labels : ndarray of shape (n_documents,), integers
-        Documents of label -1 keep their weight.
-    class_weight : tuple of float or None
-        What the documents of each class are multiplied by.
+    `weights`: shape (n_documents,).
+    `labels`: shape (n_documents,), integers: documents of label -1 keep their weight.
+    `class_weight`: what the documents of each class are multiplied by.
     """
     if class_weight is None:
         return weights

@@ -46,11 +46,9 @@ def fitted(kind: str, counts: np.ndarray, sums: np.ndarray, squares: np.ndarray)
 
     One document of the mean length of all is added to every class, so that a class without documents has a length, too.
 
-    Parameters
-    ----------
-    kind : {"poisson", "negative-binomial"}
-    counts, sums, squares : ndarray of shape (n_classes,), float64
-        Documents by weight, and sums of their lengths and of these squared.
+    `kind`: "poisson" or "negative-binomial".
+    `counts`, `sums`, `squares`: shape (n_classes,), float64: documents by weight, and sums of their lengths and of
+    these squared.
     """
     overall = max(float(sums.sum()) / max(float(counts.sum()), 1e-300), 1e-6)
     means = (sums + overall) / (counts + 1.0)

@@ -28,12 +28,9 @@ def largest_evidence(products: np.ndarray, n: float) -> Evidence:
     takes one row. Otherwise the evidence of a fit through all points would grow as the penalty falls. Now it is level there,
     and of equally good penalties the largest is taken. For a constant target the smallest is taken.
 
-    Parameters
-    ----------
-    products : ndarray of shape (n_features + 1, n_features + 1)
-        Sums of products of deviations from the means, the target last and of variance 1, or 0.
-    n : float
-        Rows, by weight.
+    `products`: shape (n_features + 1, n_features + 1): sums of products of deviations from the means, the target last
+    and of variance 1, or 0.
+    `n`: rows, by weight.
     """
     total, rows = float(products[-1, -1]), max(n - 1.0, 0.0)
     if total <= _PERFECT * n:

@@ -153,11 +153,8 @@ class FeatureModel:
     def posterior_mean(self, sums: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return the mu of the generative fit, see `Family.posterior_mean`.
 
-        Parameters
-        ----------
-        sums : ndarray of shape (..., n_statistics)
-        known : ndarray of shape (..., n_variables)
-            Observations of each variable.
+        `sums`: shape (..., n_statistics).
+        `known`: shape (..., n_variables): observations of each variable.
         """
         ends = np.cumsum([b.n_variables for b in self.blocks])
         parts = zip(self.blocks, self.split(sums), np.split(known, ends[:-1], axis=-1), strict=True)
@@ -168,10 +165,7 @@ class FeatureModel:
     ) -> Features:
         """Return rows of a table as statistics.
 
-        Raises
-        ------
-        ValueError
-            A value is none that its column's family has.
+        Raises ValueError: a value is none that its column's family has.
         """
         n = len(table)
         parts, absent, base = [], [], np.zeros(n)

@@ -20,27 +20,12 @@ def log_probability(
     Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles drawn again after each word, without which it is
     biased: of any LDA, however it was trained. Its time grows with the square of a document's length.
 
-    Parameters
-    ----------
-    topics : ndarray of shape (n_features, n_topics), float64
-        p(word | topic).
-    documents : Documents
-        Counts, whole numbers.
-    alpha : float or ndarray of shape (n_topics,)
-        Of the Dirichlet prior of a document's topics.
-    n_particles : int
-        More make the estimate less noisy.
-    seed : int
-
-    Returns
-    -------
-    ndarray of shape (n_documents,), float64
-        Of the sequence of words: without the multinomial coefficient.
-
-    Raises
-    ------
-    ValueError
-        An entry is not a whole number, or there are no particles or more than 10,000.
+    `topics`: shape (n_features, n_topics), float64: p(word | topic).
+    `documents`: counts, whole numbers.
+    `alpha`: float or ndarray of shape (n_topics,): of the Dirichlet prior of a document's topics.
+    `n_particles`: more make the estimate less noisy.
+    Returns ndarray of shape (n_documents,), float64: of the sequence of words: without the multinomial coefficient.
+    Raises ValueError: an entry is not a whole number, or there are no particles or more than 10,000.
     """
     check_number("n_particles", n_particles, 1)
     if (documents.data != np.floor(documents.data)).any():

@@ -21,11 +21,9 @@ class Group(NamedTuple):
 def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> Iterator[Group]:
     """Yield the rows of a table by what they miss (NaN), completed by their conditional distribution.
 
-    Parameters
-    ----------
-    mean : ndarray of shape (n_columns,)
-    covariance : ndarray of shape (n_columns, n_columns)
-    table : ndarray of shape (n_rows, n_columns)
+    `mean`: shape (n_columns,).
+    `covariance`: shape (n_columns, n_columns).
+    `table`: shape (n_rows, n_columns).
     """
     for missing, rows in _patterns(table):
         known = ~missing

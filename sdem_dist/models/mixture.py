@@ -92,16 +92,11 @@ def posterior_sums(
 ) -> MixtureSums:
     """Return the sums over documents that are sorted by class.
 
-    Parameters
-    ----------
-    weights : MixtureWeights
-    starts : ndarray of shape (n_classes + 1,), int
-        Documents ``starts[i]:starts[i + 1]`` have label i.
-    document_weights : ndarray of shape (n_documents,), or None for one each
-    activations : callable
-        From a slice of documents to ``theta x``, shape (n, n_components), float32 or float64, to be overwritten.
-    add_product : callable
-        ``add_product(rows, posteriors, out)`` adds ``posteriors.T @ X[rows]`` to `out`.
+    `starts`: shape (n_classes + 1,), int: documents ``starts[i]:starts[i + 1]`` have label i.
+    `document_weights`: shape (n_documents,), or None for one each.
+    `activations`: from a slice of documents to ``theta x``, shape (n, n_components), float32 or float64, to be
+    overwritten.
+    `add_product`: ``add_product(rows, posteriors, out)`` adds ``posteriors.T @ X[rows]`` to `out`.
     """
     log_weights, theta = weights
     n_classes, n_components = log_weights.shape

@@ -69,10 +69,7 @@ def normalised_sum(documents: DenseDocuments | Documents) -> np.ndarray:
 def scale_of(mean_row: np.ndarray) -> float:
     """Return the scale with which two rows have a product of `INNER_PRODUCT` on average.
 
-    Parameters
-    ----------
-    mean_row : ndarray of shape (n_columns,)
-        Mean of the rows divided by their sums.
+    `mean_row`: shape (n_columns,): mean of the rows divided by their sums.
     """
     length = float(np.sqrt((mean_row**2).sum()))
     return float(np.sqrt(INNER_PRODUCT)) / length if length > 0 else 1.0

@@ -62,10 +62,7 @@ class JointGaussian:
     def prepare(self, documents: DenseDocuments) -> Rows:
         """Return the documents, standardised.
 
-        Raises
-        ------
-        ValueError
-            A row has no target.
+        Raises ValueError: a row has no target.
         """
         values = self.variables.blocks[0].values(documents.values)[:, 0]
         if np.isnan(values[:, -1]).any():
@@ -129,11 +126,7 @@ class JointGaussian:
     def products(self, mu: np.ndarray, n_documents: float) -> np.ndarray:
         """Return the rows' sums of products of deviations from the mean, without the prior's observations.
 
-        Parameters
-        ----------
-        mu : ndarray of shape (n_statistics,)
-            A joint fit.
-        n_documents : float
+        `mu`: shape (n_statistics,): a joint fit.
         """
         nu = self.family.prior_weight
         sums = (n_documents + nu) * mu - nu * self.family.centre

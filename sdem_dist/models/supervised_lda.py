@@ -110,13 +110,9 @@ def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray
     (equation 55). The sum of the pseudo-counts ``alpha - 1`` stays. It is not learned, since counts expected at the mode
     show too little of how documents differ: pseudo-counts would grow and topics would become even.
 
-    Parameters
-    ----------
-    alpha : ndarray of shape (n_topics,)
-    evidence : ndarray of shape (n_topics + 1,)
-        Sums over documents, see ``sdem_dist.kernels.topic_prior``.
-    share : float
-        Of the step in logarithms, at most 1.
+    `alpha`: shape (n_topics,).
+    `evidence`: shape (n_topics + 1,): sums over documents, see ``sdem_dist.kernels.topic_prior``.
+    `share`: of the step in logarithms, at most 1.
     """
     if not evidence[-1] > 0.0:
         return alpha

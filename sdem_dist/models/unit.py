@@ -38,11 +38,8 @@ class Moves(NamedTuple):
 def moves_of(documents: Documents, prior: np.ndarray) -> Moves:
     """Return how far each document's step goes.
 
-    Parameters
-    ----------
-    documents : Documents
-    prior : ndarray of shape (n_features,), float64
-        Pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M / M``.
+    `prior`: shape (n_features,), float64: pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M
+    / M``.
     """
     lengths = row_sums(documents.data, documents.indptr)
     squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, prior)

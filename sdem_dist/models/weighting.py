@@ -9,6 +9,7 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.weighting import FORMS, weigh
+from sdem_dist.offsets import offsets_of
 from sdem_dist.records import record
 
 
@@ -79,7 +80,7 @@ class Weighting:
         chosen = factors[indices] > 0 if self.chooses else None
         if chosen is not None and not chosen.all():
             data, indices = data[chosen], indices[chosen]
-            indptr = np.concatenate([[0], np.cumsum(chosen)])[indptr]
+            indptr = offsets_of(chosen)[indptr]
         weights = np.empty(len(data), np.float32)
         weigh(data, indices, indptr, factors, FORMS[self.form], self.norm, self.scale, weights)
         return replace(documents, data=weights, indices=indices, indptr=indptr)

@@ -29,7 +29,7 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
     if is_url(path):
         path = Path(tempfile.gettempdir(), path.name)
     prefix = f".{path.name}.{purpose}-"
-    _clear_abandoned(path.parent, prefix)
+    clear_abandoned(path.parent, prefix, 16)
     folder, descriptor = _made_and_locked(path.parent, prefix)
     try:
         yield folder
@@ -43,7 +43,7 @@ def _made_and_locked(parent: Path, prefix: str) -> tuple[Path, int]:
         folder = parent / f"{prefix}{secrets.token_hex(8)}"
         folder.mkdir()
         try:
-            descriptor = _opened(folder)
+            descriptor = opened(folder)
         except FileNotFoundError:
             continue
         with suppress(OSError):
@@ -53,17 +53,18 @@ def _made_and_locked(parent: Path, prefix: str) -> tuple[Path, int]:
         os.close(descriptor)  # another process removed it as abandoned just before it was locked
 
 
-def _clear_abandoned(parent: Path, prefix: str) -> None:
-    ours = re.compile(re.escape(prefix) + "[0-9a-f]{16}")
+def clear_abandoned(parent: Path, prefix: str, digits: int, but: str = "") -> None:
+    """Remove the folders of a prefix and so many hexadecimal digits that no process has locked, but the one named."""
+    ours = re.compile(re.escape(prefix) + f"[0-9a-f]{{{digits}}}")
     with suppress(OSError):
         for name in os.listdir(parent):
-            if ours.fullmatch(name):
+            if ours.fullmatch(name) and name != but:
                 _clear_if_abandoned(parent / name)
 
 
 def _clear_if_abandoned(folder: Path) -> None:
     with suppress(OSError):
-        descriptor = _opened(folder)
+        descriptor = opened(folder)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)
@@ -71,5 +72,6 @@ def _clear_if_abandoned(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _opened(folder: Path) -> int:
+def opened(folder: Path) -> int:
+    """Return a descriptor of a folder, by which it can be locked."""
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

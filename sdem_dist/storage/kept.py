@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sdem_dist.errors import BucketError, ClusterError, SdemError
 from sdem_dist.storage import buckets
+from sdem_dist.storage.hidden import clear_abandoned, opened
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.shared_files import put_files
@@ -40,9 +41,9 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
         return
     prefix = f".{path.name}.{purpose}-"
     folder = path.parent / f"{prefix}{identity}"
-    _clear_others(path.parent, prefix, folder.name)
+    clear_abandoned(path.parent, prefix, 32, folder.name)
     folder.mkdir(exist_ok=True, mode=0o700)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = opened(folder)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,7 +66,7 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
 def clear_kept(path: Path, purpose: str) -> None:
     """Remove what killed processes left beside `path` for a purpose, where no process has it locked; none in a bucket."""
     if not is_url(path):
-        _clear_others(path.absolute().parent, f".{path.name}.{purpose}-", "")
+        clear_abandoned(path.absolute().parent, f".{path.name}.{purpose}-", 32)
 
 
 @contextmanager
@@ -92,20 +93,6 @@ def _kept_objects(url: Path, purpose: str, identity: str) -> Iterator[Path]:
         remove()
         raise
     remove()
-
-
-def _clear_others(parent: Path, prefix: str, mine: str) -> None:
-    ours = re.compile(re.escape(prefix) + "[0-9a-f]{32}")
-    with suppress(OSError):
-        for name in os.listdir(parent):
-            if ours.fullmatch(name) and name != mine:
-                with suppress(OSError):
-                    descriptor = os.open(parent / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-                    try:
-                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        shutil.rmtree(parent / name, ignore_errors=True)
-                    finally:
-                        os.close(descriptor)
 
 
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:

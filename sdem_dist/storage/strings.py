@@ -9,6 +9,8 @@ from typing import overload
 
 import numpy as np
 
+from sdem_dist.offsets import offsets_of, offsets_of_lengths
+
 _AT_A_TIME = 1 << 16  # strings that are decoded together
 
 
@@ -83,8 +85,7 @@ def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         if not isinstance(string, str):
             raise TypeError(f"element {position} is a {type(string).__name__}, not a string")
         encoded.append(string.encode("utf-8"))
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
+    offsets = offsets_of_lengths(encoded)
     return np.frombuffer(b"".join(encoded), np.uint8), offsets
 
 
@@ -119,7 +120,7 @@ def _cut(joined: np.ndarray, bounds: np.ndarray, first: int) -> list[str]:
                 raise
         raise
     if len(text) < len(raw):
-        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(begins)])[bounds]
+        bounds = offsets_of(begins)[bounds]
     return [text[start:stop] for start, stop in pairwise(bounds.tolist())]
 
 

@@ -61,6 +61,12 @@ class LineGate:
         self.skipped += 1
         self.examples.append(message)
 
+    def other(self, on_error: Literal["raise", "skip"]) -> LineGate:
+        """Return a gate for the same labels that has refused nothing."""
+        return LineGate(
+            on_error, self.known_classes, self.numeric, separator=self.separator, unlabelled=self.unlabelled
+        )
+
     def take(self, skipped: int, examples: list[str]) -> None:
         """Count lines that another gate left out."""
         self.skipped += skipped

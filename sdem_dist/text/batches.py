@@ -12,6 +12,7 @@ import numpy as np
 
 from sdem_dist.corpus.layout import index_dtype
 from sdem_dist.corpus.rows import Canonical
+from sdem_dist.offsets import offsets_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import arranged, csr
 from sdem_dist.text.gram_tree import NodeCounts
@@ -113,18 +114,16 @@ class SecondPass:
 
 
 def _some_rows(block: CountedBlock, rows: np.ndarray) -> NodeCounts:
-    indptr, sizes = block.counts.indptr, np.diff(block.counts.indptr)
+    sizes = np.diff(block.counts.indptr)
     kept = np.zeros(len(sizes), bool)
     kept[rows] = True
     entries = np.repeat(kept, sizes)
-    offsets = np.zeros(len(rows) + 1, indptr.dtype)
-    np.cumsum(sizes[rows], out=offsets[1:])
-    return NodeCounts(offsets, block.counts.nodes[entries], block.counts.counts[entries])
+    return NodeCounts(offsets_of(sizes[rows]), block.counts.nodes[entries], block.counts.counts[entries])
 
 
 def _moved(counts: NodeCounts, columns: ColumnMap) -> NodeCounts:
     """Return counts with the column `offset` as the first, without those that the corpus has not."""
     moved = counts.nodes.astype(np.int64) - columns.offset
     kept = (moved >= 0) & (moved < columns.n_features)
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])[counts.indptr]
+    indptr = offsets_of(kept)[counts.indptr]
     return NodeCounts(indptr, moved[kept], counts.counts[kept])

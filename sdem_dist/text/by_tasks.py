@@ -23,7 +23,7 @@ from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import place as to_place
 from sdem_dist.storage.shared_files import driver_folder, load_array, save_array
 from sdem_dist.text.bad_lines import LineGate, class_name
-from sdem_dist.text.counting import Tally
+from sdem_dist.text.counting import Progress, Tally
 from sdem_dist.text.runs import MergedTerms, vocabulary_file
 from sdem_dist.text.stages import (
     Arranging,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 FORMAT = 3  # of what is kept beside a corpus meanwhile
 RANGE_TERMS = 1 << 20  # terms of all runs together that one task merges, about
-Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.offsets import offsets_of, offsets_of_lengths
 
 N_CODE_POINTS = 0x110000
 CHANGING = 0x30000  # beyond these code points none has a lower case or an accent; a test looks
@@ -35,9 +36,7 @@ def matching(pattern: str) -> np.ndarray:
 @lru_cache(maxsize=1)
 def spelled_code_points() -> tuple[np.ndarray, np.ndarray]:
     """Return the UTF-8 bytes of all code points, one after another, and where each begins, int64."""
-    offsets = np.zeros(N_CODE_POINTS + 1, np.int64)
-    sizes = np.repeat(np.arange(1, 5), np.diff([0, 0x80, 0x800, 0x10000, N_CODE_POINTS]))
-    np.cumsum(sizes, out=offsets[1:])
+    offsets = offsets_of(np.repeat(np.arange(1, 5), np.diff([0, 0x80, 0x800, 0x10000, N_CODE_POINTS])))
     return np.frombuffer(every_code_point().encode("utf-8", "surrogatepass") + bytes(PADDING), np.uint8), offsets
 
 
@@ -83,6 +82,5 @@ def rewriting(lowercase: bool, strip_accents: str | None) -> Rewriting:
             spelled = new.encode("utf-8", "surrogatepass")
             entry_of[point] = entries.setdefault(spelled, len(entries))
             growth = max(growth, len(spelled) / len(character.encode("utf-8", "surrogatepass")))
-    offsets = np.zeros(len(entries) + 1, np.int64)
-    np.cumsum([len(entry) for entry in entries], out=offsets[1:])
-    return Rewriting(lowercase, entry_of, offsets, np.frombuffer(b"".join(entries), np.uint8), growth)
+    joined = np.frombuffer(b"".join(entries), np.uint8)
+    return Rewriting(lowercase, entry_of, offsets_of_lengths(list(entries)), joined, growth)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.kernels import spelling as kernels
+from sdem_dist.offsets import offsets_of
 from sdem_dist.text.gram_tree import GramTree, NodeCounts
 from sdem_dist.text.texts import Texts
 from sdem_dist.text.tokens import tokenizer_of
@@ -78,7 +79,7 @@ class LearningCounter:
 def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> NodeCounts:
     if not parts:
         return NodeCounts(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
-    ends = np.cumsum([0, *(len(nodes) for _, nodes, _ in parts)])
+    ends = offsets_of([len(nodes) for _, nodes, _ in parts])
     indptr = [part[0][1:] + end for part, end in zip(parts, ends, strict=False)]
     nodes, counts = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
     return NodeCounts(np.concatenate([np.zeros(1, np.int64), *indptr]), nodes, counts)

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 
+Progress = Callable[[str, int, int | None], None]  # takes a stage, documents done, and documents in all where known
+
+
+def silent(stage: str, done: int, total: int | None) -> None:
+    """Report nothing."""
+
+
 @dataclass
 class Tally:
     """What a first pass has seen so far."""
@@ -82,7 +89,7 @@ def count_text(
     held_out: float,
     random_state: int,
     n_jobs: int | None,
-    progress: Callable[[str, int, int | None], None],
+    progress: Progress,
     kept: KeptTexts | None = None,
     kept_ids: KeptTexts | None = None,
     groups: list[np.ndarray] | None = None,
@@ -166,7 +173,7 @@ def count_matrices(
     folder: Path,
     held_out: float,
     random_state: int,
-    progress: Callable[[str, int, int | None], None],
+    progress: Progress,
 ) -> Tally:
     """Copy blocks of numbers into files in `folder`, without explicit zeros and repeated columns."""
     tally = Tally()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from sdem_dist.storage.threads import n_cores
 from sdem_dist.text.bad_lines import NONE, LineGate
 from sdem_dist.text.batches import Batch, SecondPass
 from sdem_dist.text.counters import Vocabulary
-from sdem_dist.text.counting import count_matrices, count_text
+from sdem_dist.text.counting import Progress, Tally, count_matrices, count_text, silent
 from sdem_dist.text.ingest_checks import (
     check_arguments,
     check_destinations,
@@ -45,10 +45,7 @@ from sdem_dist.text.vocabulary import choose
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.corpus.shards import GroupsAt, TextsAt
-    from sdem_dist.text.counting import Tally
-
-Progress = Callable[[str, int, int | None], None]
+Found = TypeVar("Found")
 
 
 def ingest(
@@ -145,7 +142,7 @@ def ingest(
     2
     """
     started = time.monotonic()
-    files, reading, progress = paths_of(sources), reading or Reading(), progress or _silent
+    files, reading, progress = paths_of(sources), reading or Reading(), progress or silent
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
     check_arguments(settings, held_out, held_out_path, vocabulary_from)
@@ -233,8 +230,8 @@ def ingest(
             "shard_documents": shard_documents,
             "overwrite": overwrite,
             "n_jobs": n_jobs,
-            "texts": None if kept is None else _texts_at(kept, kept_ids),
-            "groups": None if groups is None else _groups_at(np.concatenate(groups), kept_ids),
+            "texts": None if kept is None else _by_id(kept.at, kept_ids),
+            "groups": None if groups is None else _by_id(np.concatenate(groups).__getitem__, kept_ids),
         }
         _write_all(destinations, second, report, made_by, common, plan.shuffle, tally, progress)
     report.take(tally, corpus_plan, targets)
@@ -283,20 +280,12 @@ def _finished(
     return report
 
 
-def _texts_at(kept: KeptTexts, kept_ids: KeptTexts | None) -> TextsAt:
-    """Return what finds the texts of documents by their ids."""
+def _by_id(at: Callable[[np.ndarray], Found], kept_ids: KeptTexts | None) -> Callable[[np.ndarray | list[str]], Found]:
+    """Return what finds by ids what `at` finds by places in the sources."""
     if kept_ids is None:
-        return lambda ids: kept.at(np.asarray(ids))
+        return lambda ids: at(np.asarray(ids))
     places = kept_ids.places()
-    return lambda ids: kept.at(np.array([places[str(name)] for name in ids], np.int64))
-
-
-def _groups_at(hashes: np.ndarray, kept_ids: KeptTexts | None) -> GroupsAt:
-    """Return what finds the groups of documents by their ids."""
-    if kept_ids is None:
-        return lambda ids: hashes[np.asarray(ids)]
-    places = kept_ids.places()
-    return lambda ids: hashes[[places[str(name)] for name in ids]]
+    return lambda ids: at(np.array([places[str(name)] for name in ids], np.int64))
 
 
 def _write_all(
@@ -354,7 +343,3 @@ def _temporary_folder(path: str | Path) -> Iterator[Path]:
             f"cannot keep the counted documents in {folder} meanwhile: {error.strerror or error}"
             f"{free_space(folder)}; nothing was written"
         ) from error
-
-
-def _silent(stage: str, done: int, total: int | None) -> None:
-    """Report nothing."""

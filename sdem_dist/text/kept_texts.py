@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sdem_dist.errors import IngestError
+from sdem_dist.offsets import offsets_of
 from sdem_dist.storage.strings import decode_strings
 from sdem_dist.text.spill import load_arrays, save_arrays
 from sdem_dist.text.texts import Texts
@@ -61,9 +62,9 @@ class KeptTexts:
     def at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the joined bytes of the texts at positions of the source, and their offsets: uint8 and int64."""
         if self._bounds is None:
-            self._bounds = np.concatenate([[0], np.cumsum(np.concatenate(self._sizes), dtype=np.int64)])
+            self._bounds = offsets_of(np.concatenate(self._sizes))
         starts, stops = self._bounds[positions], self._bounds[positions + 1]
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(stops - starts)])
+        offsets = offsets_of(stops - starts)
         if not offsets[-1]:
             return np.zeros(0, np.uint8), offsets
         data = np.memmap(self._path, np.uint8, "r")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sdem_dist.offsets import offsets_of, offsets_of_lengths
 from sdem_dist.storage.strings import Strings
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import LearningCounter
@@ -119,16 +120,20 @@ def run_path(folder: Path, run: int, part: str) -> Path:
 
 def save_columns(folder: Path, run: int, columns_of_terms: np.ndarray) -> None:
     """Save the column of every node of a run, given those of its sorted terms, -1 for terms left out."""
+    save_arrays(run_path(folder, run, "columns"), columns_of_nodes(folder, run, columns_of_terms))
+
+
+def columns_of_nodes(folder: Path, run: int, columns_of_terms: np.ndarray) -> np.ndarray:
+    """Return the column of every node of a run, int32, given those of its sorted terms; -1 for nodes without a term."""
     (n_nodes,), nodes = load_arrays(run_path(folder, run, "nodes"), 2)
     columns = np.full(n_nodes, -1, np.int32)
     columns[nodes] = columns_of_terms
-    save_arrays(run_path(folder, run, "columns"), columns)
+    return columns
 
 
 def vocabulary_file(path: Path, sizes: np.ndarray) -> Strings:
     """Return the terms of a file, given the bytes of each."""
-    offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
+    offsets = offsets_of(sizes)
     return Strings(path if offsets[-1] else np.zeros(0, np.uint8), offsets)
 
 
@@ -151,7 +156,7 @@ class MergedTerms:
         self._kept[chosen] = np.arange(len(chosen), dtype=np.int32)
         joined, offsets = self.strings.joined, self.strings.offsets
         pieces = [joined[offsets[i] : offsets[i + 1]] for i in chosen]
-        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(piece) for piece in pieces])])
+        bounds = offsets_of_lengths(pieces)
         self.strings, self.totals = Strings(np.concatenate(pieces), bounds), None
 
     @property

@@ -25,7 +25,7 @@ from sdem_dist.storage.shared_files import at_hand, put_files
 from sdem_dist.text.bad_lines import NONE, LineGate
 from sdem_dist.text.batches import Batch, ColumnMap, SecondPass
 from sdem_dist.text.counters import Vocabulary
-from sdem_dist.text.counting import count_matrices, count_text
+from sdem_dist.text.counting import count_matrices, count_text, silent
 from sdem_dist.text.held_out import held_out_mask
 from sdem_dist.text.kept_texts import KeptTexts
 from sdem_dist.text.merged_runs import index_of, indexed_terms
@@ -79,7 +79,7 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
     runs = None
     if counting.numeric:
         blocks = matrix_blocks([stretch.source], reading, gate, min(counting.block_documents, MATRIX_DOCUMENTS))
-        tally = count_matrices(blocks, folder, 0.0, 0, _silent)
+        tally = count_matrices(blocks, folder, 0.0, 0, silent)
     else:
         if stretch.part is not None:
             gate.start = stretch.part[0] if stretch.source.is_file() else 0
@@ -91,7 +91,7 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
         ids = None if reading.id is None else KeptTexts(folder / "ids")
         texts = blocks_of_source(stretch.source, reading, gate, counting.block_documents, stretch.part)
         groups: list[np.ndarray] | None = None if reading.group is None else []
-        tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, _silent, None, ids, groups)
+        tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, silent, None, ids, groups)
         if groups is not None:
             np.save(folder / GROUPS, np.concatenate([np.zeros(0, np.uint64), *groups]))
         if ids is not None:
@@ -123,10 +123,6 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
         "n_terms": n_terms,
         "any_term": any_term,
     }
-
-
-def _silent(stage: str, done: int, total: int | None) -> None:
-    """Report nothing."""
 
 
 @lru_cache(2)

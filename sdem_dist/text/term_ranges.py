@@ -17,7 +17,7 @@ from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
 from sdem_dist.storage.shared_files import REQUESTS, load_array, read_values, save_array
 from sdem_dist.text.merged_runs import RunSlice, merge, place_of
-from sdem_dist.text.runs import run_path
+from sdem_dist.text.runs import columns_of_nodes, run_path
 from sdem_dist.text.spill import load_arrays, save_bytes
 
 
@@ -111,10 +111,7 @@ class TermColumns:
         if self.chosen is not None:
             chosen = _fetched(self.chosen) if is_url(self.chosen) else np.load(self.chosen, mmap_mode="r")
             of_terms = np.where(of_terms < 0, np.int32(-1), chosen[of_terms])
-        (n_nodes,), nodes = load_arrays(run_path(self.folder, run, "nodes"), 2)
-        columns = np.full(n_nodes, -1, np.int32)
-        columns[nodes] = of_terms
-        return columns
+        return columns_of_nodes(self.folder, run, of_terms)
 
 
 @lru_cache(1)

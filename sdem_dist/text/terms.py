@@ -9,6 +9,7 @@ import numpy as np
 
 from sdem_dist.kernels import spelling
 from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.offsets import offsets_of
 from sdem_dist.text.texts import Texts
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ class Spelling:
 
     def texts(self, tree: GramTree, nodes: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the texts of nodes: bytes, `PADDING` more among them, and where each begins and the last ends, int64."""
-        bounds = np.zeros(len(nodes) + 1, np.int64)
-        np.cumsum(sizes[nodes], out=bounds[1:])
+        bounds = offsets_of(sizes[nodes])
         out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
         words, separator = (self.spelled, self.offsets), 0x20 if self.separator else -1
         spelling.spell(nodes, (tree.parents, tree.lasts), words, separator, bounds, out)

@@ -12,6 +12,7 @@ import numpy as np
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.cells import join_cells
 from sdem_dist.kernels.code_points import PADDING, Pieces
+from sdem_dist.offsets import offsets_of, offsets_of_lengths
 
 if TYPE_CHECKING:
     import pyarrow
@@ -137,8 +138,7 @@ def in_blocks(rows: Iterable[Row], block_documents: int, names: tuple[str, ...] 
 
 def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
     """Return texts that are in UTF-8 already."""
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
+    offsets = offsets_of_lengths(encoded)
     return Texts(np.frombuffer(b"".join([*encoded, bytes(PADDING)]), np.uint8), offsets[:-1], offsets[1:])
 
 
@@ -219,8 +219,7 @@ def texts_of_arrow(texts: object) -> Texts | None:
     except (pa.ArrowException, UnicodeError):  # pandas columns of any kind
         return None
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    if not is_text or column.null_count:
+    if not is_text(kind) or column.null_count:
         return None
     column = column.cast(pa.large_string())
     if isinstance(column, pa.ChunkedArray):
@@ -232,12 +231,18 @@ def texts_of_arrow(texts: object) -> Texts | None:
     return Texts(content, bounds[:-1], bounds[1:])
 
 
+def is_text(kind: pyarrow.DataType) -> bool:
+    """Say whether an Arrow type is one of texts."""
+    import pyarrow.types as types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
 def arrow_of_texts(texts: Texts) -> pyarrow.Array:
     """Return texts in UTF-8 as an Arrow column."""
     import pyarrow as pa
 
-    offsets = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(texts.stops - texts.starts, out=offsets[1:])
+    offsets = offsets_of(texts.stops - texts.starts)
     joined = np.empty(offsets[-1], np.uint8)
     join_cells(texts.data, texts.starts, texts.stops, joined)
     small = offsets[-1] < 1 << 31

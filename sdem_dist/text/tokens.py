@@ -10,6 +10,7 @@ import numpy as np
 
 from sdem_dist.kernels import code_points as kernels
 from sdem_dist.kernels.grams import Segments
+from sdem_dist.offsets import offsets_of, offsets_of_lengths
 from sdem_dist.text.code_points import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
 from sdem_dist.text.growing import Scratch
 from sdem_dist.text.terms import Spelling
@@ -138,7 +139,7 @@ class Words:
         else:
             kept = (ids < 0) | (ids >= self._n_stopped)
         if self._n_stopped:
-            ids, offsets = ids[kept], np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[offsets]
+            ids, offsets = ids[kept], offsets_of(kept)[offsets]
         return Segments(ids, offsets, np.arange(len(texts) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -214,9 +215,8 @@ class Characters:
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """See `Tokenizer`."""
-        offsets = np.zeros(len(terms) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, terms), np.int64, len(terms)), out=offsets[1:])
-        return np.frombuffer("".join(terms).encode("utf-32-le", "surrogatepass"), np.int32), offsets
+        joined = "".join(terms).encode("utf-32-le", "surrogatepass")
+        return np.frombuffer(joined, np.int32), offsets_of_lengths(terms)
 
     def numbers(self, spelling: Spelling) -> np.ndarray:
         """See `Tokenizer`."""
@@ -247,10 +247,8 @@ class Analyzed:
     def tokens(self, texts: Texts) -> Segments:
         """See `Tokenizer`."""
         found = [self._analyze(text) for text in texts]
-        offsets = np.zeros(len(found) + 1, np.int64)
-        np.cumsum([len(terms) for terms in found], out=offsets[1:])
         ids = self._table.numbers(texts_of_strings([term for terms in found for term in terms]), grow=self._grows)
-        return Segments(ids, offsets, np.arange(len(found) + 1))
+        return Segments(ids, offsets_of_lengths(found), np.arange(len(found) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """See `Tokenizer`."""

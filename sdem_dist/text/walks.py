@@ -10,6 +10,7 @@ import numpy as np
 from sdem_dist.kernels import walks as kernels
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.kernels.ragged import gather
+from sdem_dist.offsets import offsets_of, offsets_of_lengths
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import LearningCounter
 from sdem_dist.text.terms import Spelling, sorted_words
@@ -103,7 +104,7 @@ def sorted_parts(
 
     def merged(part: list[np.ndarray]) -> Part:
         steps, none = np.concatenate(part), np.zeros((0, 2), np.int64)
-        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(some) for some in part])])
+        bounds = offsets_of_lengths(part)
         nodes, tallies = [_nodes(some) for some in part], none
         if asked:
             tallies = np.concatenate([tree.tally[its, 1:] for tree, its in zip(trees, nodes, strict=True)] or [none])
@@ -145,8 +146,7 @@ def _sorted_words(spelling: Spelling, separator: int, end: int) -> tuple[np.ndar
     order = sorted_words(spelling.spelled, spelling.offsets[: n + 1])
     places = np.empty(n, np.int32)
     places[order] = np.arange(n, dtype=np.int32)
-    offsets = np.zeros(n + 1, np.int64)
-    np.cumsum(np.diff(spelling.offsets[: n + 1])[order], out=offsets[1:])
+    offsets = offsets_of(np.diff(spelling.offsets[: n + 1])[order])
     data = np.zeros(int(offsets[-1]) + PADDING, np.uint8)
     gather(spelling.spelled, spelling.offsets, order, 1, offsets, data)
     return places, kernels.Spelled(data, offsets, separator, end)

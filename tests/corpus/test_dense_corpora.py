@@ -116,15 +116,3 @@ def test_checkpoints_of_dense_models(corpus, tmp_path):
     GaussianNB(n_epochs=3).fit(corpus, checkpoint=tmp_path / "run")
     resumed = GaussianNB(n_epochs=6).fit(corpus, checkpoint=tmp_path / "run", resume=True)
     assert resumed.theta_.tobytes() == whole.theta_.tobytes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("merge", ["sum", "mean"])
-def test_the_same_bits_on_dask(corpus, merge):
-    from distributed import Client
-
-    alone = GaussianNB(merge=merge, n_lanes=5, n_epochs=4).fit(corpus)
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as client:
-        spread = GaussianNB(merge=merge, n_lanes=5, n_epochs=4).fit(corpus, client=client)
-    assert spread.theta_.tobytes() == alone.theta_.tobytes()
-    assert spread.var_.tobytes() == alone.var_.tobytes()

@@ -82,12 +82,6 @@ def test_every_family_gains(estimator, loss):
     assert cost.value(ended, HALVES).mean() < cost.value(start, HALVES).mean()
 
 
-def test_the_same_bits_for_any_number_of_threads_and_lanes_that_only_share_the_work():
-    X, y = np.tile(table("digits")[0], (6, 1)), np.tile(table("digits")[1], 6)
-    fits = [GaussianNB(n_epochs=3, n_jobs=n, n_lanes=4).fit(X, y) for n in (1, 2)]
-    assert fits[0].theta_.tobytes() == fits[1].theta_.tobytes()
-
-
 @pytest.mark.parametrize("merge", ["sum", "mean"])
 @pytest.mark.filterwarnings("ignore:.*prior outweighs the loss")
 def test_missing_values_are_summed_out(merge):
@@ -230,30 +224,6 @@ def test_values_that_are_none_of_the_familys():
     model = CategoricalNB(loss="nll").fit(COUNTS, HALVES)
     with pytest.raises(ValueError, match="Categorical column"):
         model.predict(COUNTS + 100)
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        GaussianNB(loss="nll"),
-        GaussianNB(loss=CostSensitiveHinge(((0, 1, 2), (1, 0, 1), (2, 1, 0)))),
-        MixedNB(n_epochs=3),
-    ],
-    ids=["nll", "costs", "mixed"],
-)
-def test_saved_and_loaded(estimator, tmp_path):
-    estimator.fit(IRIS, SPECIES)
-    estimator.save(tmp_path / "a.model")
-    again = load_model(tmp_path / "a.model")
-    np.testing.assert_array_equal(again.predict_proba(IRIS), estimator.predict_proba(IRIS))
-    assert again.loss == estimator.loss
-    assert [{**entry, "seconds": 0} for entry in again.history_] == [
-        {**entry, "seconds": 0} for entry in estimator.history_
-    ]
-    np.testing.assert_array_equal(
-        again.with_class_prior([0.5, 0.25, 0.25]).predict(IRIS),
-        estimator.with_class_prior([0.5, 0.25, 0.25]).predict(IRIS),
-    )
 
 
 @pytest.mark.parametrize("around", [OneVsRestClassifier, OneVsOneClassifier])

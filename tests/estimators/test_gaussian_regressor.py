@@ -145,17 +145,6 @@ def test_settings_that_make_no_sense(settings, said):
         GaussianRegressor(**settings).fit(X, Y)
 
 
-@pytest.mark.slow
-def test_the_same_bits_on_dask(tmp_path):
-    from distributed import Client
-
-    corpus = write_corpus(tmp_path / "t.zarr", np.column_stack([X, Y]), dense=True, shard_documents=100)
-    alone = GaussianRegressor(n_lanes=3).fit(corpus)
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as client:
-        spread = GaussianRegressor(n_lanes=3).fit(corpus, client=client)
-    assert spread.coef_.tobytes() == alone.coef_.tobytes()
-
-
 def test_saved_resumed_and_evaluated(tmp_path):
     gaps = np.where(np.random.default_rng(2).random(X.shape) < 0.1, np.nan, X)
     corpus = write_corpus(tmp_path / "c.zarr", np.column_stack([gaps, Y]), dense=True)

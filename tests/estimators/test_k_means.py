@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans as Peer
 from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from sdem_dist import KMeans, load_model, write_corpus
+from sdem_dist import KMeans, load_model
 from sdem_dist.inspection.words import speaking_words
 
 DIGITS = load_digits().data
@@ -76,23 +76,6 @@ def test_spherical_clusters_do_not_depend_on_lengths():
     cosines = np.cos(np.zeros(1)) - 0.5 * model.transform(COUNTS) ** 2  # |x - c|^2 = 2 - 2 cos
     rows = COUNTS.toarray() / np.sqrt((COUNTS.toarray() ** 2).sum(axis=1))[:, None]
     np.testing.assert_allclose(cosines, rows @ model.cluster_centers_.T, atol=1e-10)
-
-
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_memory_disk_lanes_and_files_agree(metric, tmp_path):
-    for name, X, dense in (("counts", COUNTS, False), ("table", DIGITS, True)):
-        corpus = write_corpus(tmp_path / name, X, dense=dense, shard_documents=130)
-        settings = {"n_clusters": 5, "metric": metric, "n_epochs": 4, "init_documents": 300}
-        there = KMeans(**settings, n_jobs=2).fit(corpus)
-        rows = corpus.read(0, corpus.n_documents)
-        here = KMeans(**settings, n_jobs=1).fit(rows.values if dense else rows.to_csr())
-        assert here.cluster_centers_.tobytes() == there.cluster_centers_.tobytes()
-        np.testing.assert_array_equal(there.predict(corpus), here.labels_)
-        here.save(tmp_path / "model")
-        loaded = load_model(tmp_path / "model")
-        np.testing.assert_array_equal(loaded.predict(X), here.predict(X))
-        assert loaded.inertia_ == here.inertia_
-        assert sum(loaded.report(corpus).sizes) == corpus.n_documents
 
 
 def test_a_seed_s_draws_and_longer_training_only_lower_the_inertia():

@@ -119,13 +119,6 @@ def test_patience_is_refused_where_it_would_not_be_heard():
     assert model.n_iter_ < 30 and "validation_ncll" in model.history_[0]
 
 
-def test_saved_and_loaded(tmp_path):
-    model = sd.ManyClassNB().fit(X[TRAIN], Y[TRAIN])
-    model.save(tmp_path / "m.model")
-    back = sd.load_model(tmp_path / "m.model")
-    np.testing.assert_array_equal(back.predict_proba(X[TEST]), model.predict_proba(X[TEST]))
-
-
 def test_explanations_add_up():
     model = sd.ManyClassNB().fit(X[TRAIN], Y[TRAIN])
     scores = model.decision_function(X[TEST][:20])

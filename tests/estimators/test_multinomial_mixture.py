@@ -156,21 +156,6 @@ def test_the_same_bits_in_threads_and_after_a_checkpoint(corpus, kind, tmp_path,
     assert one.predict(corpus).shape == (9000,)
 
 
-def test_the_same_bits_on_a_cluster(corpus):
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50) as c,
-        Client(c) as client,
-    ):
-        for kind in KINDS.values():
-            settings = {"n_init": 2, "n_epochs": 2, "init_documents": 500, **kind}
-            there = MultinomialMixture(4, **settings).fit(corpus, client=client)
-            here = MultinomialMixture(4, **settings).fit(corpus)
-            assert bits(there) == bits(here)
-            assert there.evaluate(corpus, client=client) == here.evaluate(corpus)
-
-
 def test_a_corpus_of_other_words_has_no_clusters(tmp_path):
     X = np.eye(4, dtype=np.uint8)[np.arange(20) % 4] + 1
     model = MultinomialMixture(2, n_epochs=2, n_init=1)

@@ -15,7 +15,7 @@ from reference.catalogue_cases import CASES, write_corpora
 from reference.trained_bits import bits, place
 
 import sdem_dist
-from sdem_dist import MixedNB, open_corpus, write_corpus
+from sdem_dist import MixedNB, load_model, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.corpus.label_sets import column_of
 from sdem_dist.fitting.running import SMALL
@@ -84,7 +84,7 @@ def test_same_bits_though_workers_die(bits_of):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_same_bits_in_memory(name, folder, bits_of):
+def test_same_bits_in_memory_and_from_a_file(name, folder, tmp_path, bits_of):
     """Rows from memory, where the shuffle puts them into the order in which they are stored."""
     case = CASES[name]
     model = case.made(n_jobs=1)
@@ -100,6 +100,14 @@ def test_same_bits_in_memory(name, folder, bits_of):
         inverse = np.argsort(np.random.Generator(np.random.PCG64(0)).permutation(stored.n_documents))
         rows, y = rows[inverse], None if y is None else y[inverse]
     assert bits(model.fit(rows, y)) == bits_of("threads-1")[name]
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert bits(loaded) == bits(model)
+    np.testing.assert_equal(loaded.get_params(), {**model.get_params(), "n_jobs": None})
+    for method in ("predict", "predict_proba", "predict_joint_log_proba", "transform", "score_samples"):
+        if hasattr(model, method):
+            np.testing.assert_array_equal(getattr(loaded, method)(rows), getattr(model, method)(rows))
+    np.testing.assert_equal(loaded.evaluate(stored), model.evaluate(stored))
 
 
 @pytest.mark.parametrize("name", CASES)

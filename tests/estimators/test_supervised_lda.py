@@ -260,23 +260,6 @@ def test_stored_documents_give_the_same_bits(tmp_path):
             assert stored.score(corpus, n_particles=2) == pytest.approx(stored.score(rows, n_particles=2))
 
 
-@pytest.mark.parametrize("merge", ["mean", "sum"])
-def test_a_resumed_run_has_the_same_bits(tmp_path, merge):
-    class Cut(Exception):
-        pass
-
-    def cut(event):
-        if type(event).__name__ == "CheckpointWritten" and event.epoch == 2:
-            raise Cut
-
-    settings = {**SMALL, "merge": merge, "n_lanes": 3, "batch_size": 90}
-    whole = SupervisedLDARegressor(**settings).fit(X, R)
-    with pytest.raises(Cut):
-        SupervisedLDARegressor(**settings).fit(X, R, checkpoint=tmp_path / "run", callbacks=[cut])
-    resumed = SupervisedLDARegressor(**settings).fit(X, R, checkpoint=tmp_path / "run", resume=True)
-    assert same(whole, resumed)
-
-
 def test_a_longer_run_is_no_continuation(tmp_path):
     SupervisedLDARegressor(**SMALL).fit(X, R, checkpoint=tmp_path / "run")
     longer = SupervisedLDARegressor(**{**SMALL, "n_epochs": 9})
@@ -292,26 +275,6 @@ def test_stopping_on_validation_keeps_the_best(tmp_path):
     assert model.evaluate(X[TEST], Y[TEST])["ncll"] == pytest.approx(min(losses))
     model = SupervisedLDARegressor(patience=3, **SMALL).fit(X[TRAIN], R[TRAIN], validation=(X[TEST], R[TEST]))
     assert min(h["validation_mse"] for h in model.history_) == pytest.approx(model.evaluate(X[TEST], R[TEST])["mse"])
-
-
-@pytest.mark.parametrize(
-    ("estimator", "y"),
-    [
-        (SupervisedLDAClassifier(**SMALL, class_weight="balanced", log_counts=True), Y),
-        (SupervisedLDARegressor(**SMALL, alpha=0.7), R),
-        (LatentDirichletAllocation(**SMALL, inference="line-search"), None),
-    ],
-)
-def test_saved_and_loaded(tmp_path, estimator, y):
-    model = clone(estimator).fit(X, y)
-    model.save(tmp_path / "m")
-    loaded = load_model(tmp_path / "m")
-    assert loaded.get_params() == model.get_params()
-    assert same(loaded, model)
-    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
-    if y is not None:
-        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-        assert loaded.evaluate(X, y) == model.evaluate(X, y)
 
 
 def test_an_unfit_model_file_is_refused(tmp_path):

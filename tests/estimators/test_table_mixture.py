@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as Peer
 
-from sdem_dist import ExponentialMixture, GaussianMixture, load_model, write_corpus
+from sdem_dist import ExponentialMixture, GaussianMixture, load_model
 from sdem_dist.models.em_forms import FORMS
 
 IRIS, KINDS = load_iris(return_X_y=True)
@@ -66,17 +66,3 @@ def test_missing_values_are_summed_out():
     assert np.isfinite(model.score_samples(np.full((1, 4), np.nan))).all()
     with pytest.raises(ValueError, match="takes no missing values"):
         GaussianMixture(3, em="variational", n_init=1).fit(X)
-
-
-def test_a_corpus_gives_the_bits_of_memory(tmp_path):
-    corpus = write_corpus(tmp_path / "c", IRIS, dense=True, shard_documents=40)
-    settings = {"n_components": 3, "n_init": 2, "n_epochs": 5, "em": "stochastic"}
-    there = GaussianMixture(**settings).fit(corpus)
-    here = GaussianMixture(**settings).fit(there_rows(corpus))
-    assert here.state_.mu.tobytes() == there.state_.mu.tobytes()
-    np.testing.assert_array_equal(there.predict(corpus), here.labels_)
-    assert "3 clusters" in repr(there.report(corpus)) or len(there.report(corpus).sizes) == 3
-
-
-def there_rows(corpus):
-    return corpus.read(0, corpus.n_documents).values

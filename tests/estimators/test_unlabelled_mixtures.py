@@ -56,20 +56,6 @@ def test_weight_0_is_as_if_they_were_not_there_but_for_the_prior(kind):
     assert without.score(TABLE[N:], Y[N:]) > 0.8
 
 
-@pytest.mark.parametrize("kind", [sd.EMMixtureClassifier, sd.SdemMixtureClassifier])
-@pytest.mark.parametrize("components", ["multinomial", "gaussian"])
-def test_the_same_bits_on_disk_in_parts_and_from_a_file(tmp_path, kind, components):
-    rows = X if components == "multinomial" else np.asarray(TABLE)
-    dense = {} if components == "multinomial" else {"dense": True}
-    corpus = sd.write_corpus(tmp_path / "c.zarr", rows[:N], HIDDEN, unlabelled=-1, shard_documents=300, **dense)
-    one, two = (kind(2, components=components, unlabelled=-1, n_jobs=n).fit(corpus) for n in (1, 2))
-    np.testing.assert_array_equal(one.theta_, two.theta_)
-    one.save(tmp_path / "model")
-    loaded = sd.load_model(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(rows[N:]), one.predict_proba(rows[N:]))
-    assert components == "gaussian" or one.score(rows[N:], Y[N:]) > 0.7  # there EM may end at worse components
-
-
 def test_others_say_who_takes_them(tmp_path):
     corpus = sd.write_corpus(tmp_path / "c.zarr", X[:N], HIDDEN, unlabelled=-1)
     for kind in (sd.LDAClassifier, sd.MultiplicativeMixtureClassifier):

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import sdem_dist as sd
-from sdem_dist.losses import Hinge
+from sdem_dist.losses import CostSensitiveHinge, Hinge
 
 
 class Case(NamedTuple):
@@ -26,6 +26,7 @@ class Case(NamedTuple):
 
 LANES = {"n_epochs": 2, "n_lanes": 5}
 TOPICS = {"n_components": 5, "n_epochs": 2}
+COSTS = CostSensitiveHinge(((0, 1, 2, 3), (1, 0, 1, 2), (2, 1, 0, 1), (3, 2, 1, 0)))
 CASES = {
     "ncll mean": Case("MultinomialNB", "counts", {"loss": "ncll", "n_lanes": 11, "rounds_per_epoch": 3}),
     "hinge mean": Case("MultinomialNB", "counts", {"n_epochs": 3, "n_lanes": 4, "alpha": "log"}),
@@ -41,7 +42,9 @@ CASES = {
         "LDAClassifier", "counts", {"inference": "gibbs", "loss": "hinge", "merge": "sum", "n_epochs": 1}
     ),
     "classes, mean": Case(
-        "SupervisedLDAClassifier", "counts", {**TOPICS, "n_lanes": 5, "rounds_per_epoch": 2, "batch_size": 30}
+        "SupervisedLDAClassifier",
+        "counts",
+        {**TOPICS, "n_lanes": 5, "rounds_per_epoch": 2, "batch_size": 30, "class_weight": "balanced"},
     ),
     "classes, sum": Case(
         "SupervisedLDAClassifier", "counts", {**TOPICS, "merge": "sum", "n_lanes": 3, "batch_size": 700}
@@ -73,8 +76,19 @@ CASES = {
     "clusters, sampled": Case(
         "MultinomialMixture", "counts", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "stochastic"}
     ),
+    "clusters, online": Case(
+        "MultinomialMixture",
+        "counts",
+        {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "online", "batch_size": 100},
+    ),
+    "clusters, annealed": Case(
+        "MultinomialMixture",
+        "counts",
+        {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "variational", "annealing": 3.0},
+    ),
     "k-means": Case("KMeans", "counts", {"n_clusters": 3, "metric": "cosine", "n_epochs": 2, "init_documents": 500}),
     "k-means of numbers": Case("KMeans", "whole", {"n_clusters": 3, "n_epochs": 2}),
+    "k-means of directions": Case("KMeans", "whole", {"n_clusters": 3, "metric": "cosine", "n_epochs": 2}),
     "clusters of numbers": Case("GaussianMixture", "numbers", {"n_components": 3, "n_init": 2, "n_epochs": 2}),
     "clusters of numbers, online": Case(
         "GaussianMixture", "numbers", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "online"}
@@ -86,6 +100,7 @@ CASES = {
     "gaussian hinge, mean": Case(
         "GaussianNB", "numbers", {"loss": "hinge", "merge": "mean", "batch_size": 64, **LANES}
     ),
+    "gaussian costs": Case("GaussianNB", "numbers", {"loss": COSTS, **LANES}),
     "gaussian ncll, batches": Case("GaussianNB", "numbers", {"batch_size": 700, **LANES}),
     "bernoulli ncll": Case("BernoulliNB", "numbers", {"binarize": 0.5, **LANES}),
     "bernoulli hinge, mean": Case("BernoulliNB", "table", {"binarize": 0.5, "loss": "hinge", "merge": "mean", **LANES}),

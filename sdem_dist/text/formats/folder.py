@@ -32,11 +32,7 @@ def read_folder(
     if columns.id is not None:
         raise IngestError(f"{path} is a folder, which has no column of ids")
     first, stop = part or (0, None)
-    listing = (
-        gate
-        if part is None
-        else LineGate("skip", gate.known_classes, gate.numeric, separator=gate.separator, unlabelled=gate.unlabelled)
-    )
+    listing = gate if part is None else gate.other("skip")
     unlabelled = ((None, file) for file in (files_below(path) if some is None else some))
     files = labelled_files(path, listing) if columns.labelled else unlabelled
     for label, file in islice(files, first, stop):

@@ -120,5 +120,5 @@ def _labels(path: Path, encoding: str, gate: LineGate) -> list[str]:
         labelled = [(i, value) for i, value in enumerate(raw.tolist(), 1)]
     else:
         labelled = list(numbered_lines(path, encoding, gate))
-    strict = LineGate("raise", gate.known_classes, gate.numeric, separator=gate.separator, unlabelled=gate.unlabelled)
+    strict = gate.other("raise")
     return [strict.label(path, number, value) or "" for number, value in labelled]

@@ -13,7 +13,7 @@ from sdem_dist.kernels.lines import is_utf8
 from sdem_dist.storage.places import for_a_reader
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.formats.csv_table import column_positions
-from sdem_dist.text.texts import Columns, Records, Texts, texts_of_arrow
+from sdem_dist.text.texts import Columns, Records, Texts, is_text, texts_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,7 +52,7 @@ def _documents(path: Path, first: int, batch: pyarrow.RecordBatch, gate: LineGat
     column = batch.column(text)
     column = column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
     given = column.is_valid().to_numpy(zero_copy_only=False)
-    found = texts_of_arrow(column.fill_null("") if column.null_count and _is_text(column) else column)
+    found = texts_of_arrow(column.fill_null("") if column.null_count and is_text(column.type) else column)
     wrong = [] if found is not None else column.to_pylist()
     names: dict[object, str] = {}
     kept, accepted = [], []
@@ -87,9 +87,3 @@ def _documents(path: Path, first: int, batch: pyarrow.RecordBatch, gate: LineGat
     ids = None if id_ is None else beside.column(id_).to_pylist()
     values = dict(zip(beside.schema.names, beside.columns, strict=True)) if columns.keep else {}
     return Records(Texts(found.data, found.starts[kept], found.stops[kept]), accepted, ids, values)
-
-
-def _is_text(column: pyarrow.Array) -> bool:
-    import pyarrow.types as types
-
-    return types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)
