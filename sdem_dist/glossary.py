@@ -21,6 +21,8 @@ METRICS = {
     "held_out_log_loss": Metric("log-loss at the best temperature", "nats a document"),
     "with_unlabelled_log_loss": Metric("held-out log-loss with unlabelled documents", "nats a document"),
     "with_unlabelled_accuracy": Metric("held-out accuracy with unlabelled documents", "share of documents"),
+    "with_unlabelled_gain": Metric("fall of held-out log-loss by unlabelled documents", "nats a document"),
+    "with_unlabelled_gain_error": Metric("its standard error", "nats a document"),
     "without_unlabelled_log_loss": Metric("held-out log-loss without them", "nats a document"),
     "without_unlabelled_accuracy": Metric("held-out accuracy without them", "share of documents"),
     "macro_f1": Metric("macro-F1", "mean F1 of classes"),

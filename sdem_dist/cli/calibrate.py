@@ -38,12 +38,6 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     if not isinstance(estimator, EngineClassifier):
         raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
     held_out = examined_documents(estimator, corpus, source)
-    if held_out.taught(estimator):
-        click.echo(
-            f"{corpus} is what {model} was trained on: sets of new documents will hold the right class less often than "
-            "--coverage says; take documents that had no part in it, such as what sdem ingest --held-out puts aside",
-            err=True,
-        )
     estimator.calibrate_sets(held_out.documents, held_out.labels)
     estimator.save(output or model)
     sizes = [len(scores) for scores in estimator.set_scores_]

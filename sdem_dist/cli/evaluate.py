@@ -83,6 +83,7 @@ def evaluate(
     from sdem_dist.cli.table_files import check_table, write_table
     from sdem_dist.corpus import Corpus
     from sdem_dist.inspection.examined import mistakes
+    from sdem_dist.inspection.taught import taught
     from sdem_dist.reports.classification import ClassificationReport
 
     of_source = is_source(corpus)
@@ -109,7 +110,7 @@ def evaluate(
                 write_table(errors, mistakes(estimator, report, examined))
                 by_place = isinstance(next(iter(examined.ids_of([0]))), int)  # a corpus of workers is removed below
             weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
-            if examined.taught(estimator):
+            if taught(estimator, documents):
                 click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
     if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics

@@ -10,13 +10,10 @@ import click
 
 from sdem_dist.cli.shown import say, visible
 from sdem_dist.counted import counted
-from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.text import IngestReport
-
-FEW_CLASSES = 10  # so many classes are no reason to doubt labels, however few the documents
 
 
 @contextmanager
@@ -62,17 +59,15 @@ def warn_of_many_classes(corpus: Corpus, column: str | None = None) -> None:
 
     `column`: the one that labels were taken from, where somebody named it.
     """
+    from sdem_dist.inputs.doubtful_labels import doubt
+
     header = corpus.header
     if not header.classes or header.label_sets is not None:
         return
     n_classes, n_documents = sum(n > 0 for n in header.class_counts), sum(header.class_counts)
-    if n_classes > max(n_documents / 2, FEW_CLASSES):
+    if odd := doubt(n_classes, n_documents, header.classes[0]):
         where = "the column of the label" if column is None else f"column {column!r}"
-        click.echo(
-            f"Warning: {counted(n_classes, 'distinct label')} of {counted(n_documents, 'document')}, such as "
-            f"{one_line(header.classes[0], 40)!r}: is {where} the right one? --label COLUMN chooses another",
-            err=True,
-        )
+        click.echo(f"Warning: {odd}: is {where} the right one? --label COLUMN chooses another", err=True)
 
 
 def show_report(report: IngestReport) -> None:

@@ -28,13 +28,13 @@ def _ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
     return sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
 
 
-def line(event: EpochOfSettings, metric: Metric, folder: object = None) -> str:
+def line(event: EpochOfSettings, folder: object = None) -> str:
     """Return an epoch as a line for logs; `folder` is where the search is kept."""
     from sdem_dist.selection.metrics import name_of
     from sdem_dist.selection.run import LAST, RESUMED
     from sdem_dist.selection.summary import described
 
-    best, name = _ranked(event.trials, metric)[0], name_of(metric)
+    best, name = _ranked(event.trials, event.metric)[0], name_of(event.metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
     if event.what == LAST:
         going = LAST
@@ -60,7 +60,7 @@ def _state(trial: Trial) -> str:
     return "error" if trial.error else "let go" if trial.dropped else "done"
 
 
-def table(event: EpochOfSettings, metric: Metric) -> Table:
+def table(event: EpochOfSettings) -> Table:
     """Return the settings as a table, the best first."""
     from rich.table import Table
     from rich.text import Text
@@ -68,12 +68,12 @@ def table(event: EpochOfSettings, metric: Metric) -> Table:
     from sdem_dist.selection.metrics import name_of
     from sdem_dist.selection.summary import described
 
-    name = name_of(metric)
+    name = name_of(event.metric)
     columns = list(dict.fromkeys([name, "log-loss", "accuracy"]))
     shown = Table(title=f"{event.what} {event.epoch}, {event.seconds:.1f} s", title_justify="left")
     for column in (*columns, "epochs", "", "setting"):
         shown.add_column(column, justify="left" if column in ("", "setting") else "right")
-    ranked = _ranked(event.trials, metric)
+    ranked = _ranked(event.trials, event.metric)
     for trial in ranked[:ROWS]:
         scores = [f"{trial.scores[column].mean():.4f}" if column in trial.scores else "" for column in columns]
         setting = Text(visible(trial.error or described(trial.params)), style="" if trial.alive else "dim")
@@ -84,30 +84,30 @@ def table(event: EpochOfSettings, metric: Metric) -> Table:
 
 
 @contextmanager
-def watched(metric: Metric, quiet: bool, folder: object = None) -> Iterator[list[Callable[[EpochOfSettings], None]]]:
+def watched(quiet: bool, folder: object = None) -> Iterator[list[Callable[[EpochOfSettings], None]]]:
     """Yield the callbacks of a search that is kept in `folder`; a table is left as it was at the end."""
     if quiet:
         yield []
     elif not sys.stderr.isatty():
-        yield [lambda event: click.echo(line(event, metric, folder), err=True)]
+        yield [lambda event: click.echo(line(event, folder), err=True)]
     else:
         from rich.console import Console
         from rich.live import Live
 
         with Live(console=Console(stderr=True), auto_refresh=False) as live:
-            yield [_updating(live, metric, folder)]
+            yield [_updating(live, folder)]
 
 
-def _updating(live: Live, metric: Metric, folder: object) -> Callable[[EpochOfSettings], None]:
+def _updating(live: Live, folder: object) -> Callable[[EpochOfSettings], None]:
     from rich.text import Text
 
     from sdem_dist.selection.run import LAST, RESUMED
 
     def update(event: EpochOfSettings) -> None:
         if event.what in (RESUMED, LAST):
-            live.console.print(Text(line(event, metric, folder)))
+            live.console.print(Text(line(event, folder)))
         if event.what == LAST:  # the table stays as it is
             return
-        live.update(table(event, metric), refresh=True)
+        live.update(table(event), refresh=True)
 
     return update

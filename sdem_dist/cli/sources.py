@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.inspection.examined import Examined
     from sdem_dist.text import Reading
+    from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.texts import Records
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -262,14 +263,6 @@ def examined_by_workers(
             yield Examined(open_corpus(documents))
 
 
-def refuse_separator(estimator: EngineEstimator, options: Mapping[str, Any]) -> None:
-    """Raise UsageError, before a source is read, where labels are to be scored by folds and documents have several."""
-    from sdem_dist.selection.one_label import INSTEAD
-
-    if estimator.spec.target == "labels" and options["label_separator"] is not None:
-        raise click.UsageError(f"--label-separator is for several labels a document: {INSTEAD}")
-
-
 def _check_one_label(estimator: EngineEstimator, source: SourceOptions) -> None:
     if estimator.several_labels and source.reading.unlabelled is not None:
         raise click.UsageError(
@@ -318,7 +311,7 @@ def examined_documents(
     counts, labels, texts = [], [], []
     ids: list[object] = []
     n_unlabelled = 0
-    for block in placed_blocks(place(path), source.reading, gate):
+    for block in _told_of_predict(placed_blocks(place(path), source.reading, gate), gate, path):
         if gate.unlabelled is not None:
             block, n_hidden = _labelled(block)
             n_unlabelled += n_hidden
@@ -334,7 +327,8 @@ def examined_documents(
     if gate.skipped:
         click.echo(f"{counted(gate.skipped, 'line')} left out, such as {gate.examples[0]}", err=True)
     if not counts:
-        raise click.ClickException(f"{path} holds no document")
+        what = "no document with a label" if gate.skipped or n_unlabelled else "no document"
+        raise click.ClickException(f"{path} holds {what}{_PREDICT.format(path) if gate.skipped else ''}")
     known: list[object] = list(labels)
     if several:
         known = [tuple(classes[str(one)] for one in set_named(name)) for name in labels]
@@ -343,6 +337,21 @@ def examined_documents(
     if target == "numbers":
         known = [float(name) for name in labels]
     return Examined(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share, ids)
+
+
+_PREDICT = "; documents without labels are for sdem predict MODEL {}"
+
+
+def _told_of_predict(blocks: Iterator[Records], gate: LineGate, path: str) -> Iterator[Records]:
+    """Yield blocks; where the first label is not to be had, the error names the command that does without."""
+    from sdem_dist import IngestError
+
+    try:
+        yield from blocks
+    except IngestError as error:
+        if gate.labelled:
+            raise
+        raise IngestError(f"{error}{_PREDICT.format(path)}") from error
 
 
 def _labelled(block: Records) -> tuple[Records, int]:

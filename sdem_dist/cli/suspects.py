@@ -9,16 +9,16 @@ import click
 
 from sdem_dist.cli.endings import told
 from sdem_dist.cli.shown import say, table
-from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, refuse_separator, take_unlabelled
+from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, take_unlabelled
 from sdem_dist.cli.text_options import reading_options, text_options
-from sdem_dist.cli.train import TrainCommand, estimator_of
+from sdem_dist.cli.train import TrainCommand, estimator_of, take_counts
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.selection.suspects import Suspects
+    from sdem_dist.selection.suspects import LabelSuspects, Suspects
 
 TEXT = 60  # letters of a text that are shown
 
@@ -37,55 +37,68 @@ TEXT = 60  # letters of a text that are shown
 def suspects(corpus: str, where: Where, **options: Any) -> None:
     """List the documents of CORPUS whose label is doubted most by models that have not seen them.
 
-    CORPUS is cut into folds; each is judged by a model of the others. Doubt is 1 - p(label). Look at
+    CORPUS is cut into folds; each is judged by a model of the others. Doubt is 1 - p(label). Where documents may have
+    several labels, each label is looked at by itself; the doubt of a missing one is p(label). Look at
     the documents before you change a label: rare but right ones are doubted, too.
 
     CORPUS may be a source, too, as in sdem train.
     """
-    from sdem_dist import MultinomialNB, label_suspects
+    from sdem_dist import label_suspects
+    from sdem_dist.selection.suspects import usual_estimator
 
-    estimator: EngineEstimator = MultinomialNB(loss="ncll")  # as label_suspects chooses
+    estimator: EngineEstimator | None = None
     if options["settings"] or options["estimator"] != "MultinomialNB":
         estimator = estimator_of({**options, "quiet": True})
         if estimator.spec.target != "labels":
             raise click.UsageError(f"--estimator {options['estimator']}: suspects are found by classifiers")
-    refuse_separator(estimator, options)
     refuse_far_sources([corpus], where.far)
     beside = place(corpus if is_source(corpus) else "suspects")
     with told(), corpus_of([corpus], beside, options, keep_text=True) as documents, where.client() as client:
+        estimator = usual_estimator(documents) if estimator is None else estimator
+        take_counts(estimator, documents, options)
         take_unlabelled(estimator, documents)
         how: dict[str, Any] = {"cv": options["folds"], "random_state": options["seed"], "client": client}
         found = label_suspects(documents, estimator=estimator, n=None, **how)
         show(found, documents, corpus, options["number"], options["as_json"])
 
 
-def show(found: Suspects, documents: Corpus, name: str, number: int, as_json: bool) -> None:
+def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: int, as_json: bool) -> None:
     """Print the first suspects, with their texts where they were kept."""
+    from sdem_dist.selection.suspects import LabelSuspects
+
     rows = []
     for i in range(min(number, len(found))):
         position = int(found.documents[i])
         text = documents.text(position) if documents.has_texts else None
-        of = {
+        named: dict[str, object] = {
             "document": documents.ids_of(position, position + 1)[0],
             "label": str(found.labels[i]),
-            "other": str(found.others[i]),
-            "p_label": float(found.label_proba[i]),
-            "p_other": float(found.other_proba[i]),
-            "doubt": float(found.doubt[i]),
-            **({} if text is None else {"text": text}),
         }
+        numbers = {"doubt": float(found.doubt[i]), "p_label": float(found.label_proba[i])}
+        if isinstance(found, LabelSuspects):
+            named["present"] = bool(found.present[i])
+            third = str(found.said[i])
+        else:
+            named["other"] = third = str(found.others[i])
+            numbers["p_other"] = float(found.other_proba[i])
         if as_json:
-            click.echo(json.dumps(of))
+            click.echo(json.dumps({**named, **numbers, **({} if text is None else {"text": text})}))
             continue
-        numbers = [f"{of[key]:.3f}" for key in ("doubt", "p_label", "p_other")]
         short = "" if text is None else " ".join(text[: 4 * TEXT].split())[:TEXT]
-        rows.append((str(of["document"]), str(of["label"]), str(of["other"]), *numbers, short))
+        rows.append(
+            (str(named["document"]), str(named["label"]), third, *(f"{n:.3f}" for n in numbers.values()), short)
+        )
     if as_json:
         return
-    doubted = int((found.other_proba > found.label_proba).sum())
-    head = ("document", "label", "rather", "doubt", "p(label)", "p(other)", "text" if documents.has_texts else "")
+    kept = "text" if documents.has_texts else ""
+    if isinstance(found, LabelSuspects):
+        head: tuple[str, ...] = ("document", "label", "it", "doubt", "p(label)", kept)
+        doubted = f"{int((found.doubt > 0.5).sum()):,} labels would be added or taken away"
+    else:
+        head = ("document", "label", "rather", "doubt", "p(label)", "p(other)", kept)
+        doubted = f"{int((found.other_proba > found.label_proba).sum()):,} would get another label"
     by_place = isinstance(documents.ids_of(0, 1)[0], int)
-    title = f"{name}: of {found.n_documents:,} documents {doubted:,} would get another label; the most doubtful"
+    title = f"{name}: of {found.n_documents:,} documents {doubted}; the most doubtful"
     title += ", documents counted from 0" if by_place else ""
     click.echo(table(title, [head, *rows]), nl=False)
     if not documents.has_texts:

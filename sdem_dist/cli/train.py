@@ -196,6 +196,7 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             where.client(options["lifetime"]) as client,
             reported(client, options["performance_report"]),
         ):
+            take_counts(estimator, documents, options)
             _check_fits(estimator, documents)
             if estimator.spec.target == "labels":
                 warn_of_many_classes(documents, label_column(corpora, options["label"], options["format"]))
@@ -229,6 +230,11 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             if (loss := estimator.kept_.get(f"{how}_unlabelled_log_loss")) is not None:
                 accuracy = estimator.kept_[f"{how}_unlabelled_accuracy"]
                 say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {loss:.4f}")
+        gain, deviation = (estimator.kept_.get(f"with_unlabelled_gain{of}", float("nan")) for of in ("", "_error"))
+        if abs(gain) <= deviation:
+            say(
+                f"  no clear difference: log-loss falls by {gain:.4f}, and the standard error of that is {deviation:.4f}"
+            )
 
 
 def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
@@ -260,6 +266,14 @@ def _use_of_unlabelled(estimator: EngineEstimator, n_labelled: int) -> str:
     return f"they did not help; {alone}" if asked == "auto" else alone
 
 
+def take_counts(estimator: EngineEstimator, documents: Corpus, options: Mapping[str, Any]) -> None:
+    """Let a mixture of tables take counts where there are counts, and no option says what components are."""
+    chosen = any(setting.partition("=")[0] == "components" for setting in options["settings"])
+    if documents.header.layout == "sparse" and hasattr(estimator, "components") and not chosen:
+        estimator.set_params(components="multinomial")
+        click.echo("The documents are counts of words, so components are multinomials", err=True)
+
+
 def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:
     """Say what does not go with a corpus before anything is trained."""
     _check_layout(estimator, documents)
@@ -278,9 +292,16 @@ def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
     fit = [name for name in ESTIMATORS if there in estimator_class(name)().layouts]
     raise click.UsageError(
         f"{documents.path} holds {'counts of words' if there == 'sparse' else 'a table'} ({there} documents), and "
-        f"{type(estimator).__name__} takes {estimator._layout} ones: take --estimator {', '.join(fit[:-1])} or {fit[-1]}, or "
+        f"{type(estimator).__name__}{_components(estimator)} takes {estimator._layout} ones: take --estimator "
+        f"{', '.join(fit[:-1])} or {fit[-1]}, or "
         f"write {'a table' if there == 'sparse' else 'counts'} in Python (write_corpus, dense={there == 'sparse'})"
     )
+
+
+def _components(estimator: EngineEstimator) -> str:
+    """Return what the components of a mixture are, where that can be chosen."""
+    kind = getattr(estimator, "components", None)
+    return f" of {kind} components (--set components=...)" if kind else ""
 
 
 def _unless_last(kept: Mapping[str, float], n_epochs: int) -> str:

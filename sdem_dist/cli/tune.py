@@ -18,12 +18,11 @@ from sdem_dist.cli.sources import (
     corpus_of,
     refuse_far_sources,
     refuse_no_model,
-    refuse_separator,
     take_unlabelled,
     validation_of,
 )
 from sdem_dist.cli.text_options import reading_options, text_options
-from sdem_dist.cli.train import TrainCommand, _value, estimator_of
+from sdem_dist.cli.train import TrainCommand, _value, estimator_of, take_counts
 from sdem_dist.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.selection.search import CorpusSearchCV
 
-METRICS = ["log-loss", "accuracy", "macro-F1", "R2", "perplexity"]
+METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
 EPILOG = """\b
 Examples:
   sdem tune posts.zarr posts.model
@@ -39,6 +38,7 @@ Examples:
   sdem tune posts.zarr posts.model --space loss=hinge,ncll --space step=0.1,0.2,0.5
   sdem tune posts.zarr posts.model --space space.json --trials 50 --workers 4
   sdem tune posts.zarr posts.model --checkpoint run/ --resume
+  sdem tune posts.tsv posts.model --estimator MultiLabelNB --label-separator ,
   sdem tune posts.zarr posts.model --curve curve.png
   sdem tune posts.zarr posts.model --sampler optuna --halving brackets --nested
 """
@@ -48,7 +48,9 @@ Examples:
 @click.argument("corpora", nargs=-1, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @click.option(
-    "--metric", type=click.Choice(METRICS), help="What decides.  [default: log-loss; R2 for numbers, else perplexity]"
+    "--metric",
+    type=click.Choice(METRICS),
+    help="What decides.  [default: log-loss; micro-F1 of several labels; R2 of numbers; distance of k-means; else perplexity]",
 )
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, metavar="K", help="Parts of CORPUS.")
 @click.option("--validation", metavar="CORPUS", help="Score settings on this corpus, or source, instead of on folds.")
@@ -92,7 +94,10 @@ Examples:
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter that is not tried.  [may be repeated]"
 )
 @click.option(
-    "--curve", type=LocalPath(), metavar="FILE.png", help="Draw the winner's accuracy by number of documents, too."
+    "--curve",
+    type=LocalPath(),
+    metavar="FILE.png",
+    help="Draw the winner's accuracy, or micro-F1, by number of documents, too.",
 )
 @click.option("--table", type=LocalPath(), metavar="FILE.csv", help="Write all settings and their scores.")
 @click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep the search here after each epoch.")
@@ -135,14 +140,12 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     if options["curve"] is not None and options["curve"].suffix.lower() not in (".png", ".svg", ".pdf"):
         raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
     estimator = estimator_of({**options, "quiet": True})
-    metric = options["metric"] or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
-    refuse_separator(estimator, options)
     refuse_far_sources((*corpora, options["validation"]), where.far)
     search = CorpusSearchCV(
         estimator,
         space_of(options["spaces"]),
         cv=options["validation"] or options["folds"],  # the corpus is opened below
-        metric=metric,
+        metric=options["metric"],
         n_trials=options["trials"],
         max_epochs=options["max_epochs"],
         seconds=options["seconds"],
@@ -162,6 +165,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
             validation_of(documents, model, options) as validation,
             where.client() as client,
         ):
+            take_counts(estimator, documents, options)
             take_unlabelled(estimator, documents)
             if validation is not None:
                 search.set_params(cv=validation)
@@ -169,7 +173,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
                 click.echo(
                     "--nested: after this search it is repeated without each fold, which shows nothing", err=True
                 )
-            with watched(metric, options["quiet"], folder) as callbacks:
+            with watched(options["quiet"], folder) as callbacks:
                 search.set_params(callbacks=callbacks)
                 search.fit(documents, client=client, checkpoint=folder, resume=options["resume"])
             search.best_estimator_.save(model)
@@ -264,10 +268,12 @@ def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int)
     from sdem_dist import learning_curve, plots
 
     found = learning_curve(estimator, documents, random_state=seed)
-    say("Accuracy by number of documents, means over folds of the training documents:")
-    for n, accuracies, losses in zip(found.n_documents, found.accuracy, found.log_loss, strict=True):
-        say(f"  {n:>12,}  accuracy {accuracies.mean():.4f} +- {accuracies.std():.4f}  log-loss {losses.mean():.4f}")
+    named, scores = ("accuracy", found.accuracy) if found.micro_f1 is None else ("micro-F1", found.micro_f1)
+    say(f"{named[0].upper()}{named[1:]} by number of documents, means over folds of the training documents:")
+    for n, of, losses in zip(found.n_documents, scores, found.log_loss, strict=True):
+        say(f"  {n:>12,}  {named} {of.mean():.4f} +- {of.std():.4f}  log-loss {losses.mean():.4f}")
     figure = Figure(figsize=(6, 4), layout="constrained")
-    plots.learning_curve(found.n_documents, {"held-out folds": found.accuracy}, figure.subplots())
+    metric = "accuracy" if found.micro_f1 is None else "micro_f1"
+    plots.learning_curve(found.n_documents, {"held-out folds": scores}, figure.subplots(), metric=metric)
     figure.savefig(path)
     say(f"{path}: picture")

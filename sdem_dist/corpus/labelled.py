@@ -96,11 +96,17 @@ class Labelled(View):
         """Return the corpus's words."""
         return self.corpus.vocabulary()
 
-    has_groups = False
+    @property
+    def has_groups(self) -> bool:
+        """Whether the corpus keeps groups."""
+        return bool(getattr(self.corpus, "has_groups", False))
 
     def groups(self, shard: int) -> np.ndarray:
-        """Return nothing: see `has_groups`."""
-        raise NotImplementedError("there are no groups")
+        """Return what names the group of each of these documents in a shard of the corpus, uint64."""
+        stop = sum(info.n_documents for info in self.header.shards[: shard + 1])
+        start = stop - self.header.shards[shard].n_documents
+        here = self.positions[np.searchsorted(self.positions, start) : np.searchsorted(self.positions, stop)]
+        return cast("Corpus", self.corpus).groups(shard)[here - start]
 
     def part(self, folds: Masks, number: int, inside: bool) -> Part:
         """Return a fold of these documents, or these without it."""

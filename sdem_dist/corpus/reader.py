@@ -377,6 +377,10 @@ class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it r
         assert isinstance(folds.corpus, Corpus)
         self.corpus, self.path = folds.corpus, folds.corpus.path
 
+    def part(self, folds: Masks, number: int, inside: bool) -> Part:
+        """Return some documents of these."""
+        return CorpusPart(folds, number, inside)
+
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of all documents of a shard."""
         return self.corpus.ids(shard)

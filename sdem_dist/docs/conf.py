@@ -62,6 +62,6 @@ html_theme_options = {
 }
 NO_SECTIONS = (
     *("index", "getting-started", "choosing", "formulas", "formats", "architecture"),
-    *("benchmarks", "examples", "glossary", "changelog"),
+    *("benchmarks", "results", "examples", "glossary", "changelog"),
 )
 html_sidebars: dict[str, list[str]] = {page: [] for page in NO_SECTIONS}

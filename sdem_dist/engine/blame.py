@@ -24,8 +24,10 @@ class Located(Protocol):
 
 
 @contextmanager
-def blamed(learner: Learner[State, Statistics, Prepared], corpus: Located, state: State, lane: Lane) -> Iterator[None]:
-    """Turn what goes wrong while a lane is prepared and mapped into an error that names the document.
+def blamed(
+    learner: Learner[State, Statistics, Prepared], corpus: Located, state: State, *lanes: Lane
+) -> Iterator[None]:
+    """Turn what goes wrong while lanes are prepared and mapped into an error that names the document.
 
     Errors of the package, of storage and of memory pass: they say where they come from, and are not the documents' fault.
 
@@ -48,7 +50,10 @@ def blamed(learner: Learner[State, Statistics, Prepared], corpus: Located, state
                 return True
             return False
 
-        culprit = _first_bad(fails, lane.start, lane.stop)
+        for lane in lanes:
+            culprit = _first_bad(fails, lane.start, lane.stop)
+            if culprit is not None:
+                break
         if culprit is None:
             what = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
         else:

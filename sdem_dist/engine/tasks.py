@@ -18,7 +18,7 @@ from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.claims import Claim, claims
 from sdem_dist.engine.saved import Saved
 from sdem_dist.engine.tree import LEAVES, reduce
-from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics, WideLearner
+from sdem_dist.learners.protocol import BundleLearner, Lane, Learner, Prepared, State, Statistics, WideLearner
 
 Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
@@ -191,18 +191,36 @@ def map_lanes(
     feed: Feed[State, Statistics, Prepared], lanes: Sequence[Lane], whole: bool, *blocks: Timed[State]
 ) -> Timed[list[Statistics]]:
     """Return the statistics of a bundle of lanes: a list of their one sum if `whole`, or of each, see `sdem_dist.engine.tree`."""
-    watch, state = _Watch(), feed.state(blocks)
+    watch, state, learner = _Watch(), feed.state(blocks), feed.learner
     documents = feed.prepared([(lane.start, lane.stop) for lane in lanes], watch)
 
     def leaf(lane: Lane) -> Statistics:
-        with blamed(feed.learner, feed.corpus, state, lane):
-            return watch("map", feed.learner.map, state, next(documents), lane)
+        with blamed(learner, feed.corpus, state, lane):
+            return watch("map", learner.map, state, next(documents), lane)
+
+    def node(some: Sequence[Lane]) -> Statistics:
+        with blamed(learner, feed.corpus, state, *some):
+            own = [next(documents) for _ in some]
+            return watch(
+                "map", cast(BundleLearner[State, Statistics, Prepared], learner).map_lanes, state, own, some, LEAVES
+            )
 
     def combine(parts: Sequence[Statistics]) -> Statistics:
-        return watch("merge", feed.learner.combine, parts)
+        return watch("merge", learner.combine, parts)
 
-    parts = [reduce(lanes, leaf, combine, LEAVES)] if whole else [leaf(lane) for lane in lanes]
+    if not whole:
+        parts = [leaf(lane) for lane in lanes]
+    elif size := lanes_at_once(learner, lanes):
+        parts = [reduce([lanes[i : i + size] for i in range(0, len(lanes), size)], node, combine)]
+    else:
+        parts = [reduce(lanes, leaf, combine, LEAVES)]
     return Timed(parts, (watch.work(lanes),))
+
+
+def lanes_at_once(learner: Learner[State, Statistics, Prepared], lanes: Sequence[Lane]) -> int:
+    """Return how many short lanes a learner takes in one call: a power of two, `LEAVES` or more; else 0."""
+    room = getattr(learner, "documents_at_once", 0) // max(lane.stop - lane.start for lane in lanes)
+    return 1 << (room.bit_length() - 1) if room >= LEAVES else 0
 
 
 def block_of(

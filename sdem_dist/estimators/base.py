@@ -114,6 +114,10 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             raise ValueError(f"its layout is {extra['layout']!r}")
         self._trained_layout = extra["layout"]
 
+    def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
+        """Return which fields of the learner the folds of a search decide; `several`: documents have several labels."""
+        return ()
+
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus does not match the training documents."""
         self._check_columns(source)

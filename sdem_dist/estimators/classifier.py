@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -131,7 +132,8 @@ class EngineClassifier(ClassifierMixin, Estimator):
         """Find the thresholds of `predict_sets` from held-out documents.
 
         The documents must not have taken part in training, nor, as `validation`, in choosing training time or a
-        temperature. What is found is saved with the model; another fit forgets it.
+        temperature. What is found is saved with the model; another fit forgets it. A warning says so where they are all
+        documents of the training, as far as a model that weighs words can tell.
 
         Parameters
         ----------
@@ -152,6 +154,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
             The model gives documents several labels.
         """
         from sdem_dist.conformal import scores_by_class
+        from sdem_dist.inspection.taught import taught
 
         check_is_fitted(self)
         if self.several_labels:
@@ -159,6 +162,12 @@ class EngineClassifier(ClassifierMixin, Estimator):
                 "sets of classes are for documents of one label; these have several, and predict gives them"
             )
         source = source_of(self, X, y, use="score")
+        if taught(self, source.corpus):
+            warnings.warn(
+                "the model was trained on these documents: sets of new ones will hold the right class less often than their "
+                "coverage says; take documents that had no part in it, such as what sdem ingest --held-out puts aside",
+                stacklevel=2,
+            )
         labels = np.concatenate(cast(Any, [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]))
         labels = labels[source.corpus.mask] if isinstance(source.corpus, Part) else labels
         self.set_scores_ = scores_by_class(self.predict_proba(source.corpus), labels)

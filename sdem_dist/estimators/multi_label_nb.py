@@ -9,13 +9,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stages
+from sdem_dist.engine.stages import MadeByWorkers, Stages
+from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier
 from sdem_dist.estimators.common_parameters import Lanes, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
-from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
+from sdem_dist.estimators.weighed_words import TOLERANCE, Beginning, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.prior_start import Known
 from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in, without_choice
 from sdem_dist.inputs.matching import check_classes
 from sdem_dist.inputs.source import documents_of
@@ -25,8 +27,11 @@ from sdem_dist.learners.label_sdem import TEMPERATURE, THRESHOLD, LabelSdem
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.naive_bayes import joint_scores, pseudo_count
 from sdem_dist.models.one_against_rest import OneAgainstRest
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
@@ -112,29 +117,54 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
 
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
-        n, n_labels, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
+        n, n_labels = source.n_documents, len(source.classes)
         share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
+        plan = self._plan(n, share)
+        plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
+        learner, initial = self._learner(source)
+        if not share:
+            return (yield from final_stage(learner, plan, initial))
+        return (yield from self._chosen(source, learner, plan, initial, share))
+
+    def _plan(self, n_documents: int, share: float) -> Plan:
         most = MOST_EPOCHS if share else FEW_EPOCHS
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
-        plan = plan_of(self, n, epochs, seed)
-        plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
-        model = OneAgainstRest(source.n_features, n_labels, pseudo_count(self.alpha, source.n_features))
+        return plan_of(self, n_documents, epochs, seed_of(self.random_state))
+
+    def _learner(self, source: Source, known: Known | None = None) -> tuple[LabelSdem, MadeByWorkers[SdemState]]:
+        """Return the learner for a training source, and where it starts; what `known` has is not found again."""
+        model = OneAgainstRest(source.n_features, len(source.classes), pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, initial = steps_of_the_margin(self, source, model, self.loss)
+        sizes, initial = steps_of_the_margin(self, source, model, self.loss, known)
         learner = LabelSdem(
             model,
             source.weight,
-            seed=seed,
+            seed=seed_of(self.random_state),
             loss=self.loss,
             merge=self.merge,
             steps=sizes,
             tolerance=TOLERANCE,
             several=source.members is not None,
         )
-        if not share:
-            return (yield from final_stage(learner, plan, initial))
-        return (yield from self._chosen(source, learner, plan, initial, share))
+        return learner, initial
+
+    def beginnings(self, sources: Sequence[Source], known: Known) -> list[Beginning]:
+        """Return what fits without held-out documents begin with, see `MultinomialNB.beginnings`."""
+        parameters.check(self)
+        self._check()
+        found = []
+        for source in map(self._weighed, sources):
+            learner, initial = self._learner(source, known)
+            plan = self._plan(source.n_documents, 0.0)
+            found.append(Beginning(source.weighting, learner, initial.block(0, 1), plan))
+        return found
+
+    def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
+        """Return what of the model folds of a search decide."""
+        if not self.calibrate:
+            return ()
+        return ("temperatures", "thresholds") if several else ("temperature",)
 
     def _chosen(self, source: Source, learner: LabelSdem, plan: Plan, initial: Any, share: float) -> Stages[Trained]:
         patience = (self.patience or 1) if self.n_epochs == "auto" else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +17,7 @@ from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.weighed_words import TOLERANCE, WeighedWords, steps_of_the_margin, weighed
+from sdem_dist.estimators.weighed_words import TOLERANCE, Beginning, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.fold_temperature import FEWEST, calibrated_by_folds
@@ -26,6 +26,7 @@ from sdem_dist.fitting.training_time import (
     FEW,
     FEW_EPOCHS,
     MOST_EPOCHS,
+    first_loss,
     share_held_out,
     trained_by_held_out,
 )
@@ -40,8 +41,6 @@ from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.document_lengths import KINDS, fitted
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
-from sdem_dist.models.weighting import Weighting
-from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,19 +49,11 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sdem_dist.inputs.source import Source
+    from sdem_dist.models.word_counts import SdemState
     from sdem_dist.reports.explained import DocumentParts
 
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
-
-
-class Beginning(NamedTuple):
-    """What a fit begins with."""
-
-    weighting: Weighting | None
-    learner: Sdem[NaiveBayes] | WordEm
-    initial: SdemState
-    plan: Plan
 
 
 @estimator
@@ -92,8 +83,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         "auto",
         either(one_of("auto", "hinge", "ncll", "nll"), a_loss()),
         'The hinge loss (Masegosa 2014, equation 17), "ncll": ``-ln p(y | d)``, or "nll": ``-ln p(y, d)``, scikit-learn\'s\n'
-        '``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss; with three or more classes of which\n'
-        "it gets over a fifth of the held-out documents wrong, NCLL if that has the lower log-loss there.\n"
+        '``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss; NCLL where\n'
+        "classes have under 30 documents in the mean, and with three or more classes, of which the hinge loss gets over a fifth\n"
+        "of the held-out documents wrong, if it has the lower log-loss there.\n"
         "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )
@@ -159,7 +151,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             return (yield from final_stage(counting, plan))
         if source.n_labelled:
             return (yield from trained_with_unlabelled(self, source, plan))
-        learner, initial = self._learner(source)
+        first = first_loss(source.n_documents, len(source.classes)) if self.loss == "auto" else self.loss
+        learner, initial = self._learner(source, loss=first)
         share, chosen = 0.0, self.n_epochs == "auto"
         if chosen or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FEW)
@@ -171,6 +164,10 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         if self.calibrate and self.validation_fraction and source.n_documents >= FEWEST:
             return (yield from calibrated_by_folds(source, learner, plan, initial, other))
         return (yield from final_stage(learner, plan, initial))
+
+    def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
+        """Return what of the model folds of a search decide: its temperature, where all documents are labelled."""
+        return ("temperature",) if self.calibrate and self.unlabelled is None else ()
 
     def beginnings(self, sources: Sequence[Source], known: Known) -> list[Beginning]:
         """Return what fits without held-out documents begin with, for searches that train many at once.

@@ -97,6 +97,10 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
     def _monitor(self) -> str:
         return "label_log_loss" if self.several_labels else "ncll"
 
+    def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
+        """Return what of the model folds of a search decide: thresholds of several labels."""
+        return ("thresholds",) if several else ()
+
     def _take(self, learner: Any, state: Any) -> None:
         self._several = learner.response == "labels"
         if self._several and not learner.thresholds:  # a model saved before thresholds were learned

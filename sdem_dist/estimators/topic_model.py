@@ -23,9 +23,8 @@ from sdem_dist.inputs.source import documents_of
 from sdem_dist.inputs.spec import Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.bp_slda import BpSlda
-from sdem_dist.learners.label_thresholds import LabelThresholds
 from sdem_dist.learners.local_words import entries
-from sdem_dist.learners.topic_shares import TopicShares
+from sdem_dist.learners.topic_scores import TopicScores, label_sums, label_thresholds, shares, topic_words
 from sdem_dist.learners.words import Words, WordSummary
 from sdem_dist.models.supervised_lda import METHODS, MirrorDescent
 
@@ -138,12 +137,14 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
             weight = yield from chosen_weight(source, learner, plan, summary.frequencies, self._monitor)
             learner = replace(learner, words_weight=weight)
         found = yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies))
-        scores = cast("AnyLearner", TopicShares(learner))  # a scoring needs nothing else of a learner
-        shares = yield from metrics_of(Scoring("topics' shares", scores, found.state))
-        self.topic_shares_ = np.array([shares[str(k)] for k in range(learner.n_topics)])
+        scores = cast(
+            "AnyLearner", TopicScores(learner, topic_words, shares)
+        )  # a scoring needs nothing else of a learner
+        of_topics = yield from metrics_of(Scoring("topics' shares", scores, found.state))
+        self.topic_shares_ = np.array([of_topics[str(k)] for k in range(learner.n_topics)])
         if learner.response != "labels":
             return found
-        scores = cast("AnyLearner", LabelThresholds(learner))
+        scores = cast("AnyLearner", TopicScores(learner, label_sums, label_thresholds))
         best = yield from metrics_of(Scoring("thresholds of labels", scores, found.state))
         thresholds = tuple(best[str(i)] for i in range(learner.n_outputs))
         return found._replace(learner=replace(learner, thresholds=thresholds))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,13 +19,24 @@ from sdem_dist.losses import Loss, kin
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
+    from sdem_dist.engine.plan import Plan
     from sdem_dist.inputs.spec import Source
+    from sdem_dist.learners.several import Words
     from sdem_dist.models.naive_bayes import NaiveBayes
     from sdem_dist.models.one_against_rest import OneAgainstRest
     from sdem_dist.models.word_counts import SdemState
 
 TOLERANCE = 1e-4
 """Loss weight under which a document asks for no step."""
+
+
+class Beginning(NamedTuple):
+    """What a fit begins with."""
+
+    weighting: Weighting | None
+    learner: Words
+    initial: SdemState
+    plan: Plan
 
 
 def _are_orders(value: object) -> bool:
@@ -65,8 +76,8 @@ class Weighing(OfText, Seeded):
         "laplace",
         either(one_of("laplace", "log"), real(0, LARGEST)),
         "Pseudo-count of a word: 1 (the paper's P1), ln of the vocabulary's size (P2), or a number. With steps of the\n"
-        "margin it grows with the eighth root of the documents that hold the word, and its size hardly matters: steps are in\n"
-        "its unit.",
+        "margin it grows with the documents that hold the word, to the power 1/8, or 3/8 with logarithms and ones. Its size\n"
+        "hardly matters: steps are in its unit.",
     )
 
     if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from sdem_dist.calibration import best_temperature, tempered_losses
-from sdem_dist.corpus.folds import Folds
+from sdem_dist.corpus.folds import Folds, groups_of
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
@@ -59,7 +59,9 @@ def calibrated_by_folds(
     other : callable or None
         Makes the learner of NCLL and its start, which are tried on the first fold if classes seem to overlap there.
     """
-    folds = Folds(source.corpus, N_FOLDS, learner.seed)
+    names = groups_of(source.corpus)
+    torn = None if names is None or len(np.unique(names)) >= N_FOLDS else np.arange(len(names))
+    folds = Folds(source.corpus, N_FOLDS, learner.seed, groups=torn)  # groups that are too few are not kept together
     parts = [(yield from _scores_without(source, folds, 0, learner, plan, initial))]
     said = summary_of(parts)
     if other is not None and may_overlap(source.n_documents, learner.model.n_classes, said.accuracy):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PRIOR_POWER = 0.125
 """Power of its document frequency that a word's pseudo-count grows with: words that are met often take shorter steps."""
+POWERS = {"log": 0.375, "binary": 0.375}
+"""The same by form of weighting, without idf. That makes frequent words light; without it the prior has to."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class PriorStart:
     def prior(self) -> np.ndarray:
         """Pseudo-counts, shape (n_features,)."""
         frequency = self.corpus.document_frequency
-        prior = self.model.alpha * np.maximum(frequency, 1.0) ** PRIOR_POWER
+        power = PRIOR_POWER if self.weighting is None else POWERS.get(self.weighting.form, PRIOR_POWER)
+        prior = self.model.alpha * np.maximum(frequency, 1.0) ** power
         if self.weighting is not None and self.weighting.chooses:
             words = self.words
             if words is None and self.weighting.orders is not None:

@@ -45,6 +45,8 @@ DRAWS, SHARE = 5, 0.2
 """How often labelled documents are drawn to be held out, and how many of them."""
 WITH, WITHOUT = "with_unlabelled", "without_unlabelled"
 """In a history, what the names of held-out scores begin with: of a model of all documents, and of labelled ones alone."""
+GAIN = f"{WITH}_gain"
+"""In a history, by how much the others lower the log-loss of held-out documents; with "_error" its standard error."""
 _log = logging.getLogger(__name__)
 
 
@@ -126,7 +128,9 @@ def _trained(e: Any, source: Source, alone: Source, plan: Plan) -> Stages[Traine
     elif e.validation_fraction and (weight is None or (weight and e.calibrate)):
         helped, its = yield from _compared(e, source, alone, learner, plan, initial, weight)
         if its is not None:
+            gain, error = gain_of(helped, its)
             said = {**helped.means(WITH), **its.means(WITHOUT)}
+            said |= {GAIN: gain, f"{GAIN}_error": error} if np.isfinite(error) else {}
         if its is not None and alone_is_better(helped, its):
             weight = 0.0
         else:
@@ -226,11 +230,16 @@ def _scored(stage: Stage[SdemState, Any, Any]) -> Stages[tuple[float, ...]]:
 def alone_is_better(helped: Choice, alone: Choice) -> bool:
     """Whether labelled documents alone have the lower log-loss beyond doubt, and no lower accuracy.
 
-    Beyond doubt: over the draws, the mean of what it is lower by is above its standard error. In doubt the others are used:
-    with 2 to 20 labels a class of seven corpora that gained .039 of accuracy in the mean, and lost .040 at most.
+    Beyond doubt: over the draws, the mean of what it is lower by is above its standard error. In doubt the others are used,
+    which gained accuracy in the mean of seven corpora with 2 to 20 labels a class.
     """
+    gain, error = gain_of(helped, alone)
+    return bool(-gain > error and alone.accuracy.mean() >= helped.accuracy.mean())
+
+
+def gain_of(helped: Choice, alone: Choice) -> tuple[float, float]:
+    """Return by how much documents without a label lower log-loss, the mean over the draws, and its standard error."""
     if len(alone.log_loss) < 2:
-        return False
-    gain = helped.log_loss - alone.log_loss
-    error = gain.std(ddof=1) / len(gain) ** 0.5
-    return bool(gain.mean() > error and alone.accuracy.mean() >= helped.accuracy.mean())
+        return float("nan"), float("nan")
+    gain = alone.log_loss - helped.log_loss
+    return float(gain.mean()), float(gain.std(ddof=1) / len(gain) ** 0.5)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from sklearn.utils import check_consistent_length
-from sklearn.utils.multiclass import check_classification_targets
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
@@ -21,6 +20,7 @@ from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
+from sdem_dist.inputs.doubtful_labels import check_labels
 from sdem_dist.inputs.label_sets import coded, members_of
 from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_texts, warn_of_fixed_words
 from sdem_dist.inputs.spec import Estimator, Source
@@ -108,8 +108,12 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     check_layout(estimator, corpus)
     if target == "labels" and not header.classes:
         raise CorpusError(
-            f"{corpus.path} has no labels, which {name} needs to train and to be evaluated; "
-            "MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
+            f"{corpus.path} has no labels, which {name} needs "
+            + (
+                "to train; MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
+                if use == "train"
+                else "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
+            )
         )
     if target == "labels" and header.label_sets is not None and not estimator.spec.label_sets:
         raise CorpusError(
@@ -124,6 +128,10 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
     labelled, several = target == "labels", header.label_sets is not None
     if use != "train":
+        if labelled and several and not estimator.several_labels:
+            raise CorpusError(
+                f"{corpus.path} has several labels a document, and the model was trained on documents of one label each"
+            )
         several = estimator.several_labels
     if labelled and several:
         members, names = members_of(corpus, None if use == "train" else estimator.classes_)
@@ -189,10 +197,11 @@ def _class_weights(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> tuple[f
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> None:
     """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
     if corpus.header.layout != estimator._layout:
+        counts = '; components="multinomial" takes counts' if hasattr(estimator, "components") else ""
         raise CorpusError(
             f"{getattr(corpus, 'path', corpus)} holds {corpus.header.layout} documents, and {type(estimator).__name__} takes "
             f"{estimator._layout} ones: write the corpus with dense=True for models of dense features, and without for "
-            "models of counts"
+            f"models of counts{counts}"
         )
 
 
@@ -213,8 +222,7 @@ def _of_labelled(
     labelled = checks.has_label(estimator, labels)
     if reset and classes is None and not labelled.any():
         raise ValueError(f"no document has a label: y has none but {estimator.unlabelled!r}, which unlabelled names")
-    check_classification_targets(labels[labelled])
-    found = np.unique(labels[labelled])
+    found = check_labels(labels[labelled], training=reset and classes is None)
     known = found if reset else estimator.classes_
     if reset and estimator.spec.unlabelled and "" in found.tolist():
         warnings.warn(

@@ -103,6 +103,8 @@ def validated(
                 f"Input X contains NaN, in row {row} (from 0): {type(estimator).__name__} takes counts, so put 0 there, or "
                 "leave the document out"
             ) from None
+        if sp.issparse(X) and hasattr(estimator, "components"):
+            raise ValueError(f"X is a sparse matrix: {_advice(estimator)}, and sparse matrices") from None
         if (text := _first_text(X)) is None:
             raise
         raise ValueError(f"X holds raw text ({brief(text)}): {_advice(estimator)}") from None

@@ -12,13 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.entries import document_frequency
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces
 from sdem_dist.inspection.explaining import explanations
 from sdem_dist.reports.classification import ClassificationReport
-from sdem_dist.storage.checksum import crc32c
 from sdem_dist.text.texts import texts_of_strings
 
 if TYPE_CHECKING:
@@ -97,18 +95,6 @@ class Examined:
             return explanations(estimator, rows, against, texts)
         except ModelError:
             return None
-
-    def taught(self, estimator: Any) -> bool:
-        """Whether a model was trained on these documents, by how many of them have each word.
-
-        It can be told of models that weigh words by that.
-        """
-        frequency, documents = estimator.document_frequency_, self.documents
-        if frequency is None:
-            return False
-        if isinstance(documents, Corpus):
-            return documents.header.document_frequency_checksum == crc32c(frequency)
-        return np.array_equal(document_frequency(documents.indices, documents.data, documents.shape[1]), frequency)
 
 
 def mistakes(estimator: EngineEstimator, report: Any, examined: Examined) -> Iterator[dict[str, list[Any]]]:

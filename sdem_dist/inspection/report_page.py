@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sdem_dist.counted import counted
 from sdem_dist.inspection.facts import model_facts
 from sdem_dist.inspection.reporting import of_topics, report_of
+from sdem_dist.inspection.taught import taught
 from sdem_dist.inspection.words import word_weights
 from sdem_dist.reports import sections
 from sdem_dist.reports.classification import ClassificationReport
@@ -32,8 +33,8 @@ def report_page(estimator: EngineEstimator, examined: Examined, name: str, docum
     """
     report = report_of(estimator, examined.documents, examined.labels)
     head = f'<header><h1>{cell(name)}</h1><p class="soft">{cell(type(estimator).__name__)}, measured on '
-    taught = ", which it was trained on: new documents will do worse" if examined.taught(estimator) else ""
-    head += f"{cell(counted(report.n_documents, 'document'))} of {cell(documents)}{taught}</p></header>"
+    remark = ", which it was trained on: new documents will do worse" if taught(estimator, examined.documents) else ""
+    head += f"{cell(counted(report.n_documents, 'document'))} of {cell(documents)}{remark}</p></header>"
     parts = [("model", "The model", sections.facts(model_facts(estimator)))]
     parts.append(("training", "Training", sections.curves(estimator.history_)))
     if isinstance(report, ClassificationReport):

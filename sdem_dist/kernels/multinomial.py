@@ -12,7 +12,7 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.logarithm import log, log_single
 from sdem_dist.kernels.losses import HINGE, component_weights, loss_weights
 from sdem_dist.kernels.rows import copy_row
-from sdem_dist.kernels.vectors import WIDTH, add_eight, fetch_rows
+from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_rows
 
 NEGLIGIBLE = 0.01
 """Share of the largest loss weight up to which a class is left alone; less where classes are many."""
@@ -28,19 +28,20 @@ def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
     shape = len(words), 2 * table.shape[1]
     # NumPy asks for large pages, compiled code does not. Behind the last row there is room to read eight columns at once.
     rows = np.empty(shape[0] * shape[1] + WIDTH, np.float32)[: shape[0] * shape[1]].reshape(shape)
-    _write_rows(table, words, rows)
+    write_rows(table, words, rows)
     return rows
 
 
 def changes_of(rows: np.ndarray, table: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return how far rows have gone from those of `table`, shape (n_words, n_columns), float32: 0 where nothing changed."""
     changes = np.empty((len(words), table.shape[1]), np.float32)
-    _write_changes(rows, table, words, changes)
+    write_changes(rows, table, words, changes)
     return changes
 
 
 @jit
-def _write_rows(table, words, rows):
+def write_rows(table, words, rows):
+    """Write the rows of some words as `with_logarithms` returns them."""
     n_columns = table.shape[1]
     at_once = max(1, AT_ONCE // n_columns)
     counts = np.empty(at_once * n_columns, np.float32)
@@ -58,7 +59,8 @@ def _write_rows(table, words, rows):
 
 
 @jit
-def _write_changes(rows, table, words, changes):
+def write_changes(rows, table, words, changes):
+    """Write how far rows have gone from those of `table`."""
     n_columns = table.shape[1]
     for i in range(words.size):
         before = table[words[i]]
@@ -67,7 +69,7 @@ def _write_changes(rows, table, words, changes):
 
 
 @jit
-def run_documents(documents, table, schedule, t, objective):
+def run_documents(documents, table, schedule, t, due, objective):
     """Run sdEM over documents in their order, one step a document, changing the counts in place.
 
     A step: scores at the parameters before it, mu += rho * weighted statistics, check (no count below
@@ -82,11 +84,13 @@ def run_documents(documents, table, schedule, t, objective):
     schedule : Schedule
     t : float
         Documents of the corpus seen.
+    due : float
+        Share of a whole step that is due under a blend, see `in_turn`; .5 before the first document.
     objective : Objective
 
     Returns
     -------
-    t : float
+    t, due : float
         After the last document.
     """
     data, indices, indptr, labels, weights, order = documents
@@ -96,15 +100,18 @@ def run_documents(documents, table, schedule, t, objective):
     sums = np.empty(n_columns + WIDTH, np.float32)
     scores, step, log_totals = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
     active = np.empty(n_columns, np.int64)
-    share, due, many = min(NEGLIGIBLE, 0.5 / n_columns), 0.5, False
+    share, many = min(NEGLIGIBLE, 0.5 / n_columns), False
     new, logs = np.empty(max(AT_ONCE, n_columns), np.float32), np.empty(max(AT_ONCE, n_columns), np.float32)
     for k in range(n_columns):
         log_totals[k] = log(totals[k])
         if learn_prior:
             log_prior[k] = np.log(class_counts[k])
+    last = order.size - 1
     for i in range(order.size):
-        d, ahead = order[i], order[min(i + 1, order.size - 1)]
-        fetch_rows(indices[indptr[ahead] : indptr[ahead + 1]], rows, 0 if many else n_columns)
+        d, following, after = order[i], order[min(i + 1, last)], order[min(i + 2, last)]
+        fetch(data, indptr[after], indptr[after + 1])
+        fetch(indices, indptr[after], indptr[after + 1])
+        fetch_rows(indices[indptr[following] : indptr[following + 1]], rows, 0 if many else n_columns)
         if weights[d] <= 0.0:
             continue
         t += schedule.ahead * weights[d]
@@ -144,7 +151,7 @@ def run_documents(documents, table, schedule, t, objective):
             if learn_prior:
                 class_counts[k] = max(class_counts[k] + schedule.class_start * reach * step[k], schedule.class_floor)
                 log_prior[k] = np.log(class_counts[k])
-    return t
+    return t, due
 
 
 @jit_inline
@@ -183,8 +190,7 @@ def add_scores(values, words, rows, sums):
         x = float(values[j])
         length += x
         square += x * x
-    for k in range(0, n_columns, WIDTH):
-        add_eight(values, words, rows, k, sums)
+    add_columns(values, words, rows, sums)
     return length, square
 
 

@@ -8,7 +8,7 @@ from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.logarithm import log
 from sdem_dist.kernels.losses import HINGE, loss_weights
 from sdem_dist.kernels.multinomial import add_scores, in_turn, move
-from sdem_dist.kernels.vectors import WIDTH, fetch_rows
+from sdem_dist.kernels.vectors import WIDTH, fetch, fetch_rows
 
 
 @jit
@@ -42,9 +42,12 @@ def run_labels(documents, members, table, schedule, t, objective):
         log_totals[k] = log(totals[k])
         if learn_prior:
             log_prior[k] = np.log(class_counts[k])
+    last = order.size - 1
     for i in range(order.size):
-        d, ahead = order[i], order[min(i + 1, order.size - 1)]
-        fetch_rows(indices[indptr[ahead] : indptr[ahead + 1]], rows, rows.shape[1] // 2)
+        d, following, after = order[i], order[min(i + 1, last)], order[min(i + 2, last)]
+        fetch(data, indptr[after], indptr[after + 1])
+        fetch(indices, indptr[after], indptr[after + 1])
+        fetch_rows(indices[indptr[following] : indptr[following + 1]], rows, rows.shape[1] // 2)
         if weights[d] <= 0.0:
             continue
         t += schedule.ahead * weights[d]

@@ -145,14 +145,3 @@ def renumber(indices, number, out):
     """Write the position of each entry's word into `out`, unsigned integers."""
     for i in range(indices.size):
         out[i] = number[indices[i]]
-
-
-@jit
-def add_part(words, rows, met, entries, number, out, out_met, out_entries):
-    """Add a part's rows and columns to those at ``number[word]`` of each of its words."""
-    for i in range(words.size):
-        to = number[words[i]]
-        for k in range(rows.shape[1]):
-            out[to, k] += rows[i, k]
-        out_met[to] += met[i]
-        out_entries[to] += entries[i]

@@ -1,4 +1,4 @@
-"""What LLVM does not do of itself: eight sums of rows in one register, and rows that are fetched before they are needed."""
+"""What LLVM does not do of itself: eight sums of rows in one register, and what is fetched before it is needed."""
 
 from __future__ import annotations
 
@@ -11,71 +11,103 @@ from sdem_dist.kernels.jit import jit_inline
 
 WIDTH = 8
 """Columns of a register of single precision."""
-LINE = 16
-"""Single precision numbers in a line of cache."""
+LINE = 64
+"""Bytes of a line of cache."""
 
 
-@intrinsic
-def add_eight(typingctx, values, words, rows, column, sums):
-    """Set ``sums[column + i]``, i up to 8, to ``sum_j values[j] * rows[words[j], n + column + i]``, n half the row's length.
+def _adder(n_eights):
+    """Return what adds the products of entries with 8, 16, ... columns of their rows at once."""
 
-    It reads and writes all eight, also where the row has fewer: `rows` and `sums` need room behind their last element.
+    @intrinsic
+    def add(typingctx, values, words, rows, column, sums):
+        def codegen(context, builder, signature, args):
+            of_values, of_words, of_rows, _, of_sums = signature.args
+            pairs = ((of_values, args[0]), (of_words, args[1]), (of_rows, args[2]), (of_sums, args[4]))
+            values, words, rows, sums = (context.make_array(t)(context, builder, a) for t, a in pairs)
+            size, index = context.get_value_type(types.intp), ir.IntType(32)
+            eight = ir.VectorType(ir.FloatType(), WIDTH)
+            undefined = ir.Constant(eight, None)
+            stride = cgutils.unpack_tuple(builder, rows.strides)[0]
+            half = builder.lshr(cgutils.unpack_tuple(builder, rows.shape)[1], ir.Constant(size, 1))
+            first = builder.gep(rows.data, [builder.add(half, args[3])])
+            first = builder.bitcast(first, ir.IntType(8).as_pointer())
+            totals = [cgutils.alloca_once_value(builder, ir.Constant(eight, [0.0] * WIDTH)) for _ in range(n_eights)]
+            with cgutils.for_range(builder, cgutils.unpack_tuple(builder, values.shape)[0]) as loop:
+                x = builder.load(builder.gep(values.data, [loop.index]))
+                x = context.cast(builder, x, of_values.dtype, types.float32)
+                word = context.cast(
+                    builder, builder.load(builder.gep(words.data, [loop.index])), of_words.dtype, types.intp
+                )
+                place = builder.bitcast(builder.gep(first, [builder.mul(word, stride)]), eight.as_pointer())
+                factor = builder.insert_element(undefined, x, ir.Constant(index, 0))
+                factor = builder.shuffle_vector(
+                    factor, undefined, ir.Constant(ir.VectorType(index, WIDTH), [0] * WIDTH)
+                )
+                for number, total in enumerate(totals):
+                    row = builder.load(builder.gep(place, [ir.Constant(size, number)]), align=4)
+                    product = builder.fmul(factor, row, flags=("contract",))
+                    builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+            out = builder.bitcast(builder.gep(sums.data, [args[3]]), eight.as_pointer())
+            for number, total in enumerate(totals):
+                builder.store(builder.load(total), builder.gep(out, [ir.Constant(size, number)]), align=4)
+            return context.get_dummy_value()
+
+        return types.void(values, words, rows, types.intp, sums), codegen
+
+    return add
+
+
+_add_8, _add_16, _add_24, _add_32 = (_adder(n) for n in range(1, 5))
+
+
+@jit_inline
+def add_columns(values, words, rows, sums):
+    """Set `sums` to ``sum_j values[j] * rows[words[j], n:]``, n half the row's length, in the order of the entries.
+
+    It reads and writes eight columns at a time: `rows` and `sums` need room for seven more behind their last element.
     """
-
-    def codegen(context, builder, signature, args):
-        of_values, of_words, of_rows, _, of_sums = signature.args
-        pairs = ((of_values, args[0]), (of_words, args[1]), (of_rows, args[2]), (of_sums, args[4]))
-        values, words, rows, sums = (context.make_array(t)(context, builder, a) for t, a in pairs)
-        size, index = context.get_value_type(types.intp), ir.IntType(32)
-        eight, undefined = ir.VectorType(ir.FloatType(), WIDTH), ir.Constant(ir.VectorType(ir.FloatType(), WIDTH), None)
-        stride = cgutils.unpack_tuple(builder, rows.strides)[0]
-        half = builder.lshr(cgutils.unpack_tuple(builder, rows.shape)[1], ir.Constant(size, 1))
-        first = builder.gep(rows.data, [builder.add(half, args[3])])
-        first = builder.bitcast(first, ir.IntType(8).as_pointer())
-        total = cgutils.alloca_once_value(builder, ir.Constant(eight, [0.0] * WIDTH))
-        with cgutils.for_range(builder, cgutils.unpack_tuple(builder, values.shape)[0]) as loop:
-            x = builder.load(builder.gep(values.data, [loop.index]))
-            x = context.cast(builder, x, of_values.dtype, types.float32)
-            word = context.cast(
-                builder, builder.load(builder.gep(words.data, [loop.index])), of_words.dtype, types.intp
-            )
-            place = builder.bitcast(builder.gep(first, [builder.mul(word, stride)]), eight.as_pointer())
-            row = builder.load(place, align=4)
-            factor = builder.insert_element(undefined, x, ir.Constant(index, 0))
-            factor = builder.shuffle_vector(factor, undefined, ir.Constant(ir.VectorType(index, WIDTH), [0] * WIDTH))
-            product = builder.fmul(factor, row, flags=("contract",))
-            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
-        out = builder.bitcast(builder.gep(sums.data, [args[3]]), eight.as_pointer())
-        builder.store(builder.load(total), out, align=4)
-        return context.get_dummy_value()
-
-    return types.void(values, words, rows, types.intp, sums), codegen
+    n_columns = rows.shape[1] // 2
+    k = 0
+    while n_columns - k > 24:
+        _add_32(values, words, rows, k, sums)
+        k += 32
+    if n_columns - k > 16:
+        _add_24(values, words, rows, k, sums)
+    elif n_columns - k > 8:
+        _add_16(values, words, rows, k, sums)
+    elif n_columns - k > 0:
+        _add_8(values, words, rows, k, sums)
 
 
 @intrinsic
-def _fetch(typingctx, rows, row, column):
-    """Ask for the line of cache that holds an element."""
+def _fetch(typingctx, array, place):
+    """Ask for the line of cache that holds an element of a flat array."""
 
     def codegen(context, builder, signature, args):
-        rows = context.make_array(signature.args[0])(context, builder, args[0])
+        array = context.make_array(signature.args[0])(context, builder, args[0])
         byte, index = ir.IntType(8).as_pointer(), ir.IntType(32)
-        stride = cgutils.unpack_tuple(builder, rows.strides)[0]
-        place = builder.gep(builder.bitcast(rows.data, byte), [builder.mul(args[1], stride)])
-        place = builder.gep(builder.bitcast(place, rows.data.type), [args[2]])
+        wanted = builder.bitcast(builder.gep(array.data, [args[1]]), byte)
         asked = ir.FunctionType(ir.VoidType(), [byte, index, index, index])
         fetch = cgutils.get_or_insert_function(builder.module, asked, "llvm.prefetch.p0")
         to_read, near, data = ir.Constant(index, 0), ir.Constant(index, 3), ir.Constant(index, 1)
-        builder.call(fetch, [builder.bitcast(place, byte), to_read, near, data])
+        builder.call(fetch, [wanted, to_read, near, data])
         return context.get_dummy_value()
 
-    return types.void(rows, types.intp, types.intp), codegen
+    return types.void(array, types.intp), codegen
+
+
+@jit_inline
+def fetch(array, first, last):
+    """Bring a part of a flat array into the cache."""
+    for place in range(first, last, LINE // array.itemsize):
+        _fetch(array, place)
 
 
 @jit_inline
 def fetch_rows(words, rows, first):
     """Bring some rows, float32, into the cache from a column on, while other documents are at work."""
-    last = rows.shape[1] - 1
+    flat, width, step = rows.reshape(-1), rows.shape[1], LINE // 4
+    n_lines = (width - first + step - 1) // step
     for j in range(words.size):
-        for column in range(first, last, LINE):
-            _fetch(rows, words[j], column)
-        _fetch(rows, words[j], last)
+        for line in range(n_lines):
+            _fetch(flat, words[j] * width + first + line * step)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from sdem_dist.documents import Documents
+from sdem_dist.kernels.permutation import permute
 from sdem_dist.kernels.rows import count_words, mark_words, number_by_frequency, number_words, renumber
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.word_counts import LocalDocuments
@@ -46,9 +48,11 @@ def entries(data: np.ndarray, log_counts: bool) -> np.ndarray:
 
 def visiting_order(seed: int, lane: Lane, n_documents: int) -> np.ndarray:
     """Return a permutation of a lane's documents, one for each seed and place in the run."""
-    return np.random.Generator(np.random.Philox(key=lane_key(seed, lane))).permutation(n_documents)
+    order = np.empty(n_documents, np.int64)
+    permute(*lane_keys(seed, [lane])[0], order)
+    return order
 
 
-def lane_key(seed: int, lane: Lane) -> np.ndarray:
-    """Return a 128-bit key of the counter-based generator: one stream per seed and place in the run."""
-    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], dtype=np.uint64)
+def lane_keys(seed: int, lanes: Sequence[Lane]) -> np.ndarray:
+    """Return 128-bit keys, shape (n_lanes, 2), uint64: one stream of random numbers per seed and place in the run."""
+    return np.array([(seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane) for lane in lanes], np.uint64)

@@ -11,13 +11,15 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.field import Field
+from sdem_dist.learners.label_sdem import LabelSdem
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.word_statistics import SdemStatistics
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import LocalDocuments, SdemState
+from sdem_dist.offsets import offsets_of
 
-Words = Sdem[NaiveBayes] | WordEm
+Words = Sdem[NaiveBayes] | LabelSdem | WordEm
 States = tuple[SdemState, ...]
 """Of each learner."""
 NO_FOLD = -1
@@ -25,18 +27,13 @@ NO_FOLD = -1
 
 @dataclass(frozen=True)
 class Several:
-    """Learners of one table of words side by side; documents bring the number of their fold as their target.
+    """Learners of one table of words side by side; documents bring the number of their fold as their first target.
 
-    Attributes
-    ----------
-    learners : tuple of Sdem or WordEm
-        All prepare documents alike: of one `cache_key`, and of tables of one shape.
-    folds : tuple of int
-        The fold that each is trained without; `NO_FOLD`: none.
+    Where they may have several labels, these follow it, see `LabelSdem`.
     """
 
-    learners: tuple[Words, ...]
-    folds: tuple[int, ...]
+    learners: tuple[Words, ...]  # all prepare documents alike: of one `cache_key`, and of tables of one shape
+    folds: tuple[int, ...]  # the fold that each is trained without; `NO_FOLD`: none
 
     state_type = tuple
 
@@ -45,6 +42,12 @@ class Several:
             raise ValueError(f"{len(self.learners)} learners and {len(self.folds)} folds do not go together")
         if len({(learner.cache_key, learner.width, learner.model.n_columns) for learner in self.learners}) > 1:
             raise ValueError("learners side by side prepare documents alike, and have tables of one shape")
+
+    @property
+    def labels_apart(self) -> bool:
+        """Whether scores are log-odds of labels of which a document may have several, not those of classes."""
+        first = self.learners[0]
+        return isinstance(first, LabelSdem) and first.several
 
     @property
     def cache_key(self) -> str:
@@ -66,11 +69,13 @@ class Several:
 
     def prepare(self, documents: Documents) -> LocalDocuments:
         """Prepare documents once for all, raises as `WordLearner.prepare`."""
-        folds = documents.targets
-        if folds is None:
+        targets = documents.targets
+        if targets is None:
             raise ValueError("documents bring the number of their fold as their target")
-        prepared = self.learners[0].prepare(replace(documents, targets=None))
-        return prepared._replace(targets=folds)
+        folds, members = targets[:, :1], targets[:, 1:]
+        prepared = self.learners[0].prepare(replace(documents, targets=members if members.shape[1] else None))
+        members = prepared.targets
+        return prepared._replace(targets=np.hstack([folds, members]) if members.shape[1] else folds)
 
     def map(self, state: States, documents: LocalDocuments, lane: Lane) -> tuple[SdemStatistics, ...]:
         """Return what each learner finds in a lane; what does not depend on a state is found once."""
@@ -144,9 +149,15 @@ def _folds(documents: LocalDocuments) -> np.ndarray:
     return documents.targets[:, 0]
 
 
+def _members(documents: LocalDocuments) -> np.ndarray:
+    """Return the labels behind the folds, as learners of several labels prepare them; of others no column."""
+    return np.ascontiguousarray(documents.targets[:, 1:], np.uint8)
+
+
 def trained_without(documents: LocalDocuments, fold: int) -> LocalDocuments:
-    """Return prepared documents of which those of a fold have weight 0."""
-    return documents._replace(weights=np.where(_folds(documents) != fold, documents.weights, 0.0))
+    """Return prepared documents of which those of a fold have weight 0, with their labels alone as targets."""
+    weights = np.where(_folds(documents) != fold, documents.weights, 0.0)
+    return documents._replace(weights=weights, targets=_members(documents))
 
 
 def of_fold(documents: LocalDocuments, fold: int) -> LocalDocuments:
@@ -154,13 +165,13 @@ def of_fold(documents: LocalDocuments, fold: int) -> LocalDocuments:
     rows = np.flatnonzero(_folds(documents) == fold)
     whole = documents.documents
     lengths = np.diff(whole.indptr)[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indptr = offsets_of(lengths)
     entries = np.repeat(whole.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
     indices, there = whole.indices[entries], np.zeros(len(documents.words), bool)
     there[indices] = True
     numbers = (np.cumsum(there) - 1).astype(indices.dtype)
     part = replace(whole, data=whole.data[entries], indices=numbers[indices], indptr=indptr)
-    own = (column[rows] for column in (documents.labels, documents.weights, documents.targets))
+    own = (column[rows] for column in (documents.labels, documents.weights, _members(documents)))
     return LocalDocuments(part, documents.words[there], *own)
 
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sdem_dist.kernels.lanes import add_lanes, places_of
 from sdem_dist.kernels.merge import add_changes, damped_changes, shifts
-from sdem_dist.kernels.rows import add_part, column_sums, mark_words, number_words
+from sdem_dist.kernels.rows import column_sums
 from sdem_dist.models.word_counts import SdemState
 
 DAMPING = 30.0
@@ -44,25 +45,44 @@ def combined(parts: Sequence[SdemStatistics], n_features: int) -> SdemStatistics
     """Add sets of lanes, word by word, from first to last."""
     if len(parts) == 1:
         return parts[0]
-    number = np.zeros(n_features, np.uint32)
-    for part in parts:
-        mark_words(part.words, number)
-    words = number_words(number)
-    rows = np.zeros((len(words), parts[0].rows.shape[1]))
-    met, entries = np.zeros((2, len(words)))
-    for part in parts:
-        add_part(part.words, part.rows, part.met, part.entries, number, rows, met, entries)
-    return SdemStatistics(
-        words,
-        rows,
-        met,
-        entries,
-        np.sum([p.class_counts for p in parts], axis=0),
-        sum(p.gamma for p in parts),
-        sum(p.class_gamma for p in parts),
-        sum(p.weight for p in parts),
-        sum(p.n_lanes for p in parts),
-    )
+    flat = [np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)]
+    each = [np.stack(column) for column in zip(*(part[4:] for part in parts), strict=True)]
+    first_words = np.cumsum([0, *(len(part.words) for part in parts)])
+    return summed(flat, each, first_words, len(parts), n_features)
+
+
+def summed(
+    flat: Sequence[np.ndarray], each: Sequence[np.ndarray], first_words: np.ndarray, leaves: int, n_features: int
+) -> SdemStatistics:
+    """Add up the statistics of lanes: of `leaves` neighbours at once, then of pairs of neighbours, level by level.
+
+    Parameters
+    ----------
+    flat : sequence of ndarray
+        Words, and the fields of `SdemStatistics` that belong to them, lane by lane.
+    each : sequence of ndarray
+        Its other fields, with an axis of lanes in front.
+    first_words : ndarray of shape (n_lanes + 1,), int64
+        Where each lane's words begin.
+    leaves, n_features : int
+    """
+    words, starts, places = places_of(flat[0], np.zeros(n_features, np.int64))
+    rows, (met, entries) = np.empty((len(words), flat[1].shape[1])), np.empty((2, len(words)))
+    add_lanes(tuple(flat[1:]), starts, places, first_words, leaves, (rows, met, entries))
+    class_counts, *numbers = (_added_up(column, leaves) for column in each)
+    return SdemStatistics(words, rows, met, entries, class_counts, *map(float, numbers))
+
+
+def _added_up(lanes: np.ndarray, leaves: int) -> np.ndarray:
+    """Return the sum over the first axis in the order of `summed`."""
+    sums = lanes[::leaves].copy()
+    for i in range(1, leaves):
+        part = lanes[i::leaves]
+        sums[: len(part)] += part
+    while len(sums) > 1:
+        even = len(sums) // 2 * 2
+        sums = np.concatenate([sums[:even:2] + sums[1:even:2], sums[even:]])
+    return sums[0]
 
 
 def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: float) -> SdemState:

@@ -18,13 +18,14 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels import multinomial_exact as literal
 from sdem_dist.kernels.csr import add_scores, add_statistics, row_sums
 from sdem_dist.kernels.documents import runs
+from sdem_dist.kernels.lanes import Found, Lanes, found_of, room_of, run_lanes
 from sdem_dist.kernels.logarithm import take_logarithms
-from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.schedule import Moment, Objective
 from sdem_dist.models.components import by_class, check_components
 from sdem_dist.models.document_lengths import DocumentLengths
 from sdem_dist.models.word_counts import (
     LocalDocuments,
+    LocalLanes,
     SdemState,
     Steps,
     log_class_prior,
@@ -143,26 +144,34 @@ class NaiveBayes:
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run sdEM over documents in `order`; return how N of their words and C change from `state`, and where it ends."""
-        objective = Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
-        entries = np.diff(local.documents.indptr)[order] * float(self.n_columns)
-        if steps.literal:
-            before = rows_of(state.words, local.words)
-            words = before.copy()
-            table, moment = working_table(state, words, self.log_prior, self.n_features)
-            for a, b in runs(20.0 * entries):
-                end = literal.run_documents(local.visited(order[a:b]), table, steps.schedule, moment, objective)
-                moment = Moment(*end)
-            return words - before, table.class_counts - state.class_counts, moment
-        whole, words = state.words, local.words
+        """Run the paper's steps over documents in `order`; return how N of their words and C change, and where it ends."""
+        before = rows_of(state.words, local.words)
+        words = before.copy()
+        table, moment = working_table(state, words, self.log_prior, self.n_features)
+        for a, b in runs(20.0 * np.diff(local.documents.indptr)[order] * self.n_columns):
+            end = literal.run_documents(
+                local.visited(order[a:b]), table, steps.schedule, moment, self._objective(steps)
+            )
+            moment = Moment(*end)
+        return words - before, table.class_counts - state.class_counts, moment
+
+    def run_lanes(self, state: SdemState, lanes: LocalLanes, keys: np.ndarray, steps: Steps, counted: bool) -> Found:
+        """Run lanes of margin steps, each from `state` in an order by its key; `counted` asks for what merging needs."""
+        d, whole, words = lanes.local.documents, state.words, lanes.local.words
         if not isinstance(whole, np.ndarray):
             whole, words = rows_of(whole, words), np.arange(len(words), dtype=np.uint32)
-        rows = with_logarithms(whole, words)
-        table, moment = working_table(state, rows, self.log_prior, self.n_features)
-        for a, b in runs(2.0 * entries):
-            t = run_documents(local.visited(order[a:b]), table, steps.schedule, moment.t, objective)
-            moment = moment._replace(t=t)
-        return changes_of(rows, whole, words), table.class_counts - state.class_counts, moment
+        table, moment = working_table(state, whole, self.log_prior, self.n_features)
+        own = lanes.local.labels, lanes.local.weights, lanes.starts, words, lanes.first_words, lanes.ahead, keys
+        found = found_of(len(words), len(keys), self.n_columns, counted)
+        room, objective = room_of(lanes.starts, lanes.first_words, self.n_columns), self._objective(steps)
+        for a, b in runs(2.0 * np.diff(d.indptr) * self.n_columns):
+            run_lanes(
+                Lanes(d.data, d.indices, d.indptr, *own), table, moment.t, steps.schedule, objective, room, found, a, b
+            )
+        return found
+
+    def _objective(self, steps: Steps) -> Objective:
+        return Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
 
 
 def lengths(documents: Documents) -> np.ndarray:

@@ -13,6 +13,7 @@ from sdem_dist.counted import counted
 from sdem_dist.evaluation import macro_f1
 from sdem_dist.glossary import named
 from sdem_dist.reports.html import cell, html_table, meter, name_cell
+from sdem_dist.reports.worst import title, worst
 from sdem_dist.visible import columns, one_line
 
 if TYPE_CHECKING:
@@ -118,13 +119,33 @@ class ClassificationReport:
     @cached_property
     def confusion(self) -> np.ndarray:
         """Documents by class and prediction, shape (n_classes, n_classes), int64."""
+        return self.confusion_among(np.arange(len(self.classes)))
+
+    def confusion_among(self, chosen: np.ndarray) -> np.ndarray:
+        """Return documents by class and prediction of the classes at some positions, shape (n_chosen, n_chosen), int64."""
+        n, place = len(chosen), np.full(len(self.classes), -1)
+        place[chosen] = np.arange(n)
+        rows, columns_ = place[self.labels], place[self.predictions]
+        both = (rows >= 0) & (columns_ >= 0)
+        return np.bincount(rows[both] * n + columns_[both], minlength=n * n).reshape(n, n)
+
+    @cached_property
+    def _counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Documents of each class that are found, all of it, and those that are taken for it."""
         n = len(self.classes)
-        return np.bincount(self.labels * n + self.predictions, minlength=n * n).reshape(n, n)
+        hits, labels, predictions = self.labels[self.right], self.labels, self.predictions
+        return np.bincount(hits, minlength=n), np.bincount(labels, minlength=n), np.bincount(predictions, minlength=n)
+
+    @property
+    def worst(self) -> np.ndarray:
+        """Positions of the classes with most errors, `sdem_dist.reports.worst.MOST` of them, ascending."""
+        hits, support, predicted = self._counts
+        return worst(support + predicted - 2 * hits, support)
 
     @cached_property
     def _by_class(self) -> tuple[np.ndarray, ...]:
         """Precision, recall, F1 and support; 0 where there is nothing to divide by."""
-        hits, support, predicted = np.diag(self.confusion), self.confusion.sum(axis=1), self.confusion.sum(axis=0)
+        hits, support, predicted = self._counts
         of = ((hits, predicted), (hits, support), (2 * hits, predicted + support))
         return *(part / np.maximum(whole, 1) for part, whole in of), support
 
@@ -151,7 +172,8 @@ class ClassificationReport:
     @property
     def macro_f1(self) -> float:
         """Mean F1 of the classes that occur or were predicted."""
-        return macro_f1(np.concatenate([self.support, self.confusion.sum(axis=0), np.diag(self.confusion)]))
+        hits, support, predicted = self._counts
+        return macro_f1(np.concatenate([support, predicted, hits]))
 
     @property
     def roc_auc(self) -> float | None:
@@ -185,12 +207,12 @@ class ClassificationReport:
 
     def confusions(self, n: int = 10) -> list[Confusion]:
         """Return the most frequent pairs of a class and what it was taken for."""
-        off = self.confusion.copy()
-        np.fill_diagonal(off, 0)
-        most = np.argsort(-off, axis=None, kind="stable")[:n]
-        pairs = [divmod(int(place), len(self.classes)) for place in most if off.flat[place]]
-        names = self.classes.tolist()
-        return [Confusion(names[i], names[j], int(off[i, j]), float(off[i, j] / self.support[i])) for i, j in pairs]
+        wrong, names, support = ~self.right, self.classes.tolist(), self.support
+        pairs = self.labels[wrong].astype(np.int64) * len(names) + self.predictions[wrong]
+        places, times = np.unique(pairs, return_counts=True)
+        most = np.argsort(-times, kind="stable")[:n]
+        found = [(*divmod(int(places[k]), len(names)), int(times[k])) for k in most]
+        return [Confusion(names[i], names[j], times, float(times / support[i])) for i, j, times in found]
 
     @property
     def figures(self) -> dict[str, float]:
@@ -250,7 +272,7 @@ class ClassificationReport:
     @property
     def _unseen(self) -> str:
         """Say which classes these documents have none of, where there are such, and what that does to macro-F1."""
-        seen = set(self._weakest_first())
+        seen = set(np.flatnonzero(self._seen).tolist())
         unseen = [one_line(c, NAME_WIDTH) for k, c in enumerate(self.classes.tolist()) if k not in seen]
         if not unseen:
             return ""
@@ -260,11 +282,20 @@ class ClassificationReport:
             f"{counted(len(seen), 'class', 'classes')}."
         )
 
+    @property
+    def _seen(self) -> np.ndarray:
+        """Which classes occur or were predicted, bool of shape (n_classes,)."""
+        _, support, predicted = self._counts
+        return np.asarray(support + predicted > 0)
+
     def _weakest_first(self) -> list[int]:
-        """Return the classes that occur or were predicted, the lowest F1 first, then those of most documents."""
-        seen = self.support + self.confusion.sum(axis=0) > 0
-        order = np.lexsort((-self.support, self.f1))
-        return [int(k) for k in order if seen[k]]
+        """Return the classes that tables show, the lowest F1 first, then those of most documents."""
+        shown = self.worst[self._seen[self.worst]]
+        return list(shown[np.lexsort((-self.support[shown], self.f1[shown]))].tolist())
+
+    @property
+    def _title(self) -> str:
+        return title("class", int(self._seen.sum()), self.support, self._weakest_first())
 
     def _rows(self) -> list[tuple[object, str, str, str, str]]:
         p, r, f, n = self._by_class
@@ -283,11 +314,11 @@ class ClassificationReport:
         """Return the tables by class and of confusions for a terminal."""
         rows = [(one_line(name, NAME_WIDTH), *numbers) for name, *numbers in self._rows()]
         parts = [
-            "By class, lowest F1 first:",
+            f"{self._title}:",
             columns(("class", "precision", "recall", "F1", "documents"), rows),
             *([self._unseen] if self._unseen else []),
         ]
-        if len(self.confusion) <= MATRIX and (matrix := self._matrix()):
+        if len(self.classes) <= MATRIX and (matrix := self._matrix()):
             parts += ["Documents by class (rows) and prediction (columns):", matrix]
         if confusions := self.confusions():
             shown = [
@@ -323,7 +354,7 @@ class ClassificationReport:
         ]
         note = f"<p>{cell(self._unseen)}</p>" if self._unseen else ""
         heads = ("class", "precision", "recall", "F1", "documents")
-        return html_table(heads, rows, caption="By class, lowest F1 first", raw=(0, 3)) + note
+        return html_table(heads, rows, caption=self._title, raw=(0, 3)) + note
 
     def table_of_confusions(self, n: int = 10) -> str:
         """Return the most frequent confusions as an HTML table; nothing where there are none."""

@@ -12,6 +12,7 @@ from sdem_dist.counted import counted
 from sdem_dist.glossary import named
 from sdem_dist.label_scores import COUNTS, Decisions, finish, label_sums, probabilities
 from sdem_dist.reports.html import html_table, meter, name_cell
+from sdem_dist.reports.worst import title, worst
 from sdem_dist.visible import columns, one_line
 
 if TYPE_CHECKING:
@@ -112,12 +113,24 @@ class LabelReport:
         )
 
     @property
+    def _shown(self) -> list[int]:
+        """The labels that tables show, the lowest F1 first, then those of most documents."""
+        _, _, f, n, _ = self.by_label.values()
+        present, given, right, _ = self._sums[len(COUNTS) :].reshape(4, -1)
+        shown = worst(present + given - 2.0 * right, n)
+        return list(shown[np.lexsort((-n[shown], f[shown]))].tolist())
+
+    @property
+    def _title(self) -> str:
+        return title("label", len(self.classes), self.by_label["support"], self._shown)
+
+    @property
     def rows(self) -> list[tuple[object, str, str, str, str, str]]:
-        """Return the labels, the lowest F1 first, then those of most documents."""
+        """The labels that tables show, with their figures."""
         p, r, f, n, t = self.by_label.values()
-        order = np.lexsort((-n, f)).tolist()
         return [
-            (self.classes[k], f"{p[k]:.3f}", f"{r[k]:.3f}", f"{f[k]:.3f}", f"{n[k]:,}", f"{t[k]:.3f}") for k in order
+            (self.classes[k], f"{p[k]:.3f}", f"{r[k]:.3f}", f"{f[k]:.3f}", f"{n[k]:,}", f"{t[k]:.3f}")
+            for k in self._shown
         ]
 
     def __str__(self) -> str:
@@ -130,10 +143,10 @@ class LabelReport:
     def details(self) -> str:
         """Return the table by label for a terminal."""
         rows = [(one_line(name, NAME_WIDTH), *numbers) for name, *numbers in self.rows]
-        return f"By label, lowest F1 first:\n\n{columns(HEADS, rows)}"
+        return f"{self._title}:\n\n{columns(HEADS, rows)}"
 
     def _repr_html_(self) -> str:
         figures = html_table(("", ""), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
         rows = [(name_cell(name), p, r, meter(float(f)), n, t) for name, p, r, f, n, t in self.rows]
-        table = html_table(HEADS, rows, caption="By label, lowest F1 first", raw=(0, 3))
+        table = html_table(HEADS, rows, caption=self._title, raw=(0, 3))
         return f'<div class="sdem">{figures}{table}</div>'

@@ -7,6 +7,8 @@ from sdem_dist.visible import visible
 
 FOR, AGAINST = "0,114,178", "213,94,0"
 """Told apart by colour-blind people too (Okabe and Ito): blue and vermilion."""
+LEAST = 0.005
+"""What rounds to 0.00."""
 
 
 class MarkedText:
@@ -30,8 +32,13 @@ class MarkedText:
         return [(piece, value) for piece, value in [*found, (text[end:], 0.0)] if piece]
 
     def marked_text(self) -> str:
-        """Return the text with the loudest words in brackets, with their parts."""
-        return "".join(visible(t) if not v else f"[{visible(t)} {v:+.2f}]" for t, v in self.stretches(0.25))
+        """Return the text with the loudest words in brackets, with their parts; words whose part rounds to 0 have none."""
+        return "".join(f"[{visible(t)} {v:+.2f}]" if abs(v) >= LEAST else visible(t) for t, v in self.stretches(0.25))
+
+    @property
+    def n_faint(self) -> int:
+        """How many stretches `marked_text` leaves unmarked because their part rounds to 0."""
+        return sum(0 < abs(v) < LEAST for _, v in self.stretches(0.25))
 
     def styled(self) -> list[tuple[str, str]]:
         """Return the text as (stretch, style) for rich: blue for the class, orange against it, loud words bold."""

@@ -12,8 +12,6 @@ from sdem_dist.visible import one_line
 
 COLORS = ("var(--blue)", "var(--orange)", "var(--green)")
 """Of Okabe and Ito, which colour-blind people tell apart; the page has them for light and for dark paper."""
-MOST_CLASSES = 60
-"""Classes that a confusion matrix has room for."""
 LETTERS = 30
 """Of a class's name beside the matrix."""
 NUMBERED = 25
@@ -40,18 +38,16 @@ def line(x1: float, y1: float, x2: float, y2: float, more: str = 'stroke="var(--
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {more}/>'
 
 
-def confusion_picture(classes: Sequence[object], counts: np.ndarray) -> str:
+def confusion_picture(classes: Sequence[object], shown: np.ndarray, documents: np.ndarray, n_classes: int) -> str:
     """Return a confusion matrix: a row for each class, shares of its documents by prediction.
 
-    Of more classes than there is room for, those with most errors are shown.
-
-    `counts`: shape (n_classes, n_classes), integers: documents by class and prediction.
+    `classes`: those that are shown.
+    `shown`: shape (n_shown, n_shown), integers: documents by class and prediction.
+    `documents`: shape (n_shown,), integers: those of each class.
+    `n_classes`: with those that are not shown.
     """
-    wrong = counts.sum(axis=0) + counts.sum(axis=1) - 2 * np.diag(counts)
-    kept = np.sort(np.argsort(-wrong, kind="stable")[:MOST_CLASSES])
-    totals = np.maximum(counts.sum(axis=1), 1)[kept]
-    shown, n = counts[np.ix_(kept, kept)], len(kept)
-    names = [one_line(classes[k], LETTERS) for k in kept.tolist()]
+    totals, n = np.maximum(documents, 1), len(classes)
+    names = [one_line(name, LETTERS) for name in classes]
     size = float(np.clip(620.0 / n, 13.0, 40.0))
     letters = float(np.clip(size * 0.6, 8.0, 11.0))
     margin = 8 + 0.66 * letters * max(map(len, names))
@@ -79,7 +75,7 @@ def confusion_picture(classes: Sequence[object], counts: np.ndarray) -> str:
     edge = margin + n * size
     whole = f'x="{margin:.1f}" y="{margin:.1f}" width="{n * size:.1f}" height="{n * size:.1f}"'
     parts.append(f'<rect {whole} fill="none" stroke="var(--line)"/>')
-    some = "" if n == len(classes) else f" The {n} of {len(classes)} classes with most errors."
+    some = "" if n == n_classes else f" The {n} of {n_classes:,} classes with most errors."
     caption = (
         f"Rows are classes, columns predictions; blue is right, orange wrong, stronger where more of the class.{some}"
     )

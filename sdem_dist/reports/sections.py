@@ -64,7 +64,9 @@ def by_class(report: ClassificationReport) -> str:
 
 def confusion(report: ClassificationReport) -> str:
     """Return the confusion matrix."""
-    return confusion_picture(report.classes.tolist(), report.confusion)
+    shown = report.worst
+    counts, documents = report.confusion_among(shown), report.support[shown]
+    return confusion_picture(report.classes[shown].tolist(), counts, documents, len(report.classes))
 
 
 def trust(report: ClassificationReport) -> str:

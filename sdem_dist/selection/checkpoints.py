@@ -23,7 +23,8 @@ from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.places import place as to_place
 
 KIND = "sdem-search"
-_FIELDS = ("log_proba", "log_likelihood", "lengths")
+_FIELDS = ("scores", "log_likelihood", "lengths")
+_HELD = ("alive", "n_epochs", "epochs", "temperature", "seconds", "dropped", "bracket", "error")
 
 
 def asked(search: Search) -> Json:
@@ -35,7 +36,7 @@ def asked(search: Search) -> Json:
         estimator=settings,
         space=[{name: drawn if hasattr(v, "rvs") else list(v) for name, v in part.items()} for part in spaces],
         sampler=search.sampler,
-        metric=name_of(search.metric),
+        metric="the default" if search.metric is None else name_of(search.metric),
         halving=search.halving,
         **{
             "settings to try": search.n_trials,
@@ -82,22 +83,14 @@ def write(path: Path, run: Json, epoch: int, trials: list[Trial], side: SideBySi
                 for name in _FIELDS:
                     yield f"found_{trial.number}_{name}", getattr(trial.found, name)
 
-    held = [
-        {
-            "alive": trial.alive,
-            "n_epochs": trial.n_epochs,
-            "epochs": trial.epochs,
-            "scores": list(trial.scores),
-            "temperature": trial.temperature,
-            "seconds": trial.seconds,
-            "dropped": trial.dropped,
-            "bracket": trial.bracket,
-            "error": trial.error,
-            "found": trial.found is not None,
-        }
-        for trial in trials
-    ]
-    write_archive(path, KIND, arrays(), {"run": run, "epoch": epoch, "trials": to_json(held)})
+    write_archive(path, KIND, arrays(), {"run": run, "epoch": epoch, "trials": to_json(list(map(_held, trials)))})
+
+
+def _held(trial: Trial) -> dict[str, object]:
+    """Return what is kept of a setting beside its arrays."""
+    return {**{name: getattr(trial, name) for name in _HELD}, "scores": list(trial.scores)} | {
+        "found": trial.found is not None
+    }
 
 
 def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side: SideBySide) -> int:
@@ -118,14 +111,12 @@ def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side:
     names += [f"state_{p.trial}_{p.fold}_{name}" for p in places for name in SdemState._fields]
     arrays, _ = read_archive(path, KIND, names)
     for trial, of in zip(trials, held, strict=True):
-        for name in ("alive", "n_epochs", "epochs", "temperature", "seconds", "dropped", "bracket", "error"):
+        for name in _HELD:
             setattr(trial, name, of[name])
         trial.scores = {name: arrays[f"scores_{trial.number}_{_plain(name)}"] for name in of["scores"]}
         if of["found"]:
-            log_proba, marginal, lengths = (arrays[f"found_{trial.number}_{name}"] for name in _FIELDS)
-            trial.found = Predicted(
-                log_proba, documents.labels, documents.weights, documents.numbers, marginal, lengths
-            )
+            found = documents.predicted(*(arrays[f"found_{trial.number}_{name}"] for name in _FIELDS))
+            trial.found = found._replace(decides=trial.decides)
     side.restore(
         {
             place: state_of(arrays[f"state_{place.trial}_{place.fold}_{name}"] for name in SdemState._fields)
@@ -133,6 +124,62 @@ def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side:
         }
     )
     return int(metadata["epoch"])
+
+
+class Fitted:
+    """Settings that are fitted one by one, in one file: one that has been is not fitted again.
+
+    Parameters
+    ----------
+    path : path or None
+        None keeps nothing.
+    run : JSON
+        What a resumed search must have been asked for.
+
+    Raises
+    ------
+    ModelError
+        The file is damaged, or (`OtherRunError`) of a search with other settings or of other documents.
+    """
+
+    def __init__(self, path: Path | None, run: Json) -> None:
+        self._path, self._run = path, run
+        self._trials: list[dict[str, Any]] = []
+        self._arrays: dict[str, np.ndarray] = {}
+        if path is None or not path.exists():
+            return
+        _, metadata = read_archive(path, KIND, [])
+        check_run(path, run, metadata)
+        self._trials = from_json(metadata["trials"])
+        names = [f"scores_{i}_{_plain(name)}" for i, of in enumerate(self._trials) for name in of["scores"]]
+        names += [f"found_{i}_{name}" for i, of in enumerate(self._trials) for name in of["found"]]
+        self._arrays = read_archive(path, KIND, names)[0]
+
+    def restored(self, trial: Trial) -> bool:
+        """Return whether a setting had been fitted; it then has its results again."""
+        if trial.number >= len(self._trials):
+            return False
+        of = self._trials[trial.number]
+        for name in _HELD:
+            setattr(trial, name, of[name])
+        trial.scores = {name: self._arrays[f"scores_{trial.number}_{_plain(name)}"] for name in of["scores"]}
+        if of["found"]:
+            found = {name: self._arrays[f"found_{trial.number}_{name}"] for name in of["found"]}
+            trial.found = Predicted(**found, decides=trial.decides)
+        return True
+
+    def keep(self, trials: list[Trial]) -> None:
+        """Publish the settings that have been fitted."""
+        if self._path is None:
+            return
+        arrays, held = dict[str, np.ndarray](), []
+        for trial in trials:
+            found = {} if trial.found is None else trial.found._asdict()
+            found = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+            held.append({**_held(trial), "found": list(found)})
+            arrays |= {f"scores_{trial.number}_{_plain(name)}": scores for name, scores in trial.scores.items()}
+            arrays |= {f"found_{trial.number}_{name}": value for name, value in found.items()}
+        write_archive(self._path, KIND, arrays.items(), {"run": self._run, "epoch": 0, "trials": to_json(held)})
 
 
 def _plain(name: str) -> str:

@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds
+from sdem_dist.inputs.label_sets import members_of
 from sdem_dist.inputs.validation import some
-from sdem_dist.selection.one_label import refuse_several_labels
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -30,12 +30,16 @@ class LearningCurve(NamedTuple):
     n_documents : ndarray of shape (n_sizes,)
         Documents trained on.
     accuracy, log_loss : ndarray of shape (n_sizes, n_folds)
-        On the fold that is left out; log-loss at the best temperature.
+        On the fold that is left out; log-loss at the best temperature. Of several labels a document: the share of documents
+        all of whose labels are right, and the mean log-loss over labels.
+    micro_f1 : ndarray of shape (n_sizes, n_folds), or None
+        Of several labels a document.
     """
 
     n_documents: np.ndarray
     accuracy: np.ndarray
     log_loss: np.ndarray
+    micro_f1: np.ndarray | None = None
 
 
 def learning_curve(
@@ -72,36 +76,42 @@ def learning_curve(
     Raises
     ------
     ValueError
-        A share is not above 0 and at most 1, the estimator is not a classifier, or documents have several labels.
+        A share is not above 0 and at most 1, or the estimator is not a classifier.
     """
     if estimator.spec.target != "labels":
         raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
     if not isinstance(corpus, Corpus):
         raise TypeError(f"a learning curve needs a corpus, got {type(corpus).__name__}: write one with write_corpus")
-    refuse_several_labels(corpus)
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
     used = Folds(corpus, cv, random_state).k if n_folds is None else min(n_folds, cv)
     sizes, found, missing = list[int](), [], dict[int, str]()
+    names, members = list[object](corpus.header.classes), None
+    if corpus.header.label_sets is not None:
+        members, known = members_of(corpus, None)
+        names = [*known]
     for share in sorted(shares):
         folds = Folds(corpus, cv, random_state, share)
         parts = [folds.train(fold) for fold in range(used)]
         sizes.append(round(float(np.mean([part.weight for part in parts]))))
-        lacks = np.any([np.asarray(part.class_weights) == 0 for part in parts], axis=0)
-        lacks &= np.asarray(corpus.class_weights) > 0
+        counts = np.array([corpus.class_weights, *(part.class_weights for part in parts)])
+        counts = counts if members is None else counts @ members
+        lacks = np.any(counts[1:] == 0, axis=0) & (counts[0] > 0)
         if lacks.any():
-            missing[sizes[-1]] = some(np.asarray(corpus.header.classes)[lacks])
+            missing[sizes[-1]] = some(np.asarray(names)[lacks])
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* without a document of a weight above zero", UserWarning)
             found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
     if missing:
         where = "; ".join(f"with {size:,} documents {classes}" for size, classes in missing.items())
         warnings.warn(f"points of the curve where some fold trains without a class: {where}", stacklevel=2)
-    of = np.array(found)
-    return LearningCurve(np.array(sizes, np.int64), of[:, :, 0], of[:, :, 1])
+    of = np.moveaxis(np.array(found), 2, 0)
+    return LearningCurve(np.array(sizes, np.int64), *of)
 
 
-def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client | None) -> tuple[float, float]:
+def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client | None) -> tuple[float, ...]:
     model = clone(estimator).fit(folds.train(fold), client=client)
-    metrics = model.evaluate(folds.test(fold), client=client)
-    return metrics["accuracy"], metrics.get("tempered_log_loss", metrics["ncll"])
+    of = model.evaluate(folds.test(fold), client=client)
+    if model.several_labels:
+        return of["accuracy"], of["label_log_loss"], of["micro_f1"]
+    return of["accuracy"], of.get("tempered_log_loss", of["ncll"])

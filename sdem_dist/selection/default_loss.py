@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sklearn.base import clone
 
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.fitting.training_time import may_overlap
+from sdem_dist.fitting.training_time import first_loss, may_overlap
 from sdem_dist.inputs.spec import Source
 from sdem_dist.selection.trials import MONITOR, Trial
 
@@ -22,10 +22,10 @@ def is_open(estimator: EngineEstimator) -> bool:
 
 
 def begun(estimator: EngineEstimator, source: Source) -> EngineEstimator:
-    """Return a clone of an estimator; where its classes cannot overlap, ``loss="auto"`` is the hinge loss at once."""
-    found = clone(estimator)
-    if is_open(found) and not may_overlap(source.n_documents, len(source.classes), 0.0):
-        found.set_params(loss="hinge")
+    """Return a clone of an estimator; where its classes cannot overlap, ``loss="auto"`` is a loss at once."""
+    found, sizes = clone(estimator), (source.n_documents, len(source.classes))
+    if is_open(found) and not may_overlap(*sizes, 0.0):
+        found.set_params(loss=first_loss(*sizes))
     return found
 
 

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sdem_dist import calibration
 from sdem_dist.evaluation import class_sums, macro_f1
+from sdem_dist.selection.label_metrics import LABELS, measured_labels
 
-GREATER = {"accuracy": True, "macro-F1": True, "R2": True, "log-loss": False, "perplexity": False}
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+
+GREATER = {
+    "accuracy": True,
+    "micro-F1": True,
+    "macro-F1": True,
+    "R2": True,
+    "log-loss": False,
+    "Hamming-loss": False,
+    "perplexity": False,
+    "distance": False,
+}
 """Whether more is better, by metric."""
 CLASSES = ("log-loss", "accuracy", "macro-F1", "perplexity")
 """Those of classifiers."""
@@ -21,10 +34,10 @@ Metric = str | Callable[[np.ndarray, np.ndarray], float]
 class Predicted(NamedTuple):
     """Predictions of documents that the models were not trained on."""
 
-    log_proba: np.ndarray
-    """ln p(y | d) at temperature 1, shape (n_documents, n_classes)."""
+    scores: np.ndarray
+    """ln p(y | d) at temperature 1, shape (n_documents, n_classes); where documents have several labels the log-odds of each."""
     labels: np.ndarray
-    """Positions of the classes, shape (n_documents,); -1 where there is none."""
+    """Positions of the classes, or of sets of labels, shape (n_documents,); -1 where there is none."""
     weights: np.ndarray
     """Shape (n_documents,)."""
     folds: np.ndarray
@@ -33,6 +46,39 @@ class Predicted(NamedTuple):
     """ln p(d), shape (n_documents,)."""
     lengths: np.ndarray | None = None
     """Words, shape (n_documents,)."""
+    members: np.ndarray | None = None
+    """Which labels documents have, where they may have several: zeros and ones of shape (n_documents, n_labels)."""
+    decides: tuple[str, ...] = ()
+    """What folds learn of labels from each other, see `sdem_dist.selection.label_metrics`."""
+
+
+def metrics_of(estimator: EngineEstimator, several: bool = False) -> tuple[str, ...]:
+    """Return the names of the metrics of an estimator, the default one first; `several`: labels a document."""
+    target = estimator.spec.target
+    if target == "labels":
+        return LABELS if several else CLASSES
+    if target == "numbers":
+        return ("R2",)
+    return ("distance",) if "distance" in estimator.spec.shown else ("perplexity",)
+
+
+def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
+    """Return a metric, or the default one for None; raise ValueError if the estimator does not have it.
+
+    Parameters
+    ----------
+    estimator : estimator
+    metric : str, callable or None
+    several : bool
+        Documents have several labels.
+    """
+    known = metrics_of(estimator, several)
+    if callable(metric) and estimator.spec.target != "labels":
+        raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
+    if isinstance(metric, str) and metric not in known:
+        what = " of several labels a document" if several else ""
+        raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {' or '.join(known)}")
+    return known[0] if metric is None else metric
 
 
 def check_metric(metric: object) -> None:
@@ -57,7 +103,7 @@ def temperature_of(found: Predicted, near: float = 1.0) -> float:
     if not used.any():
         return 1.0
     rows = slice(None) if used.all() else used
-    scores = found.log_proba[rows]
+    scores = found.scores[rows]
     if np.isnan(scores).any():
         scores = np.nan_to_num(scores, nan=0.0, neginf=-np.inf)
     return calibration.nearest_temperature(scores, found.labels[rows], found.weights[rows], near)
@@ -85,10 +131,13 @@ def measured(found: Predicted, temperature: float, metrics: tuple[Metric, ...]) 
     ----------
     found : Predicted
     temperature : float
-        Of probabilities.
+        Of probabilities; several labels have temperatures of their own.
     metrics : tuple of str or callable
     """
-    log_proba = tempered(found.log_proba, temperature)
+    if found.members is not None:
+        of = measured_labels(found, metrics)
+        return {name_of(metric): np.array(values) for metric, values in zip(metrics, of, strict=True)}
+    log_proba = tempered(found.scores, temperature)
     used = (found.labels >= 0) & (found.weights > 0)
     folds = np.unique(found.folds)
     parts = [np.flatnonzero(used & (found.folds == fold)) for fold in folds]

@@ -29,12 +29,13 @@ def nested_scores(
     ----------
     search : CorpusSearchCV
     X, y : as its `fit` takes them
+        Several labels as an indicator matrix.
     numbers : ndarray of shape (n_documents,)
         The fold of each document.
     groups : array-like or None
     client : distributed.Client or None
     """
-    sign = 1.0 if greater_is_better(search.metric) else -1.0
+    sign = 1.0 if greater_is_better(search.metric_) else -1.0
     folds = None
     if isinstance(X, Corpus):
         folds = Folds(X, cast(int, search.cv), seed_of(search.random_state), groups=groups)
@@ -46,5 +47,5 @@ def nested_scores(
             of_groups = np.asarray(groups)[np.flatnonzero(numbers != fold)]
         inner: Any = clone(search).set_params(nested=False, refit=True, callbacks=())
         inner.fit(*training, groups=of_groups, client=client)
-        found.append(sign * score_of(inner.best_estimator_, scored, numbers, fold, search.metric, client))
+        found.append(sign * score_of(inner.best_estimator_, scored, numbers, fold, search.metric_, client))
     return np.array(found)

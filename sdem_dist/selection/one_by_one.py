@@ -16,8 +16,11 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
 from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation
+from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of, some
-from sdem_dist.selection.metrics import CLASSES, Metric, Predicted, measured, name_of, temperature_of
+from sdem_dist.label_scores import Decisions
+from sdem_dist.selection.label_metrics import measured_labels
+from sdem_dist.selection.metrics import Metric, Predicted, measured, name_of, temperature_of
 from sdem_dist.selection.trials import Trial
 
 if TYPE_CHECKING:
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 
 READ = 16_384
 """Documents that are predicted at once."""
-_NAMED = {"R2": "r2", "log-loss": "ncll", "perplexity": "perplexity", "accuracy": "accuracy"}
-"""What `evaluate` calls metrics."""
+_NAMED = {"R2": "r2", "perplexity": "perplexity", "distance": "distance"}
+"""What `evaluate` calls the metrics of others than classifiers."""
 
 
 def run(
@@ -49,6 +52,7 @@ def run(
     unfitted : estimator
     trial : Trial
     X, y : as `fit` takes them
+        Several labels as an indicator matrix.
     numbers : ndarray of shape (n_documents,)
         The fold of each document.
     folds : Folds or None
@@ -58,7 +62,7 @@ def run(
     client : distributed.Client or None
     """
     started = time.perf_counter()
-    of_folds: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    of_folds: list[Predicted] = []
     scores: dict[str, list[float]] = {name_of(metric): [] for metric in metrics}
     try:
         for fold in [0] if validation is not None else np.unique(numbers).tolist():
@@ -66,8 +70,7 @@ def run(
             training, scored = parts(X, y, numbers, folds, validation, fold)
             model.fit(*training, client=client)
             if hasattr(model, "predict_log_proba"):
-                log_proba, labels = predicted(model, scored, numbers, fold if validation is None else None)
-                of_folds.append((log_proba, labels, np.full(len(labels), fold)))
+                of_folds.append(predicted(model, scored, numbers, fold, whole=validation is not None))
             else:
                 named = _evaluated(model, scored, client)
                 for metric in metrics:
@@ -81,8 +84,9 @@ def run(
     if trial.error:
         return
     if of_folds:
-        found = _together(of_folds, numbers if validation is None else None)
-        trial.temperature = temperature_of(found)
+        found = _together(of_folds, numbers if validation is None else None)._replace(decides=trial.decides)
+        if found.members is None:
+            trial.temperature = temperature_of(found)
         trial.scores, trial.found = measured(found, 1.0, metrics), found
     else:
         trial.scores = {name: np.array(values) for name, values in scores.items()}
@@ -104,24 +108,33 @@ def parts(
 
 
 def predicted(
-    model: EngineEstimator, scored: Sequence[Any], numbers: np.ndarray, fold: int | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return ln p(y | d) of the documents of a fold, and their labels; -1: none."""
-    predict = cast(Any, model).predict_log_proba
+    model: EngineEstimator, scored: Sequence[Any], numbers: np.ndarray, fold: int, *, whole: bool = False
+) -> Predicted:
+    """Return what a model says of the documents of a fold, or with `whole` of all, and their labels."""
+    several = model.several_labels
+    predict = cast(Any, model).decision_function if several else cast(Any, model).predict_log_proba
     if not isinstance(scored[0], Corpus):
         X, y = scored
-        return np.asarray(predict(X), np.float64), positions_of(model, y, model.classes_)
+        scores = np.asarray(predict(X), np.float64)
+        members = indicator_of_labels(y, model.classes_).toarray() if several else None
+        labels = np.zeros(len(scores), np.int64) if several else positions_of(model, y, model.classes_)
+        return Predicted(scores, labels, np.ones(len(labels)), np.full(len(labels), fold), members=members)
     corpus, found, of_rows = scored[0], [], []
+    weights = []
     for start, stop in cut(0, corpus.n_documents, READ):
         documents: Documents | DenseDocuments = corpus.read(start, stop)
-        rows = np.arange(stop - start) if fold is None else np.flatnonzero(numbers[start:stop] == fold)
+        rows = np.arange(stop - start) if whole else np.flatnonzero(numbers[start:stop] == fold)
         if not len(rows):
             continue
         table = documents.to_csr() if isinstance(documents, Documents) else np.asarray(documents.values, np.float64)
         assert documents.labels is not None
         found.append(predict(table[rows]))
         of_rows.append(documents.labels[rows])
-    return np.concatenate(found), np.concatenate(of_rows)
+        weights.append(np.ones(len(rows)) if documents.weights is None else documents.weights[rows])
+    labels = np.concatenate(of_rows)
+    members = members_of(corpus, model.classes_)[0][labels].toarray() if several else None
+    folds = np.full(len(labels), fold)
+    return Predicted(np.concatenate(found), labels, np.concatenate(weights), folds, members=members)
 
 
 def score_of(
@@ -133,20 +146,23 @@ def score_of(
     client: Client | None,
 ) -> float:
     """Return how good a fitted model is on a fold."""
-    if not callable(metric) and metric not in CLASSES[:3]:
+    if not callable(metric) and metric in _NAMED:
         return _named(model, _evaluated(model, scored, client), metric)
-    log_proba, labels = predicted(model, scored, numbers, fold)
-    found = Predicted(log_proba, labels, np.ones(len(labels)), np.zeros(len(labels)))
+    found = predicted(model, scored, numbers, fold)
+    if found.members is not None:  # at its temperatures already
+        own = Decisions(np.ones(found.scores.shape[1]), cast(Any, model).thresholds_)
+        return measured_labels(found, (metric,), {fold: own})[0][0]
     return float(measured(found, 1.0, (metric,))[name_of(metric)][0])
 
 
-def _together(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], numbers: np.ndarray | None) -> Predicted:
+def _together(parts: list[Predicted], numbers: np.ndarray | None) -> Predicted:
     """Return the models' predictions in the order of the documents."""
-    log_proba, labels, of_fold = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    if numbers is not None:
-        order = np.argsort(np.concatenate([np.flatnonzero(numbers == fold) for fold in np.unique(numbers)]))
-        log_proba, labels, of_fold = log_proba[order], labels[order], of_fold[order]
-    return Predicted(log_proba, labels, np.ones(len(labels)), of_fold)
+    columns = (None if of[0] is None else np.concatenate(of) for of in zip(*(part[:7] for part in parts), strict=True))
+    found = Predicted(*columns)  # type: ignore[arg-type]
+    if numbers is None:
+        return found
+    order = np.argsort(np.concatenate([np.flatnonzero(numbers == fold) for fold in np.unique(numbers)]))
+    return Predicted(*(None if column is None else column[order] for column in found[:7]))  # type: ignore[arg-type]
 
 
 def _evaluated(model: EngineEstimator, scored: Sequence[Any], client: Client | None) -> dict[str, float]:
@@ -159,13 +175,8 @@ def _evaluated(model: EngineEstimator, scored: Sequence[Any], client: Client | N
 def _named(model: EngineEstimator, found: dict[str, float], metric: Metric) -> float:
     name = _NAMED.get(metric, "") if isinstance(metric, str) else ""
     if name not in found:
-        others = ", ".join(known for known, own in _NAMED.items() if own in found)
         raise ValueError(
-            f"{type(model).__name__} has no {name_of(metric)}, only {some(np.array(list(found)))}: "
-            + (
-                f"choose {others}"
-                if others
-                else "folds cannot score it; compare models by evaluate on held-out documents"
-            )
+            f"{type(model).__name__} has no {name_of(metric)}, only {some(np.array(list(found)))}: folds cannot score it; "
+            "compare models by evaluate on held-out documents"
         )
     return found[name]

@@ -16,15 +16,16 @@ from sklearn.base import clone
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, dealt, labels_of, weights_of
 from sdem_dist.engine.identity import Json, identity
-from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.fitting.running import executor_for, validation_source
+from sdem_dist.inputs.label_sets import coded
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import positions_of, seed_of
 from sdem_dist.selection import checkpoints, default_loss, one_by_one
+from sdem_dist.selection.checkpoints import Fitted
 from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
-from sdem_dist.selection.side_by_side import Documents, SideBySide, at_once
+from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once
 from sdem_dist.selection.trials import MONITOR, Trial, epochs_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class EpochOfSettings(NamedTuple):
     training of the best on all documents begins."""
     most: int = 0
     """Settings that are tried in all, at most."""
+    metric: Metric = MONITOR
+    """What decides."""
 
 
 def made(estimator: EngineEstimator, trial: Trial) -> EngineEstimator:
@@ -107,14 +110,17 @@ class Run:
 
     def _laid_out(self, asked: list[dict[str, object]]) -> list[Trial]:
         given, first = self.estimator.get_params(), len(self.trials)
-        return [
+        trials = [
             Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.search.max_epochs))
             for i, chosen in enumerate(asked)
         ]
+        for trial in trials:
+            trial.decides = made(self.estimator, trial)._decided_by_folds(self.source.members is not None)
+        return trials
 
     def _ended(self, trials: list[Trial]) -> None:
         self.schedule.ended_turn(trials)
-        self.sampler.tell(trials, self.search.metric)
+        self.sampler.tell(trials, self.search.metric_)
 
     def _settle(self) -> Iterator[list[Trial]]:
         """Settle what the default's ``loss="auto"`` is, after its turn: yield it with NCLL, if that is to be tried."""
@@ -149,13 +155,17 @@ class Run:
 
     @property
     def _metrics(self) -> tuple[Metric, ...]:
-        metric = self.search.metric
+        metric = self.search.metric_
         names: list[Metric] = [MONITOR, "accuracy"] if self.estimator.spec.target == "labels" else []
+        if self.source.members is not None:
+            names.append("micro-F1")
         return tuple(names) if metric in names else (*names, metric)
 
     def _tell(self, epoch: int, what: str = "epoch") -> None:
         for callback in self.search.callbacks:
-            callback(EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what, self.sampler.most))
+            callback(
+                EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what, self.sampler.most, self.search.metric_)
+            )
 
     def tell_of_the_last(self) -> None:
         """Tell that the best setting is now trained on all documents."""
@@ -165,10 +175,10 @@ class Run:
         search, corpus = self.search, self.source.corpus
         estimator = clone(self.estimator)
         estimator._describe(self.source)
-        folds, validation, scored = None, None, corpus
+        folds, validation, scored, sets = None, None, corpus, self.source.members
         if isinstance(search.cv, Corpus | tuple):
             held_out = validation_source(estimator, search.cv, client)
-            validation, scored = held_out.corpus, held_out.corpus
+            validation, scored, sets = held_out.corpus, held_out.corpus, held_out.members
         else:
             if groups is not None and not isinstance(corpus, Corpus):
                 groups = np.asarray(groups)[corpus.order]
@@ -177,15 +187,14 @@ class Run:
         assert labels is not None
         weights = weights_of(scored)
         numbers = np.zeros(len(labels), np.int16) if folds is None else folds.numbers
-        return Documents(
-            self.source, folds, validation, labels, np.ones(len(labels)) if weights is None else weights, numbers
-        )
+        weights = np.ones(len(labels)) if weights is None else weights
+        return Documents(self.source, folds, validation, labels, weights, numbers, sets)
 
     def side_by_side(self, groups: ArrayLike | None, client: Client | None, path: Path | None) -> np.ndarray:
         """Try settings of naive Bayes; return the fold of each document."""
         documents = self._documents(groups, client)
         with executor_for(client, self.search.n_jobs, self.source) as executor:
-            n = at_once(self.source, documents.n_folds, self.sampler.most, executor.memory_bytes)
+            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, executor.memory_bytes)
             for turn, trials in enumerate(self.turns(min(n, self.sampler.at_once))):
                 file = None if path is None else path.with_stem(f"{path.stem}-{turn}") if turn else path
                 with self._under_way(documents, trials, executor) as side:
@@ -204,10 +213,9 @@ class Run:
                 break
             for number, predicted in side.epoch(epoch).items():
                 trial = self.trials[number]
-                calibrated = bool(trial.params.get("calibrate", self.estimator.calibrate))  # type: ignore[attr-defined]
                 if not trial.epochs:
                     trial.temperature = near  # the search for its own begins there
-                trial.ended_epoch(predicted, self._metrics, calibrated)
+                trial.ended_epoch(predicted._replace(decides=trial.decides), self._metrics)
                 near = trial.temperature
             self.schedule.ended_epoch(trials, epoch + 1)
             side.keep({trial.number for trial in trials if trial.alive})
@@ -217,8 +225,8 @@ class Run:
 
     @contextmanager
     def _under_way(self, documents: Documents, trials: list[Trial], executor: Executor) -> Iterator[SideBySide]:
-        def begun(number: int) -> MultinomialNB:
-            chosen = cast(MultinomialNB, made(self.estimator, self.trials[number]))
+        def begun(number: int) -> Learners:
+            chosen = cast(Learners, made(self.estimator, self.trials[number]))
             return chosen.set_params(n_epochs=1, validation_fraction=0.0) if chosen.loss != "nll" else chosen
 
         side = SideBySide(begun, documents, trials, executor)
@@ -227,8 +235,13 @@ class Run:
         finally:
             side.close()
 
-    def one_by_one(self, X: Any, y: Any, groups: ArrayLike | None, client: Client | None) -> np.ndarray:
-        """Fit settings of any estimator; return the fold of each document."""
+    def one_by_one(
+        self, X: Any, y: Any, groups: ArrayLike | None, client: Client | None, path: Path | None
+    ) -> np.ndarray:
+        """Fit settings of any estimator; return the fold of each document.
+
+        Several labels of documents in memory are an indicator matrix, so that all folds know all of them.
+        """
         search, seed = self.search, seed_of(self.search.random_state)
         validation = search.cv if isinstance(search.cv, Corpus | tuple) else None
         folds, numbers = None, np.zeros(0, np.int16)
@@ -238,20 +251,28 @@ class Run:
                 folds = Folds(X, cast(int, search.cv), seed, groups=groups)
                 numbers = folds.numbers
             else:
-                labels = None if not len(self.source.classes) else positions_of(self.estimator, y, self.source.classes)
-                numbers = dealt(labels, self.source.n_documents, folds.k, seed, groups)
+                numbers = dealt(self._labels(y), self.source.n_documents, folds.k, seed, groups)
                 folds = None
+        kept = Fitted(path, self._asked(str(numbers.tolist() if folds is None else folds.name)))
         for (trial,) in self.turns(1):
-            one_by_one.run(made(self.estimator, trial), trial, X, y, numbers, folds, validation, self._metrics, client)
+            if not kept.restored(trial):
+                fit = made(self.estimator, trial), trial, X, y, numbers, folds, validation, self._metrics, client
+                one_by_one.run(*fit)
+                kept.keep(self.trials)
             if trial.number == 0 and trial.error:
                 raise ValueError(trial.error)
             self._tell(len(self.trials), "setting")
         return numbers
 
+    def _labels(self, y: Any) -> np.ndarray | None:
+        """Return what documents in memory are dealt evenly by: their class, or their set of labels."""
+        if self.source.members is not None:
+            return coded(y, None)[0]
+        return positions_of(self.estimator, y, self.source.classes) if len(self.source.classes) else None
+
     def _identity(self, trials: list[Trial], documents: Documents) -> Json:
-        return identity(
-            asked=checkpoints.asked(self.search),
-            settings={str(trial.number): trial.params for trial in trials},
-            corpus=self.source.identity,
-            folds="documents" if documents.folds is None else documents.folds.name,
-        )
+        folds = "documents" if documents.folds is None else documents.folds.name
+        return self._asked(folds, settings={str(trial.number): trial.params for trial in trials})
+
+    def _asked(self, folds: str, **more: object) -> Json:
+        return identity(asked=checkpoints.asked(self.search), corpus=self.source.identity, folds=folds, **more)

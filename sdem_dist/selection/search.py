@@ -14,19 +14,22 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
+from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.fitting.training_time import MOST_EPOCHS
+from sdem_dist.inputs.label_sets import indicator_of_labels
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import checkpoints, default_loss
-from sdem_dist.selection.metrics import CLASSES, Metric, check_metric, greater_is_better, name_of, tempered
+from sdem_dist.selection.label_metrics import LABELS
+from sdem_dist.selection.metrics import Metric, check_metric, greater_is_better, metric_of, name_of
 from sdem_dist.selection.nested import nested_scores
-from sdem_dist.selection.one_label import INSTEAD, refuse_several_labels
 from sdem_dist.selection.results import results_of
 from sdem_dist.selection.run import EpochOfSettings, Run, made
 from sdem_dist.selection.samplers import SAMPLERS, sampler_of
 from sdem_dist.selection.schedule import BRACKETS, Schedule
+from sdem_dist.selection.side_by_side import Learners
 from sdem_dist.selection.spaces import Space, checked_spaces, default_space
 from sdem_dist.selection.trials import best_of
 
@@ -41,11 +44,14 @@ if TYPE_CHECKING:
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the best settings of an estimator, by cross-validation on a corpus or on documents in memory.
 
-    Settings of `MultinomialNB` learn side by side: documents are read once, weighed and prepared once for all settings of one
-    weighting, and each setting's model of each fold has the bits of training it alone. They are scored after each epoch on
-    the fold that they have not seen. A setting ends where another epoch does not lower its log-loss by 1 %; with `halving`,
-    also where it is not among the better half after epochs 1, 2, 4 and 8. Other estimators are fitted one setting and one
-    fold after the other, for as long as their own settings say.
+    Settings of `MultinomialNB` and `MultiLabelNB` learn side by side: documents are read once, weighed and prepared once for
+    all settings of one weighting, and each setting's model of each fold has the bits of training it alone. They are scored
+    after each epoch on the fold that they have not seen. A setting ends where another epoch does not lower its log-loss by
+    1 %; with `halving`, also where it is not among the better half after epochs 1, 2, 4 and 8. Other estimators are fitted one
+    setting and one fold after the other, for as long as their own settings say.
+
+    Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of a fold
+    are at the temperatures and thresholds of labels that the other folds ask for.
 
     Document frequencies, which weigh words, are those of all documents, in folds as well. They do not depend on labels.
 
@@ -57,8 +63,12 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Of parameters, lists of values to try or objects with ``rvs``. None: the estimator's own space.
     cv : int, Corpus or tuple (X, y), default=5
         Folds, or documents that settings are scored on.
-    metric : {"log-loss", "accuracy", "macro-F1", "R2", "perplexity"} or callable, default="log-loss"
-        A callable takes labels, as positions in ``classes_``, and probabilities; more is better.
+    metric : str or callable, default=None
+        Of classes "log-loss", "accuracy", "macro-F1" or "perplexity"; of several labels a document "micro-F1", "macro-F1",
+        "accuracy" (of documents all of whose labels are right), "Hamming-loss" or "log-loss" (the mean over labels); of
+        numbers "R2"; of k-means "distance", the mean square to the nearest centre; of other clusters and topics "perplexity".
+        None: the first of these. A callable takes labels, as positions in ``classes_``, and probabilities; of several labels
+        both have shape (n_documents, n_labels). More is better.
     n_trials : int or None, default=17
         Settings to try at most, drawn from a space that has more; None: all of a grid.
     sampler : {"random", "optuna"}, default="random"
@@ -86,9 +96,12 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     Attributes
     ----------
+    metric_ : str or callable
+        What decided.
     tuned_ : estimator
-        `estimator` with its loss settled: the default that settings are compared with. The folds settle ``loss="auto"`` by
-        the rule of a fit: NCLL where the hinge loss gets over a fifth of their documents wrong and has a higher log-loss.
+        `estimator` with its loss settled: the default that settings are compared with. ``loss="auto"`` is settled by the
+        rule of a fit: NCLL of few documents, and where the folds say that the hinge loss gets over a fifth of their
+        documents wrong and has a higher log-loss.
     best_params_ : dict
         The settings that differ from `tuned_`, and ``n_epochs`` where epochs were counted.
     best_score_ : float
@@ -96,13 +109,15 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         By log-loss, settings that are clearly less accurate than the default are passed over.
     best_index_ : int
     best_estimator_ : estimator
-        Trained on all documents, with `refit`. Its temperature is that of the predictions out of fold.
+        Trained on all documents, with `refit`. Its temperature is that of the predictions out of fold; so are the temperatures
+        and thresholds of several labels, where it has them.
     cv_results_ : dict of str to array
         A row a setting: a pandas DataFrame can be made of it.
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float
         With `nested`, the score on each fold of a search without it, and their mean: not optimistic, unlike `best_score_`.
     oof_proba_ : ndarray of shape (n_documents, n_classes)
         What the best settings say of each document that their model has not seen, in the order of `X`, of a corpus as stored.
+        Of several labels the probability of each.
     oof_folds_ : ndarray of shape (n_documents,)
         The fold of each.
     classes_ : ndarray of shape (n_classes,)
@@ -124,7 +139,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         space: Space | None = None,
         *,
         cv: object = 5,
-        metric: Metric = "log-loss",
+        metric: Metric | None = None,
         n_trials: int | None = 17,
         sampler: str = "random",
         max_epochs: int = MOST_EPOCHS,
@@ -167,7 +182,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         client : distributed.Client, default=None
             Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None
-            Folder where the search is kept after each epoch, where settings learn side by side.
+            Folder where the search is kept after each epoch, or after each setting where they are fitted one by one.
         resume : bool, default=False
             Go on from there.
 
@@ -178,30 +193,22 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            Settings, metric or space do not go with the estimator, no setting can be trained, or documents have several
-            labels.
+            Settings, metric or space do not go with the estimator, or no setting can be trained.
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a search that does not fit.
         """
         self._check()
         seed = seed_of(self.random_state)
-        schedule = Schedule(self.metric, self.halving, self.max_epochs, seed, self.total_epochs, self.seconds)
         estimator = clone(self.estimator)
-        if estimator.spec.target == "labels":
-            refuse_several_labels(X, y)
-            if isinstance(self.cv, Corpus | tuple):
-                refuse_several_labels(*(self.cv if isinstance(self.cv, tuple) else (self.cv,)))
         source = source_of(estimator, X, y, client=client)
-        if source.members is not None:
-            raise ValueError(f"y has several labels a document: {INSTEAD}")
+        several = source.members is not None
+        self.metric_ = metric_of(estimator, self.metric, several)
+        schedule = Schedule(self.metric_, self.halving, self.max_epochs, seed, self.total_epochs, self.seconds)
         estimator._describe(source)
         space = self.space
         if space is None:
             space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
-        beside = type(estimator) is MultinomialNB and estimator.unlabelled is None
-        if checkpoint is not None and not beside:
-            hidden = " on labelled documents only: here some may have no label" * (estimator.unlabelled is not None)
-            raise ValueError(f"checkpoints are for searches that learn side by side, those of MultinomialNB{hidden}")
+        beside = type(estimator) in (MultinomialNB, MultiLabelNB) and estimator.unlabelled is None
         path = None if checkpoint is None else checkpoints.path_of(checkpoint, self, resume=resume)
         self.tuned_ = default_loss.begun(self.estimator, source)
         sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed)
@@ -209,15 +216,15 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if beside:
             self._numbers = run.side_by_side(groups, client, path)
         else:
-            self._numbers = run.one_by_one(X, y, groups, client)
+            self._numbers = run.one_by_one(X, _known_to_all(X, y, several), groups, client, path)
         self.trials_ = run.trials
         self._conclude(source)
         best = self.trials_[self.best_index_]
-        if beside and cast(MultinomialNB, made(self.tuned_, best)).loss != "nll":
+        if beside and cast(Learners, made(self.tuned_, best)).loss != "nll":
             self.best_params_ |= {"n_epochs": best.n_epochs}
         if self.nested:
             numbers = getattr(self, "oof_folds_", self._numbers)  # in the order of X
-            self.nested_scores_ = nested_scores(self, X, y, numbers, groups, client)
+            self.nested_scores_ = nested_scores(self, X, _known_to_all(X, y, several), numbers, groups, client)
             self.nested_score_ = float(self.nested_scores_.mean())
         if self.refit:
             run.tell_of_the_last()
@@ -225,7 +232,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _check(self) -> None:
-        check_metric(self.metric)
+        if self.metric is not None:
+            check_metric(self.metric)
         for name in ("max_epochs", "n_trials", "total_epochs"):
             value = getattr(self, name)
             if not (value is None and name != "max_epochs") and (not isinstance(value, int | np.integer) or value < 1):
@@ -240,27 +248,23 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError("Optuna goes on for ever: say how many settings it may try (n_trials)")
         if self.nested and isinstance(self.cv, Corpus | tuple):
             raise ValueError("a nested score needs folds: give cv a number")
-        target = self.estimator.spec.target
-        if callable(self.metric) and target != "labels":
-            raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
-        known = {"labels": CLASSES, "numbers": ("R2",)}.get(target, ("perplexity",))
-        if isinstance(self.metric, str) and self.metric not in known:
-            raise ValueError(f"{type(self.estimator).__name__} has no {self.metric}: choose another metric")
+        if not (self.estimator.spec.label_sets and self.metric in LABELS):  # of one label a document, or several
+            metric_of(self.estimator, self.metric)
         if self.space is not None:
             checked_spaces(self.estimator, self.space)
 
     def _conclude(self, source: Source) -> None:
-        best = best_of(self.trials_, self.metric)
-        sign = 1.0 if greater_is_better(self.metric) else -1.0
-        self.best_index_, self.best_score_, self.temperature_ = best.number, best.score(self.metric), best.temperature
+        best = best_of(self.trials_, self.metric_)
+        sign = 1.0 if greater_is_better(self.metric_) else -1.0
+        self.best_index_, self.best_score_, self.temperature_ = best.number, best.score(self.metric_), best.temperature
         self.best_params_ = dict(best.params)
         self.n_splits_ = len(next(iter(best.scores.values())))
         self.classes_ = source.classes
-        self.cv_results_ = results_of(self.trials_, name_of(self.metric), sign, self.n_splits_)
+        self.cv_results_ = results_of(self.trials_, name_of(self.metric_), sign, self.n_splits_)
         if best.found is not None:
             order = None if isinstance(source.corpus, Corpus) else source.corpus.order
             beside = best.found.lengths is not None and not isinstance(self.cv, Corpus | tuple)
-            proba = np.exp(tempered(best.found.log_proba, best.temperature if beside else 1.0))
+            proba = best.proba
             self.oof_folds_, self.oof_proba_ = best.found.folds, proba
             if order is not None and beside:  # back to the rows of X
                 self.oof_folds_, self.oof_proba_ = np.empty_like(best.found.folds), np.empty_like(proba)
@@ -270,15 +274,11 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         started = time.perf_counter()
         best = self.trials_[self.best_index_]
         model = made(self.tuned_, best)
-        if beside:
-            calibrate = cast(MultinomialNB, model).calibrate
-            if cast(MultinomialNB, model).loss != "nll":
-                model.set_params(n_epochs=best.n_epochs, validation_fraction=0.0)
-            model.fit(X, y, client=client)
-            if calibrate:
-                model._take(replace(model.learner_, temperature=best.temperature), model.state_)
-        else:
-            model.fit(X, y, client=client)
+        if beside and cast(Learners, model).loss != "nll":
+            model.set_params(n_epochs=best.n_epochs, validation_fraction=0.0)
+        model.fit(X, y, client=client)
+        if best.decided:
+            model._take(replace(model.learner_, **best.decided), model.state_)
         self.best_estimator_, self.refit_time_ = model, time.perf_counter() - started
 
     def _best(self) -> Any:
@@ -343,3 +343,8 @@ def _orders(source: Source) -> int:
     if isinstance(source.corpus, DenseMemoryCorpus) or source.vocabulary is None or made.get("analyzer") != "word":
         return 1
     return int(cast("Sequence[int]", made.get("ngram_range", (1, 1)))[1])
+
+
+def _known_to_all(X: object, y: object, several: bool) -> object:
+    """Return labels as folds take them: several a document in memory as an indicator matrix, so that all know all labels."""
+    return indicator_of_labels(y, None) if several and not isinstance(X, Corpus) else y

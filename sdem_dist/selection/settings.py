@@ -17,7 +17,8 @@ class Search(Protocol):
     estimator: EngineEstimator
     space: Space | None
     cv: object
-    metric: Metric
+    metric: Metric | None
+    metric_: Metric
     n_trials: int | None
     sampler: str
     max_epochs: int

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from sdem_dist.engine.memory import SHARE, state_bytes
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
 from sdem_dist.engine.tasks import CorpusLike
-from sdem_dist.estimators.naive_bayes import Beginning, MultinomialNB
+from sdem_dist.estimators.multi_label_nb import MultiLabelNB
+from sdem_dist.estimators.naive_bayes import MultinomialNB
+from sdem_dist.estimators.weighed_words import Beginning
 from sdem_dist.fitting.prior_start import Known
+from sdem_dist.inputs.label_sets import WithMembers
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.weighted import WeightedCorpus
 from sdem_dist.learners.em import WordEm
@@ -34,6 +37,13 @@ from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_unse
 from sdem_dist.selection.trials import Trial
 from sdem_dist.selection.views import Decoded, Folded
 
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from sdem_dist.estimators.base import EngineEstimator
+
+Learners = MultinomialNB | MultiLabelNB
+"""Estimators whose settings learn side by side."""
 _log = logging.getLogger(__name__)
 STATES = 3.0
 """States that are there at once for each of a setting's models: before and after an epoch, and one under way."""
@@ -52,7 +62,9 @@ class Documents(NamedTuple):
         Of them; None: settings are scored on `validation`.
     validation : corpus or None
     labels, weights, numbers : ndarray of shape (n_documents,)
-        Of the documents that are scored: position of the class, weight, fold.
+        Of the documents that are scored: position of the class, or of the set of labels; weight, fold.
+    sets : sparse matrix of shape (n_sets, n_labels), or None
+        Where those documents may have several labels: which label is in which set.
     """
 
     source: Source
@@ -61,6 +73,7 @@ class Documents(NamedTuple):
     labels: np.ndarray
     weights: np.ndarray
     numbers: np.ndarray
+    sets: sp.csr_matrix | None = None
 
     @property
     def n_folds(self) -> int:
@@ -72,7 +85,15 @@ class Documents(NamedTuple):
         if self.folds is None:
             return self.source
         part: Part = self.folds.train(fold)
-        return replace(self.source, corpus=cast(Corpus, part), weight=part.weight, class_counts=part.class_weights)
+        counts, members = part.class_weights, self.source.members
+        if members is not None:
+            counts = tuple((members.T @ np.asarray(counts)).tolist())
+        return replace(self.source, corpus=cast(Corpus, part), weight=part.weight, class_counts=counts)
+
+    def predicted(self, scores: np.ndarray, log_likelihood: np.ndarray, lengths: np.ndarray) -> Predicted:
+        """Return what is said of the documents that are scored, with what is known of them."""
+        members = None if self.sets is None else self.sets[self.labels].toarray()
+        return Predicted(scores, self.labels, self.weights, self.numbers, log_likelihood, lengths, members)
 
 
 class Place(NamedTuple):
@@ -136,7 +157,7 @@ class SideBySide:
 
     def __init__(
         self,
-        made: Callable[[int], MultinomialNB],
+        made: Callable[[int], Learners],
         documents: Documents,
         trials: list[Trial],
         executor: Executor,
@@ -151,7 +172,7 @@ class SideBySide:
         self._executor.everywhere(release, self._name)
         release(self._name)
 
-    def _chunks(self, made: Callable[[int], MultinomialNB]) -> list[Chunk]:
+    def _chunks(self, made: Callable[[int], Learners]) -> list[Chunk]:
         groups: dict[object, list[tuple[Place, Beginning]]] = {}
         if self._documents.folds is not None:
             self._documents.folds.reads = self._whole
@@ -188,28 +209,32 @@ class SideBySide:
             [place for place, _ in group], several, first.weighting, plan, [self._executor.put(tasks.Timed(state))]
         )
 
-    def _view(self, corpus: CorpusLike, weighting: Weighting | None, folds: Folds | int) -> Folded:
+    def _view(
+        self, corpus: CorpusLike, weighting: Weighting | None, folds: Folds | int, sets: sp.csr_matrix | None
+    ) -> Folded:
         source = self._documents.source
-        if weighting is None:
-            return Folded(corpus, folds)
-        assert not hasattr(source.corpus, "values")
-        return Folded(WeightedCorpus(corpus, weighting, source.corpus), folds)  # type: ignore[arg-type]
+        if weighting is not None:
+            assert not hasattr(source.corpus, "values")
+            corpus = WeightedCorpus(corpus, weighting, source.corpus)  # type: ignore[arg-type]
+        return Folded(corpus if sets is None else WithMembers(corpus, sets), folds)
 
     def _feeds(self, chunk: Chunk) -> tuple[Feed, Feed]:
         """Return what a chunk is trained and scored on."""
         documents = self._documents
         claim = Claim(self._name, int(STATES * self.bytes), self._executor.memory_bytes)
-        training = self._view(self._whole, chunk.weighting, NO_FOLD - 1 if documents.folds is None else documents.folds)
+        folds = NO_FOLD - 1 if documents.folds is None else documents.folds
+        training = self._view(self._whole, chunk.weighting, folds, documents.source.members)
         feed = Feed(chunk.several, training, claim)
         if documents.validation is None:
             return feed, feed
-        return feed, feed._replace(corpus=self._view(Decoded(documents.validation), chunk.weighting, 0))
+        held_out = self._view(Decoded(documents.validation), chunk.weighting, 0, documents.sets)
+        return feed, feed._replace(corpus=held_out)
 
     @property
     def bytes(self) -> int:
         """Bytes of the states of all models."""
-        width = self._documents.source.n_features * max(len(self._documents.source.classes), 1)
-        return sum(8 * width * len(chunk.places) for chunk in self.chunks)
+        width = self._documents.source.n_features
+        return sum(8 * width * chunk.several.learners[0].model.n_columns * len(chunk.places) for chunk in self.chunks)
 
     def epoch(self, number: int) -> dict[int, Predicted]:
         """Run one epoch, from 0, of all settings under way; return the predictions of each one's folds."""
@@ -238,25 +263,16 @@ class SideBySide:
         n, n_classes = len(documents.labels), len(documents.source.classes)
         for place in chunk.places:
             if place.trial not in found:
-                found[place.trial] = Predicted(
-                    np.zeros((n, n_classes), np.float32),
-                    documents.labels,
-                    documents.weights,
-                    documents.numbers,
-                    np.zeros(n),
-                    np.zeros(n),
-                )
+                found[place.trial] = documents.predicted(np.zeros((n, n_classes), np.float32), np.zeros(n), np.zeros(n))
         for ranges, handle in scored:
             for (start, stop), unseen in zip(ranges, self._executor.result(handle), strict=True):
                 numbers = documents.numbers[start:stop]
-                for place, log_proba, marginal in zip(
-                    chunk.places, unseen.log_proba, unseen.log_likelihood, strict=True
-                ):
+                for place, scores, marginal in zip(chunk.places, unseen.scores, unseen.log_likelihood, strict=True):
                     rows = start + np.flatnonzero(numbers == place.fold)
                     of_trial = found[place.trial]
                     assert of_trial.log_likelihood is not None
                     assert of_trial.lengths is not None
-                    of_trial.log_proba[rows] = log_proba
+                    of_trial.scores[rows] = scores
                     of_trial.log_likelihood[rows] = marginal
                     of_trial.lengths[rows] = unseen.lengths[rows - start]
 
@@ -279,9 +295,10 @@ class SideBySide:
             chunk.blocks = [self._executor.put(tasks.Timed(state))]
 
 
-def at_once(source: Source, n_folds: int, n_trials: int, memory: int) -> int:
+def at_once(estimator: EngineEstimator, source: Source, n_folds: int, n_trials: int, memory: int) -> int:
     """Return how many settings memory holds side by side, at least one, and say so where it does not hold all."""
-    one = STATES * 8.0 * source.n_features * max(len(source.classes), 1) * n_folds
+    n_columns = (1 + isinstance(estimator, MultiLabelNB)) * max(len(source.classes), 1)
+    one = STATES * 8.0 * source.n_features * n_columns * n_folds
     fits = max(1, int(SHARE * memory / one))
     if fits < n_trials:
         _log.warning(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.selection.metrics import greater_is_better, name_of, tempered
+from sdem_dist.selection.metrics import greater_is_better, name_of
 from sdem_dist.selection.schedule import ranked
-from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, hits, mean_and_error, used
+from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, hits, losses, mean_and_error, used
 
 if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
@@ -65,8 +65,8 @@ def settled_loss(search: CorpusSearchCV) -> str | None:
 
 def effects(search: CorpusSearchCV) -> list[Effect]:
     """Return the parameters by how much they mattered: what changes where nothing else does, and the best of each value."""
-    metric, tuned = name_of(search.metric), search.tuned_.get_params(deep=False)
-    trials, found = ranked([trial for trial in search.trials_ if metric in trial.scores], search.metric), []
+    metric, tuned = name_of(search.metric_), search.tuned_.get_params(deep=False)
+    trials, found = ranked([trial for trial in search.trials_ if metric in trial.scores], search.metric_), []
     for name in dict.fromkeys(name for trial in trials for name in trial.params):
         best: dict[str, tuple[object, float]] = {}
         alike: defaultdict[str, list[tuple[str, Trial]]] = defaultdict(list)
@@ -100,7 +100,7 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
     weights, found = winner.found.weights[used(winner.found)], []
     if not len(weights):
         return []
-    for metric, of in {"log-loss": _losses, "accuracy": hits}.items():
+    for metric, of in {"log-loss": losses, "accuracy": hits}.items():
         before, after = of(default), of(winner)
         gain = before - after if metric == "log-loss" else after - before
         mean, error = mean_and_error(gain, weights, ddof=1)
@@ -108,14 +108,6 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
         default_mean, winner_mean = (float(np.average(values, weights=weights)) for values in (before, after))
         found.append(Difference(metric, default_mean, winner_mean, low, high))
     return found
-
-
-def _losses(trial: Trial) -> np.ndarray:
-    assert trial.found is not None
-    rows = used(trial.found)
-    temperature = trial.temperature if trial.found.lengths is not None else 1.0
-    log_proba = tempered(trial.found.log_proba[rows], temperature)
-    return np.minimum(-log_proba[np.arange(len(rows)), trial.found.labels[rows]], 1e3)
 
 
 def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
@@ -127,8 +119,8 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     most : int
         Settings that are shown; the default is shown in any case.
     """
-    metric, best = name_of(search.metric), search.trials_[search.best_index_]
-    in_order = ranked(search.trials_, search.metric)
+    metric, best = name_of(search.metric_), search.trials_[search.best_index_]
+    in_order = ranked(search.trials_, search.metric_)
     shown = [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
     in_folds = isinstance(search.cv, int | np.integer)
     of_all = "folds" if in_folds else "held-out documents"
@@ -156,7 +148,7 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     if best.number == 0:
         said.append("  No setting was better than the default.")
     if search.nested:
-        sign = 1.0 if greater_is_better(search.metric) else -1.0
+        sign = 1.0 if greater_is_better(search.metric_) else -1.0
         mean, spread = sign * search.nested_score_, float(search.nested_scores_.std())
         said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f} +- {spread:.4f}")
         return said
@@ -168,7 +160,7 @@ def _mattered(search: CorpusSearchCV) -> list[str]:
     if not (found := effects(search)):
         return []
     what = "between two settings that differ in nothing else (-: no two do), and the best of each value"
-    said = ["", *_wrapped("", f"What mattered: the change in {name_of(search.metric)} {what}")]
+    said = ["", *_wrapped("", f"What mattered: the change in {name_of(search.metric_)} {what}")]
     for effect in found:
         values = ", ".join(f"{_short(value)} {score:.4f}" for value, score in effect.best)
         change = "-" if np.isnan(effect.change) else f"{effect.change:.4f}"

@@ -8,6 +8,8 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import labels_of
+from sdem_dist.corpus.label_sets import are_label_sets
+from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of
 from sdem_dist.selection.search import CorpusSearchCV
 from sdem_dist.visible import columns, one_line
@@ -22,7 +24,7 @@ SHOWN = 20
 
 
 class Suspects(NamedTuple):
-    """Documents, the most doubtful first.
+    """Documents of one label each, the most doubtful first.
 
     Attributes
     ----------
@@ -51,16 +53,54 @@ class Suspects(NamedTuple):
 
     def __repr__(self) -> str:
         heads = ("document", "label", "rather", "doubt", "p(label)", "p(other)")
-        found = zip(*(column[:SHOWN].tolist() for column in self[:3]), strict=True)
-        numbers = zip(
-            *(column[:SHOWN].tolist() for column in (self.doubt, self.label_proba, self.other_proba)), strict=True
-        )
-        rows = [
-            (*(one_line(name, 24) for name in names), *(f"{n:.3f}" for n in of))
-            for names, of in zip(found, numbers, strict=True)
-        ]
-        more = f"\n... and {len(self) - SHOWN:,} more" if len(self) > SHOWN else ""
-        return columns(heads, rows) + more
+        return _table(heads, self[:3], (self.doubt, self.label_proba, self.other_proba))
+
+
+class LabelSuspects(NamedTuple):
+    """Labels of documents that may have several: those present that folds doubt, and those absent that they believe.
+
+    Attributes
+    ----------
+    documents : ndarray of shape (n_suspects,)
+        Position in the corpus, or row of the matrix; a document may come several times.
+    labels : ndarray of shape (n_suspects,)
+    present : ndarray of shape (n_suspects,), bool
+        Whether the document has the label.
+    label_proba : ndarray of shape (n_suspects,)
+        Probability of the label by models that have not seen the document.
+    doubt : ndarray of shape (n_suspects,)
+        ``1 - p(label)`` of a label that is present, ``p(label)`` of one that is absent.
+    n_documents : int
+        Of those that were looked at.
+    """
+
+    documents: np.ndarray
+    labels: np.ndarray
+    present: np.ndarray
+    label_proba: np.ndarray
+    doubt: np.ndarray
+    n_documents: int
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def __repr__(self) -> str:
+        heads = ("document", "label", "it", "doubt", "p(label)")
+        return _table(heads, (self.documents, self.labels, self.said), (self.doubt, self.label_proba))
+
+    @property
+    def said(self) -> np.ndarray:
+        """What the documents say: that the label "is there", or "is missing"; shape (n_suspects,)."""
+        return np.where(self.present, "is there", "is missing")
+
+
+def _table(heads: tuple[str, ...], named: tuple[np.ndarray, ...], numbers: tuple[np.ndarray, ...]) -> str:
+    """Return the first suspects as a table: columns of names, then of numbers."""
+    texts = [[one_line(name, 24) for name in column[:SHOWN].tolist()] for column in named]
+    texts += [[f"{number:.3f}" for number in column[:SHOWN].tolist()] for column in numbers]
+    n = len(named[0])
+    more = f"\n... and {n - SHOWN:,} more" if n > SHOWN else ""
+    return columns(heads, list(zip(*texts, strict=True))) + more
 
 
 def label_suspects(
@@ -73,8 +113,10 @@ def label_suspects(
     random_state: int = 0,
     n_jobs: int | None = None,
     client: Client | None = None,
-) -> Suspects:
+) -> Suspects | LabelSuspects:
     """Return the documents whose label is doubted most by models that have not seen them.
+
+    Of several labels a document each label is looked at by itself, also one that the document does not have.
 
     Parameters
     ----------
@@ -82,9 +124,10 @@ def label_suspects(
     y : array-like, default=None
         None with a corpus.
     estimator : classifier, default=None
-        None: `MultinomialNB` with the loss ``-ln p(y | d)``, which suffers less from wrong labels than the hinge loss.
+        None: `MultinomialNB`, of several labels `MultiLabelNB`, with the loss ``-ln p(y | d)``, which suffers less from
+        wrong labels than the hinge loss.
     n : int or None, default=100
-        Documents at most; None: all, of which most are not doubtful.
+        Documents, or labels of documents, at most; None: all, of which most are not doubtful.
     cv : int, default=5
         Folds.
     random_state : int, default=0
@@ -93,14 +136,12 @@ def label_suspects(
 
     Returns
     -------
-    Suspects
+    Suspects, or LabelSuspects where documents may have several labels
     """
-    from sdem_dist.estimators.naive_bayes import MultinomialNB
-
     if n is not None and n < 1:
         raise ValueError(f"n must be positive or None, got {n!r}")
     search = CorpusSearchCV(
-        MultinomialNB(loss="ncll") if estimator is None else estimator,
+        usual_estimator(X, y) if estimator is None else estimator,
         {},
         cv=cv,
         refit=False,
@@ -108,9 +149,43 @@ def label_suspects(
         random_state=random_state,
         n_jobs=n_jobs,
     ).fit(X, y, client=client)
+    if search.tuned_.spec.label_sets and are_label_sets(X.header.classes if isinstance(X, Corpus) else y):
+        members = members_of(X, None)[0][labels_of(X)] if isinstance(X, Corpus) else indicator_of_labels(y, None)
+        return label_suspects_of(search.oof_proba_, members.toarray(), search.classes_, n)
     labels = labels_of(X) if isinstance(X, Corpus) else positions_of(search.estimator, y, search.classes_)
     assert labels is not None
     return suspects_of(search.oof_proba_, labels, search.classes_, n)
+
+
+def usual_estimator(X: object, y: object = None) -> EngineEstimator:
+    """Return the classifier that finds suspects where none is named."""
+    from sdem_dist.estimators.multi_label_nb import MultiLabelNB
+    from sdem_dist.estimators.naive_bayes import MultinomialNB
+
+    several = X.header.label_sets is not None if isinstance(X, Corpus) else are_label_sets(y)
+    return MultiLabelNB(loss="ncll") if several else MultinomialNB(loss="ncll")
+
+
+def label_suspects_of(
+    proba: np.ndarray, members: np.ndarray, classes: np.ndarray, n: int | None = None
+) -> LabelSuspects:
+    """Return the suspects among several labels by probabilities out of fold.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n_documents, n_labels)
+    members : ndarray of shape (n_documents, n_labels)
+        Which document has which label.
+    classes : ndarray of shape (n_labels,)
+    n : int or None
+    """
+    present = members > 0
+    doubt = np.where(present, 1.0 - proba, proba).ravel()
+    order = np.argsort(-doubt, kind="stable")[:n]
+    documents, labels = np.divmod(order, proba.shape[1])
+    return LabelSuspects(
+        documents, classes[labels], present.ravel()[order], proba.ravel()[order], doubt[order], len(proba)
+    )
 
 
 def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None) -> Suspects:

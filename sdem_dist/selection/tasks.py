@@ -25,10 +25,11 @@ Feed = tasks.Feed[States, tuple[SdemStatistics, ...], LocalDocuments]
 class Unseen(NamedTuple):
     """Predictions of learners for the documents of their fold within a range."""
 
-    log_proba: list[np.ndarray]
-    """Of each learner ln p(y | d) at temperature 1: shape (n_documents of its fold, n_classes), float32."""
+    scores: list[np.ndarray]
+    """Of each learner ln p(y | d) at temperature 1, of several labels their log-odds: shape (n_documents of its fold, n_classes),
+    float32."""
     log_likelihood: list[np.ndarray]
-    """Of each learner ln p(d): shape (n_documents of its fold,)."""
+    """Of each learner ln p(d), of several labels zeros: shape (n_documents of its fold,)."""
     lengths: np.ndarray
     """Of all documents of the range: words, or sums of weights."""
 
@@ -55,12 +56,16 @@ def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[Sta
     learner, found = feed.learner, []
     assert isinstance(learner, Several)
     for documents in feed.prepared(ranges, tasks._Watch()):
-        log_proba, marginal = [], []
+        of_learners, marginal = [], []
         for scores, joint in learner.out_of_fold(block.value, documents):
+            if learner.labels_apart:
+                of_learners.append(scores.astype(np.float32))
+                marginal.append(np.zeros(len(scores)))
+                continue
             sums = log_sums(scores)
-            log_proba.append((scores - sums).astype(np.float32))
+            of_learners.append((scores - sums).astype(np.float32))
             marginal.append((sums if joint is scores else log_sums(joint))[:, 0])
-        found.append(Unseen(log_proba, marginal, lengths(documents.documents)))
+        found.append(Unseen(of_learners, marginal, lengths(documents.documents)))
     return found
 
 

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 
 from sdem_dist.fitting.training_time import IMPROVEMENT
-from sdem_dist.selection.metrics import Metric, Predicted, greater_is_better, measured, name_of, temperature_of
+from sdem_dist.label_scores import probabilities
+from sdem_dist.selection import label_metrics
+from sdem_dist.selection.metrics import (
+    Metric,
+    Predicted,
+    greater_is_better,
+    measured,
+    name_of,
+    temperature_of,
+    tempered,
+)
 
 MONITOR = "log-loss"
 """What tells whether another epoch is worth its time."""
@@ -25,6 +35,8 @@ class Trial:
     number : int
     params : dict
         What differs from the estimator that is tuned.
+    decides : tuple of str
+        Fields of the learner that the folds decide: the temperature, or temperatures and thresholds of labels.
     most_epochs : int
         1 of what only counts.
     fixed : bool
@@ -63,6 +75,25 @@ class Trial:
     dropped: int | None = None
     bracket: int = 0
     error: str = ""
+    decides: tuple[str, ...] = ()
+
+    @property
+    def decided(self) -> dict[str, Any]:
+        """What the folds decide of the learner, by the names of its fields."""
+        if self.found is None or not self.decides:
+            return {}
+        if self.found.members is None:
+            return {"temperature": self.temperature}
+        decisions = label_metrics.decisions_of_all(self.found)
+        return {name: tuple(getattr(decisions, name).tolist()) for name in self.decides}
+
+    @property
+    def proba(self) -> np.ndarray:
+        """What the folds say of the classes of each document, or of its labels, shape (n_documents, n_classes)."""
+        assert self.found is not None
+        if self.found.members is not None:
+            return probabilities(self.found.scores / label_metrics.decisions_of_all(self.found).temperatures)
+        return np.asarray(np.exp(tempered(self.found.scores, self.temperature if self.decides else 1.0)))
 
     def score(self, metric: Metric) -> float:
         """Return what it is chosen by: larger is better, -inf where it could not be trained."""
@@ -71,9 +102,9 @@ class Trial:
             return -np.inf
         return mean if greater_is_better(metric) else -mean
 
-    def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...], calibrate: bool) -> None:
+    def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...]) -> None:
         """Take note of the folds' scores after one more epoch; without a gain of 1 % the epochs end here."""
-        temperature = temperature_of(found, self.temperature) if calibrate else 1.0
+        temperature = temperature_of(found, self.temperature) if "temperature" in self.decides else 1.0
         scores = measured(found, temperature, metrics)
         means = {name: float(np.mean(values)) for name, values in scores.items()}
         self.epochs.append({"epoch": len(self.epochs) + 1, **means, "temperature": temperature})
@@ -91,11 +122,24 @@ def used(found: Predicted) -> np.ndarray:
 
 
 def hits(trial: Trial) -> np.ndarray:
-    """Return 1 for each document that counts of which the folds say the right class, else 0."""
+    """Return 1 for each document that counts of which the folds say the right class, or just its labels, else 0."""
     found = trial.found
     assert found is not None
     rows = used(found)
-    return np.asarray(found.log_proba[rows].argmax(axis=1) == found.labels[rows], np.float64)
+    if found.members is not None:
+        return label_metrics.all_right(found)[rows]
+    return np.asarray(found.scores[rows].argmax(axis=1) == found.labels[rows], np.float64)
+
+
+def losses(trial: Trial) -> np.ndarray:
+    """Return the log-loss of each document that counts; of several labels the mean over these."""
+    found = trial.found
+    assert found is not None
+    rows = used(found)
+    if found.members is not None:
+        return label_metrics.losses(found)[rows]
+    log_proba = tempered(found.scores[rows], trial.temperature if trial.decides else 1.0)
+    return np.minimum(-log_proba[np.arange(len(rows)), found.labels[rows]], 1e3)
 
 
 def mean_and_error(values: np.ndarray, weights: np.ndarray, ddof: int = 0) -> tuple[float, float]:

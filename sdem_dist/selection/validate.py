@@ -25,7 +25,8 @@ class CrossValidated:
     scores: dict[str, np.ndarray]
     """Each metric of each fold, by name, as it is: a log-loss is positive."""
     proba: np.ndarray | None
-    """Probabilities out of fold, shape (n_documents, n_classes); None where the estimator is not a classifier."""
+    """Probabilities out of fold of classes, or of each of several labels, shape (n_documents, n_classes); None of estimators
+    that are no classifiers."""
     folds: np.ndarray
     """The fold of each document."""
     n_epochs: int
@@ -57,14 +58,15 @@ def cross_validate(
     Parameters
     ----------
     estimator : estimator of this package
-        Unfitted. `MultinomialNB` is trained for as many epochs as lower the log-loss of its folds, 20 at most, or for its
-        `n_epochs`.
+        Unfitted. `MultinomialNB` and `MultiLabelNB` are trained for as many epochs as lower the log-loss of their folds, 20 at
+        most, or for their `n_epochs`.
     X : Corpus, matrix or texts
     y : array-like, default=None
         None with a corpus.
     cv : int, Corpus or tuple (X, y), default=5
     metric : str or callable, default=None
-        Beside log-loss and accuracy, see `CorpusSearchCV`. None: these two of classifiers, R2 of numbers, else perplexity.
+        Beside log-loss and accuracy, and micro-F1 of several labels, see `CorpusSearchCV`. None: these of classifiers; of
+        others the one they have.
     groups : array-like of shape (n_documents,), default=None
         Documents of one group are in one fold, see `CorpusSearchCV.fit`.
     random_state : int, default=0
@@ -76,12 +78,11 @@ def cross_validate(
     -------
     CrossValidated
     """
-    chosen: Metric = metric or {"labels": "log-loss", "numbers": "R2"}.get(estimator.spec.target, "perplexity")
     search = CorpusSearchCV(
         estimator,
         {},
         cv=cv,
-        metric=chosen,
+        metric=metric,
         refit=False,
         halving=False,
         random_state=random_state,

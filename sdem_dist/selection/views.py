@@ -35,7 +35,7 @@ class Decoded(View):
 
 @dataclass(frozen=True)
 class Folded(View):
-    """Documents that bring the number of their fold as their target.
+    """Documents that bring the number of their fold as their first target, before those that they have.
 
     Attributes
     ----------
@@ -61,4 +61,5 @@ class Folded(View):
     def read(self, start: int, stop: int) -> Documents:
         """Return the documents `start` up to `stop` with their folds."""
         documents = cast(Documents, self.corpus.read(start, stop))
-        return replace(documents, targets=self.numbers(start, stop)[:, None].astype(np.float64))
+        folds, own = self.numbers(start, stop)[:, None], documents.targets
+        return replace(documents, targets=folds if own is None else np.hstack([folds, own]))

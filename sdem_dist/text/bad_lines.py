@@ -25,7 +25,7 @@ class LineGate:
     """Decides about every line: documents pass, bad lines raise or are counted."""
 
     on_error: Literal["raise", "skip"] = "raise"
-    """"raise" stops at the first bad line, "skip" leaves bad lines out and counts them."""
+    """Whether to stop at the first bad line, or to leave bad lines out and count them."""
     known_classes: frozenset[str] | None = None  # the only labels allowed; None allows any
     numeric: bool = False  # labels have to be finite numbers
     start: int = 0  # the byte of the file that line 1 begins with, where a part of it is read
@@ -38,6 +38,7 @@ class LineGate:
     `NONE`."""
     skipped: int = 0  # lines left out so far
     examples: list[str] = field(default_factory=list)  # the messages of the first few of them
+    labelled: bool = False  # whether a line with a label has passed
     _texts: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,6 +93,7 @@ class LineGate:
             if (problem := self._problem(one, name)) is not None:
                 self.refuse(path, line, problem, unit)
                 return None
+        self.labelled = True
         return names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))
 
     def _problem(self, raw: object, name: str | None) -> str | None:

@@ -24,8 +24,10 @@ NAMES = (
     "blitzer",
     "nsmc",
 )
-CUTS = {f"20ng {n} a class": n for n in (5, 10, 20, 50, 200)}
-"""20 Newsgroups with so many documents of each class."""
+CUTS = {f"20ng {n} a class": n for n in (5, 10, 20, 50, 200)} | {
+    f"{corpus} {n} a class": n for corpus in ("r8", "r52", "webkb") for n in (5, 10, 20)
+}
+"""Training parts with so many documents of each class, or all of it."""
 
 
 class Split(NamedTuple):
@@ -97,8 +99,8 @@ def texts_of(name: str) -> tuple[tuple[list[str], list[str]], tuple[list[str], l
 
 @cache
 def cut(name: str, n_draws: int) -> list[Split]:
-    """Return 20 Newsgroups with few documents of each class, drawn so many times."""
-    (train, y), (test, y_test) = (_stemmed("20ng", part) for part in ("train", "test"))
+    """Return a corpus with few documents of each class, drawn so many times."""
+    (train, y), (test, y_test) = (_stemmed(name.partition(" ")[0], part) for part in ("train", "test"))
     labels, found = np.array(y), []
     for seed in range(n_draws):
         rng = np.random.default_rng(seed)

@@ -227,7 +227,7 @@ def main() -> None:
     """Print a table for each corpus, then how the default stands to LinearSVC over all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="names, separated by commas")
-    parser.add_argument("--draws", type=int, default=10, help="draws of the cuts of 20 Newsgroups")
+    parser.add_argument("--draws", type=int, default=10, help="draws of the cuts")
     parser.add_argument("--slow", action="store_true", help="with LogisticRegression's C by cross-validation")
     parser.add_argument(
         "--rows", default="", help="classifiers, separated by semicolons: on large corpora some take an hour"

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 sys.path.insert(0, str(Path(__file__).parent))
 
 import accuracy
+import batches
 import choose
 import choose_defaults
 import choose_peers
@@ -30,6 +31,7 @@ import loss_cost
 import many_classes
 import missing_values
 import mixtures
+import overlap
 import record
 import regression
 import reviews
@@ -45,7 +47,7 @@ import uncertainty
 import unlabelled
 import whole_way
 
-from sdem_dist import LatentDirichletAllocation, MultinomialNB
+from sdem_dist import LatentDirichletAllocation, MultinomialNB, write_corpus
 
 pytestmark = pytest.mark.benchmark
 
@@ -91,6 +93,18 @@ def test_what_should_hardly_matter(split):
     found = indifferent.rows(split)
     assert {setting: len(of) for setting, of in found.items()} == {"norm": 4, "alpha": 4}
     assert "apart 0.0" in indifferent.line("norm", found["norm"])
+
+
+def test_batches(split, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus.zarr", split.X, split.y)
+    said = batches.line(split, corpus, None, 1, merge="sum", batch_size=16)
+    assert said.startswith("  sum, 16 documents") and "ms each" in said
+
+
+def test_hinge_and_ncll_where_classes_overlap():
+    texts, y = ["a good film", "a fair film", "a bad film"] * 30, np.arange(90) % 3
+    accuracy, loss = overlap.cross_validated(overlap.counted(texts, y), loss="ncll")
+    assert accuracy == 1.0 and 0 < loss < 1
 
 
 def test_choosing(split):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from cli.commands import ok, refused
 
+from sdem_dist.fitting.unlabelled_documents import Choice, gain_of
+
 
 @pytest.fixture(scope="module")
 def half(tmp_path_factory):
@@ -33,10 +35,27 @@ def test_the_remark_on_held_out_documents_is_with_their_figures(half, tmp_path):
 def test_both_ways_are_told_in_two_lines_and_the_model_says_its_setting(half, tmp_path):
     said = ok("train", str(half), str(tmp_path / "m"), "--unlabelled", "")
     figures = r"held-out accuracy [.\d]+, log-loss [.\d]+\n"
-    assert re.search(rf"had no label: .*\n  with them    {figures}  without them {figures}$", said), said
+    assert re.search(rf"had no label: .*\n  with them    {figures}  without them {figures}", said), said
     assert "held-out log-loss with" not in said and len(said.splitlines()) < 30
     shown = ok("inspect", str(tmp_path / "m"))
     assert "unlabelled ''" in shown and "held-out accuracy without them" in shown
+
+
+def test_a_tie_is_no_gain(tmp_path):
+    rng, words = np.random.default_rng(0), {"sport": ["goal", "match"], "money": ["bank", "share"]}
+    names = ["sport", "money"] * 300
+    lines = [f"{name if i < 300 else ''}\t{' '.join(rng.choice(words[name], 5))}\n" for i, name in enumerate(names)]
+    (tmp_path / "easy.tsv").write_text("".join(lines))
+    said = ok("train", str(tmp_path / "easy.tsv"), str(tmp_path / "m"), "--unlabelled", "", "--quiet")
+    assert "\n  no clear difference: log-loss falls by 0.0000, and the standard error of that is 0.0000\n" in said
+
+
+@pytest.mark.parametrize(("gain", "clear"), [([0.1, 0.2, 0.3], True), ([-0.1, 0.2, -0.3], False)])
+def test_a_gain_is_more_than_its_standard_error(gain, clear):
+    alone = Choice(np.ones(3), np.ones(3), np.ones(3))
+    mean, error = gain_of(alone._replace(log_loss=1.0 - np.array(gain)), alone)
+    assert mean == pytest.approx(np.mean(gain)) and error == pytest.approx(np.std(gain, ddof=1) / 3**0.5)
+    assert (abs(mean) > error) == clear
 
 
 @pytest.mark.parametrize("workers", [[], ["--workers", "1"]])

@@ -11,7 +11,8 @@ from selection.conftest import made
 
 from sdem_dist import CorpusError, CorpusSearchCV, IngestError, MultinomialNB, ingest, open_corpus, write_corpus
 from sdem_dist.corpus.dealing import dealt, group_hashes
-from sdem_dist.corpus.folds import Folds
+from sdem_dist.corpus.folds import Folds, groups_of
+from sdem_dist.corpus.labelled import Labelled
 from sdem_dist.text import Reading
 
 K = 4
@@ -110,3 +111,15 @@ def test_mistakes(documents, tmp_path):
         Folds(corpus, K, groups=groups[:5])
     with pytest.raises(ValueError, match="3 groups cannot be cut into 4 folds"):
         Folds(corpus, K, groups=groups % 3).numbers  # noqa: B018
+
+
+def test_labelled_documents_keep_their_groups(documents, tmp_path):
+    X, y, groups = documents
+    hidden = np.where(np.random.default_rng(1).random(400) < 0.5, y, "")
+    corpus = write_corpus(tmp_path / "c.zarr", X, hidden, unlabelled="", groups=groups, shard_documents=150)
+    labelled = Labelled.of(corpus)
+    numbers = Folds(labelled, K).numbers
+    names = groups_of(corpus)[labelled.positions]
+    assert len(numbers) == labelled.n_documents < 400 and np.array_equal(groups_of(labelled), names)
+    assert together(numbers, names) and len(set(names)) > K
+    assert groups_of(Labelled.of(write_corpus(tmp_path / "none.zarr", X, hidden, unlabelled=""))) is None

@@ -58,7 +58,7 @@ def test_a_fold_is_not_trained_on():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fold_temperature, "state_of", spy)
-        patch.setattr(fold_temperature, "Folds", lambda corpus, k, seed: Dealt(corpus, k, seed))
+        patch.setattr(fold_temperature, "Folds", lambda corpus, k, seed, groups: Dealt(corpus, k, seed, groups=groups))
         fits.append({})
         MultinomialNB(loss="hinge", class_prior=[0.3, 0.3, 0.4]).fit(X, Y)
         other = Y.copy()
@@ -107,3 +107,13 @@ def test_the_same_bits_from_disk_on_any_number_of_jobs(tmp_path):
 def test_fewer_documents_than_folds_can_judge_keep_their_scores():
     assert MultinomialNB().fit(X[:5], [0, 1, 0, 1, 2]).temperature_ == 1.0
     assert MultinomialNB(calibrate=False).fit(X, Y).temperature_ == 1.0
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 3])
+def test_groups_that_are_too_few_for_folds_do_not_stop_a_fit(tmp_path, n_groups):
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(0.3, (300, 40)), rng.integers(0, 2, 300)
+    X[:, 0] += y
+    corpus = sd.write_corpus(tmp_path / "c.zarr", X, y, groups=rng.integers(0, n_groups, 300))
+    kept = MultinomialNB().fit(corpus).kept_
+    assert 0.5 < kept["held_out_accuracy"] <= 1.0

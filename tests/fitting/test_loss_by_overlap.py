@@ -1,4 +1,4 @@
-"""The default loss: the hinge loss, and NCLL where classes overlap."""
+"""The default loss: the hinge loss, and NCLL where classes overlap or documents are few."""
 
 from __future__ import annotations
 
@@ -31,8 +31,18 @@ def test_ncll_where_classes_overlap(n_documents, tmp_path):
     assert load_model(tmp_path / "m").loss_ == "ncll"
 
 
+@pytest.mark.parametrize(("n_documents", "n_classes", "own_words"), [(119, 4, 10), (59, 2, 10)])
+def test_ncll_of_few_documents(n_documents, n_classes, own_words):
+    X, y = documents(n_documents, n_classes, own_words)
+    auto, ncll = (MultinomialNB(loss=loss).fit(X, y) for loss in ("auto", "ncll"))
+    assert auto.loss_ == "ncll"
+    np.testing.assert_array_equal(auto.predict_proba(X), ncll.predict_proba(X))
+
+
 @pytest.mark.parametrize(
-    ("n_documents", "n_classes", "own_words"), [(4000, 4, 10), (4000, 2, 1), (36, 4, 2)], ids=["apart", "two", "few"]
+    ("n_documents", "n_classes", "own_words"),
+    [(4000, 4, 10), (4000, 2, 1), (120, 4, 10), (60, 2, 10)],
+    ids=["apart", "two", "enough of four", "enough of two"],
 )
 def test_the_hinge_loss_elsewhere(n_documents, n_classes, own_words):
     X, y = documents(n_documents, n_classes, own_words)

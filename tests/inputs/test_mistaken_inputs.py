@@ -67,6 +67,9 @@ def test_mixtures_of_numbers_name_the_components_that_take_texts(mixture):
     texts = ["a goal", "the bank", "goal", "bank"]
     with pytest.raises(ValueError, match='components="multinomial" takes texts'):
         mixture().fit(texts, Y)
+    for counts in (X, X.astype(float)):
+        with pytest.raises(ValueError, match='sparse matrix: .* components="multinomial" takes texts, and sparse'):
+            mixture().fit(sp.csr_matrix(counts), Y)
     assert list(mixture(components="multinomial", n_components=1).fit(texts, Y).predict(texts)) == list(Y)
 
 
@@ -335,3 +338,18 @@ def test_numbers_and_texts_as_labels_are_told_apart(model):
     for fitted, y, said in ((numbered, ["0", "1", "0", "1"], "texts"), (model, [0, 1, 0, 1], "numbers")):
         with pytest.raises(ValueError, match=f"not among the classes: 0, 1; these are {said}, and the classes are"):
             fitted.report(X, y)
+
+
+def test_texts_and_labels_that_are_swapped_are_named():
+    texts, labels = [f"goal number {i}" for i in range(30)], ["sport", "money"] * 15
+    for model in (MultinomialNB(), GaussianNB()):
+        swapped = labels if isinstance(model, MultinomialNB) else np.arange(60.0).reshape(30, 2)
+        with pytest.warns(
+            UserWarning, match="30 distinct labels of 30 documents, such as 'goal number 0': is y"
+        ) as said:
+            model.fit(swapped, texts)
+        assert not [one for one in said if "unique classes" in str(one.message)], "scikit-learn's says the same again"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MultinomialNB(n_epochs=1).fit(texts, labels)
+        model.evaluate(texts[:3], ["sport", "money", "sport"])

@@ -123,7 +123,9 @@ def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
     rows = with_logarithms(words, np.arange(6, dtype=np.uint32))
     table = Table(rows, words.sum(axis=0), np.ones(n_columns), np.zeros(n_columns), True, 6)
     documents = visited(X, labels, weights, order)
-    end = run_documents(documents, table, steps, 5.0, Objective(kernel_form(loss, 3), 0.0, np.empty(0, np.int64)))
+    end, _ = run_documents(
+        documents, table, steps, 5.0, 0.5, Objective(kernel_form(loss, 3), 0.0, np.empty(0, np.int64))
+    )
     N, C, t = words.copy(), np.ones(n_columns), 5.0
     named = NAMED[loss]
     dense = X.toarray()
@@ -155,7 +157,7 @@ def test_under_a_blend_documents_that_keep_their_margin_step_by_turns(share):
     documents = visited(X, labels, np.ones(n), order)
     blend = kernel_form(Blend(Hinge(), share), 2)
     steps = schedule(start=1e-3, mean_square=25.0)
-    run_documents(documents, table, steps, 0.0, Objective(blend, 0.0, np.empty(0, np.int64)))
+    run_documents(documents, table, steps, 0.0, 0.5, Objective(blend, 0.0, np.empty(0, np.int64)))
     moved = changes_of(table.words, words, np.arange(2))
     np.testing.assert_allclose(moved, np.diag([share * n / 2 * 5e-3] * 2), atol=5.1e-3 if share < 1 else 1e-4)
     assert (np.diag(moved) > 0).all()
@@ -176,7 +178,9 @@ def test_documents_that_ask_for_little_are_skipped():
         documents = visited(X, np.array([0, 1], np.int32), np.ones(2), np.arange(2))
         table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), True, 2)
         steps = schedule(mean_square=25.0, floor=1e-3, class_floor=1e-3)
-        run_documents(documents, table, steps, 0.0, Objective(kernel_form("ncll", 2), tolerance, np.empty(0, np.int64)))
+        run_documents(
+            documents, table, steps, 0.0, 0.5, Objective(kernel_form("ncll", 2), tolerance, np.empty(0, np.int64))
+        )
         return table.words[:, :2]
 
     np.testing.assert_array_equal(words_after(1e-3), [[8.0, 0.5], [0.5, 8.0]])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.kernels import rows as kernel
+from sdem_dist.kernels.lanes import add_lanes, places_of
 
 N_WORDS, WIDTH = 12, 3
 words_of_lane = st.lists(st.sets(st.integers(0, N_WORDS - 1)), min_size=1, max_size=5)
@@ -25,13 +26,12 @@ def test_renumbering_goes_there_and_back(indices, dtype):
 
 def summed(lanes):
     """Add (words, rows) as the learner does."""
-    number = np.zeros(N_WORDS, np.uint32)
-    for words, _ in lanes:
-        kernel.mark_words(words, number)
-    union = kernel.number_words(number)
-    out, (met, sums) = np.zeros((len(union), WIDTH)), np.zeros((2, len(union)))
-    for words, rows in lanes:
-        kernel.add_part(words, rows, np.ones(len(words)), rows[:, 0], number, out, met, sums)
+    words, rows = (np.concatenate(column) for column in zip(*lanes, strict=True))
+    first_words = np.cumsum([0, *(len(words) for words, _ in lanes)])
+    union, starts, places = places_of(words, np.zeros(N_WORDS, np.int64))
+    out, met, sums = np.empty((len(union), WIDTH)), *np.empty((2, len(union)))
+    parts = rows, np.ones(len(words)), np.ascontiguousarray(rows[:, 0])
+    add_lanes(parts, starts, places, first_words, len(lanes), (out, met, sums))
     np.testing.assert_array_equal(sums, out[:, 0])
     np.testing.assert_array_equal(met, [sum(word in words for words, _ in lanes) for word in union])
     return union, out
@@ -70,18 +70,13 @@ def test_check_step_keeps_totals_the_sums():
 
 
 def test_plain_python_gives_the_same():
-    lanes = with_rows([{0, 3, 5}, {3}, set()])
+    words = np.array([0, 3, 5, 3], np.uint32)
     number, plain_number = np.zeros(N_WORDS, np.uint32), np.zeros(N_WORDS, np.uint32)
-    for words, _ in lanes:
-        kernel.mark_words(words, number)
-        kernel.mark_words.py_func(words, plain_number)
+    kernel.mark_words(words, number)
+    kernel.mark_words.py_func(words, plain_number)
     union = kernel.number_words(number)
     np.testing.assert_array_equal(kernel.number_words.py_func(plain_number), union)
     np.testing.assert_array_equal(plain_number, number)
-    out, plain = ([np.zeros((3, WIDTH)), np.zeros(3), np.zeros(3)] for _ in range(2))
-    for words, rows in lanes:
-        columns = np.ones(len(words)), np.arange(1.0, len(words) + 1)
-        kernel.add_part(words, rows, *columns, number, *out)
-        kernel.add_part.py_func(words, rows, *columns, number, *plain)
-    for one, other in zip(out, plain, strict=True):
+    places = [function(words, np.zeros(N_WORDS, np.int64)) for function in (places_of, places_of.py_func)]
+    for one, other in zip(*places, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -48,11 +48,12 @@ def test_searches_leave_them_out(corpus):
     assert held_out.scores["accuracy"].min() > 0.95
 
 
-def test_why_a_search_on_them_keeps_no_checkpoints_is_said(corpus, tmp_path):
-    with pytest.raises(ValueError, match="MultinomialNB on labelled documents only: here some may have no label"):
-        CorpusSearchCV(model()).fit(corpus, checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match="those of MultinomialNB$"):
-        CorpusSearchCV(GaussianNB()).fit(X.toarray(), Y, checkpoint=tmp_path / "run")
+def test_searches_of_one_setting_after_the_other_are_kept(corpus, tmp_path):
+    for name, estimator, documents in [("c", model(), (corpus,)), ("m", GaussianNB(), (X.toarray(), Y))]:
+        straight = CorpusSearchCV(estimator, {}, cv=2).fit(*documents, checkpoint=tmp_path / name)
+        again = CorpusSearchCV(estimator, {}, cv=2).fit(*documents, checkpoint=tmp_path / name, resume=True)
+        assert again.best_score_ == straight.best_score_
+        np.testing.assert_array_equal(again.oof_proba_, straight.oof_proba_)
 
 
 def test_no_document_without_a_label_is_suspected(corpus):

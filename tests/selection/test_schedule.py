@@ -44,9 +44,9 @@ def said(n_right, sure, n=400):
 def test_the_last_epoch_is_taken_where_it_gained_a_little():
     for last, n_epochs in ((0.9005, 2), (0.8995, 1)):  # a log-loss .5 % lower, or higher
         trial = Trial(0, {}, 20)
-        trial.ended_epoch(said(400, 0.9), ("log-loss",), False)
+        trial.ended_epoch(said(400, 0.9), ("log-loss",))
         assert trial.alive
-        trial.ended_epoch(said(400, last), ("log-loss",), False)
+        trial.ended_epoch(said(400, last), ("log-loss",))
         assert not trial.alive and trial.n_epochs == n_epochs and len(trial.epochs) == 2
         assert trial.scores["log-loss"].mean() == pytest.approx(-np.log(max(last, 0.9)))
 
@@ -54,8 +54,8 @@ def test_the_last_epoch_is_taken_where_it_gained_a_little():
 def test_by_log_loss_a_setting_that_is_clearly_less_accurate_does_not_win():
     for n_right, wins in ((388, True), (360, False)):  # .5 and 7.5 points under the default
         default, other = Trial(0, {}, 20), Trial(1, {"step": 1.0}, 20)
-        default.ended_epoch(said(390, 0.6), ("log-loss", "accuracy"), False)
-        other.ended_epoch(said(n_right, 0.8), ("log-loss", "accuracy"), False)
+        default.ended_epoch(said(390, 0.6), ("log-loss", "accuracy"))
+        other.ended_epoch(said(n_right, 0.8), ("log-loss", "accuracy"))
         assert other.score("log-loss") > default.score("log-loss")
         assert best_of([default, other], "log-loss") is (other if wins else default)
         assert best_of([default, other], "accuracy") is default
@@ -108,7 +108,7 @@ def test_memory_decides_how_many_go_side_by_side_and_a_stop_in_a_later_turn(corp
     from sdem_dist.selection.side_by_side import at_once
 
     with caplog.at_level(logging.WARNING):
-        assert at_once(source_of(MultinomialNB(), corpus), 3, 9, 60_000) < 9
+        assert at_once(MultinomialNB(), source_of(MultinomialNB(), corpus), 3, 9, 60_000) < 9
     assert "of 9 settings side by side" in caplog.text
 
 

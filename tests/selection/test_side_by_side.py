@@ -70,7 +70,7 @@ def test_the_bits_of_training_alone(number, corpus, beside):
         inside = folds.numbers == fold
         whole = corpus.read(0, corpus.n_documents)
         expected = alone.set_params(calibrate=False).predict_log_proba(whole.to_csr()[inside])
-        ours = scores[number].log_proba[inside]
+        ours = scores[number].scores[inside]
         temperature = alone.temperature_
         assert temperature == 1.0
         assert ours == pytest.approx(expected, rel=1e-4, abs=1e-4)
@@ -88,4 +88,4 @@ def test_the_same_bits_on_threads_and_on_a_cluster(corpus, beside, client):
         for place, state in found.items():
             assert all(np.array_equal(a, b) for a, b in zip(state, beside[0][place], strict=True))
         for number, predicted in scores.items():
-            assert np.array_equal(predicted.log_proba, beside[1][number].log_proba)
+            assert np.array_equal(predicted.scores, beside[1][number].scores)

@@ -78,7 +78,7 @@ def test_what_mattered_compares_settings_that_differ_in_nothing_else():
         scored(4, {"alpha": 0.1, "norm": 3.0}, 9.0),
     ]
     tuned = SimpleNamespace(get_params=lambda deep: {"step": 1.0, "norm": 5.0, "alpha": 1.0})
-    found = effects(SimpleNamespace(trials_=trials, metric="log-loss", tuned_=tuned))
+    found = effects(SimpleNamespace(trials_=trials, metric_="log-loss", tuned_=tuned))
     assert [effect.name for effect in found] == ["norm", "step", "alpha"]
     norm, step, alpha = found
     assert np.isnan(alpha.change)  # the other setting differs in its norm, too

@@ -16,12 +16,21 @@ if TYPE_CHECKING:
     from sphinx.writers.html5 import HTML5Translator
 
 
+ACCENT_WITH_INDEX = re.compile(
+    r"<munderover>\s*(<mi[^>]*>[^<]*</mi>)\s*((?:(?!<munderover>).)+?)\s*"
+    r'(<mo stretchy="false">[\u02c6\u02c9~]</mo>)\s*</munderover>',
+    re.DOTALL,
+)
+"""What docutils makes of an index of an accented letter: it stands below the letter, as a limit of a sum would."""
+
+
 def converted(latex: str, *, block: bool) -> str:
     """Return a formula as MathML; a formula that cannot be read stops the build."""
     try:
         formula = str(tex2mathml(latex, as_block=block))
     except (MathError, SyntaxError, ValueError, KeyError, AttributeError) as error:
         raise ExtensionError(f"the formula cannot be read: {error}\n{latex}") from error
+    formula = ACCENT_WITH_INDEX.sub(r'<msub><mover accent="true">\1\3</mover>\2</msub>', formula)
     # Browsers leave no space between a function and its argument, and too much around bars.
     formula = re.sub(
         r"<mo>(&ApplyFunction;|\u2061)</mo>(?!\s*<mo[^>]*>\()", r'\g<0><mspace width="0.17em"></mspace>', formula

@@ -1,0 +1,45 @@
+"""Labels that are so many that they may be something else: texts, ids, or the targets of a regression."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from sdem_dist.counted import counted
+from sdem_dist.visible import one_line
+
+FEW_CLASSES = 10
+"""So many classes are no reason to doubt labels, however few the documents."""
+
+
+def doubt(n_classes: int, n_documents: int, example: object) -> str:
+    """Return what is odd about labels that are more than half as many as documents; else nothing."""
+    if n_classes <= max(n_documents / 2, FEW_CLASSES):
+        return ""
+    return f"{counted(n_classes, 'distinct label')} of {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"
+
+
+def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
+    """Return the distinct labels, sorted.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_documents,)
+    training : bool
+        Warn where they are doubtful.
+
+    Raises
+    ------
+    ValueError
+        They are no labels, such as numbers with a fraction.
+    """
+    with warnings.catch_warnings():
+        # Ours says more, and comes where scikit-learn's does, or with fewer documents.
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
+        check_classification_targets(labels)
+    found = np.unique(labels)
+    if training and len(found) and (odd := doubt(len(found), len(labels), found[0])):
+        warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=4)
+    return found

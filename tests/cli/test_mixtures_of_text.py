@@ -1,0 +1,37 @@
+"""Mixtures that are made for tables, trained on text by the shell."""
+
+from __future__ import annotations
+
+import pytest
+from cli.commands import ok, refused, run
+
+from sdem_dist import load_model
+
+
+@pytest.fixture(scope="module")
+def posts(tmp_path_factory):
+    path = tmp_path_factory.mktemp("mixtures") / "posts.tsv"
+    path.write_text("sport\tgoal team match\nmoney\tbank share loan\nsport\tgoal cup\nmoney\tloan price\n" * 10)
+    return path
+
+
+@pytest.mark.parametrize("name", ["SdemMixtureClassifier", "EMMixtureClassifier"])
+def test_text_makes_components_multinomials(posts, tmp_path, name):
+    model = str(tmp_path / "m")
+    said = run("train", str(posts), model, "--estimator", name, "--set", "n_components=1", "--quiet")
+    assert said.exit_code == 0 and "counts of words, so components are multinomials" in said.stderr, said.output
+    assert load_model(model).components == "multinomial"
+    assert ok("predict", model, str(posts), "--no-proba").splitlines() == ["sport", "money"] * 20
+
+
+def test_components_that_are_chosen_stay(posts, tmp_path):
+    how = ("--estimator", "EMMixtureClassifier", "--set", "components=gaussian")
+    said = refused("train", str(posts), str(tmp_path / "m"), *how, code=2)
+    assert "of gaussian components (--set components=...) takes dense ones" in said
+
+
+def test_searches_and_suspects_too(posts, tmp_path):
+    how = ("--estimator", "EMMixtureClassifier", "--folds", "2")
+    ok("tune", str(posts), str(tmp_path / "m"), *how, "--quiet", "--space", "n_components=1,2")
+    assert load_model(tmp_path / "m").components == "multinomial"
+    ok("suspects", str(posts), *how, "--set", "n_components=1")
