@@ -24,16 +24,9 @@ def doubt(n_classes: int, n_documents: int, example: object) -> str:
 def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
     """Return the distinct labels, sorted.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n_documents,)
-    training : bool
-        Warn where they are doubtful.
-
-    Raises
-    ------
-    ValueError
-        They are no labels, such as numbers with a fraction.
+    `labels`: shape (n_documents,).
+    `training`: warn where they are doubtful.
+    Raises ValueError: they are no labels, such as numbers with a fraction.
     """
     with warnings.catch_warnings():
         # Ours says more, and comes where scikit-learn's does, or with fewer documents.

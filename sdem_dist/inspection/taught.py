@@ -20,12 +20,9 @@ def taught(model: Any, documents: Any) -> bool:
 
     It can be told of models that weigh words by that; of others the answer is False.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    documents : Corpus, MemoryCorpus or CSR matrix
-        All that it was trained on, or, if it learned from documents without a label, those with one. Of anything else the
-        answer is False: parts of a corpus share its frequencies.
+    `model`: fitted estimator.
+    `documents`: Corpus, MemoryCorpus or CSR matrix: all that it was trained on, or, if it learned from documents
+    without a label, those with one. Of anything else the answer is False: parts of a corpus share its frequencies.
     """
     frequency = model.document_frequency_
     known = isinstance(documents, Corpus | MemoryCorpus | sp.csr_matrix) and not isinstance(documents, Part)

@@ -20,20 +20,12 @@ from sdem_dist.models.naive_bayes import lengths
 
 @dataclass(frozen=True)
 class TopicScores:
-    """What scores the states of another learner; it trains nothing.
-
-    Attributes
-    ----------
-    learner : BpSlda
-    sums_of : callable
-        Learner, state and batches to sums over documents.
-    values_of : callable
-        Learner and sums to a value for each topic or label.
-    """
+    """What scores the states of another learner; it trains nothing."""
 
     learner: BpSlda
     sums_of: Callable[[BpSlda, TopicState, Iterable[LocalDocuments]], np.ndarray]
-    values_of: Callable[[BpSlda, np.ndarray], np.ndarray]
+    """Learner, state and batches to sums over documents."""
+    values_of: Callable[[BpSlda, np.ndarray], np.ndarray]  # learner and sums to a value for each topic or label
 
     @property
     def cache_key(self) -> str:

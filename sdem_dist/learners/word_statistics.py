@@ -56,15 +56,9 @@ def summed(
 ) -> SdemStatistics:
     """Add up the statistics of lanes: of `leaves` neighbours at once, then of pairs of neighbours, level by level.
 
-    Parameters
-    ----------
-    flat : sequence of ndarray
-        Words, and the fields of `SdemStatistics` that belong to them, lane by lane.
-    each : sequence of ndarray
-        Its other fields, with an axis of lanes in front.
-    first_words : ndarray of shape (n_lanes + 1,), int64
-        Where each lane's words begin.
-    leaves, n_features : int
+    `flat`: words, and the fields of `SdemStatistics` that belong to them, lane by lane.
+    `each`: its other fields, with an axis of lanes in front.
+    `first_words`: shape (n_lanes + 1,), int64: where each lane's words begin.
     """
     words, starts, places = places_of(flat[0], np.zeros(n_features, np.int64))
     rows, (met, entries) = np.empty((len(words), flat[1].shape[1])), np.empty((2, len(words)))

@@ -15,11 +15,9 @@ MOST = 60
 def worst(wrong: np.ndarray, documents: np.ndarray) -> np.ndarray:
     """Return the positions of the classes with most errors, of equals those with most documents, ascending.
 
-    Parameters
-    ----------
-    wrong : ndarray of shape (n_classes,), integers
-        Documents of the class that were not found, and documents of others that were taken for it.
-    documents : ndarray of shape (n_classes,), integers
+    `wrong`: shape (n_classes,), integers: documents of the class that were not found, and documents of others that were
+    taken for it.
+    `documents`: shape (n_classes,), integers.
     """
     return np.sort(np.lexsort((-documents, -wrong))[:MOST])
 
@@ -27,15 +25,10 @@ def worst(wrong: np.ndarray, documents: np.ndarray) -> np.ndarray:
 def title(what: str, n_all: int, documents: np.ndarray, shown: Sequence[int]) -> str:
     """Return the title of a table by class or label: how many it leaves out, and what has them.
 
-    Parameters
-    ----------
-    what : str
-        "class" or "label".
-    n_all : int
-        Classes that the table could show.
-    documents : ndarray of shape (n_classes,), integers
-    shown : sequence of int
-        Positions in `documents`.
+    `what`: "class" or "label".
+    `n_all`: classes that the table could show.
+    `documents`: shape (n_classes,), integers.
+    `shown`: positions in `documents`.
     """
     left_out = n_all - len(shown)
     if not left_out:
