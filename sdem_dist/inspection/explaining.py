@@ -95,13 +95,9 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> NumberExp
     names, (predictions, mean, found) = _names(estimator), estimator._number_parts(documents, target)
     known, made = _known(estimator, texts), NumberExplanations()
     for i, parts in enumerate(found):
-        words = [str(names[w]) for w in parts.columns.tolist()]
-        marks: list[tuple[int, int, float]] = []
-        unknown: list[str] = []
-        if texts is not None and estimator.vectorizer_ is not None:
-            words, marks, unknown = _spelled(estimator, texts[i], parts, words, known)
-        left = float(predictions[i]) - mean - float(parts.parts.sum()) if parts.offset_name else 0.0
         text = None if texts is None else texts[i]
+        words, marks, unknown = _spelled(estimator, text, parts, names, known)
+        left = float(predictions[i]) - mean - float(parts.parts.sum()) if parts.offset_name else 0.0
         told = number_parts(words, parts), parts.topics, text, tuple(marks), tuple(unknown)
         made.append(NumberExplanation(float(predictions[i]), mean, left, parts.offset_name, *told))
     return made
@@ -171,11 +167,7 @@ def _explained(
 ) -> Explanation:
     a, b = int(pair[0]), int(pair[1])
     log_odds = float(log_p[a] - log_p[b])
-    words = [str(names[w]) for w in parts.columns.tolist()]
-    marks: list[tuple[int, int, float]] = []
-    unknown: list[str] = []
-    if text is not None and estimator.vectorizer_ is not None:
-        words, marks, unknown = _spelled(estimator, text, parts, words, known)
+    words, marks, unknown = _spelled(estimator, text, parts, names, known)
     left = 0.0
     if parts.offset_name and np.isfinite(log_odds):  # naive Bayes has no other part: the rest is rounding
         left = log_odds - parts.prior - float(parts.parts.sum())
@@ -203,10 +195,13 @@ def _known(estimator: Estimator, texts: object) -> frozenset[str]:
 
 
 def _spelled(
-    estimator: Estimator, text: str, parts: DocumentParts, words: list[str], known: frozenset[str]
+    estimator: Estimator, text: str | None, parts: DocumentParts, names: Sequence[str], known: frozenset[str]
 ) -> tuple[list[str], list[tuple[int, int, float]], list[str]]:
     """Return the words of a text, by name where they are hashed, the stretches that they are, and words not known."""
-    settings = VectorizerSettings.from_json(estimator.vectorizer_ or {})
+    words = [str(names[w]) for w in parts.columns.tolist()]
+    if text is None or estimator.vectorizer_ is None:
+        return words, [], []
+    settings = VectorizerSettings.from_json(estimator.vectorizer_)
     found = list(terms(text, settings))
     if estimator.vocabulary_ is not None:
         values = dict(zip(words, parts.parts.tolist(), strict=True))
