@@ -138,7 +138,7 @@ class ClassificationReport:
 
     @property
     def worst(self) -> np.ndarray:
-        """Positions of the classes with most errors, `sdem_dist.reports.worst.MOST` of them, ascending."""
+        """Positions of the classes with most errors, ``MOST`` of ``sdem_dist/reports/worst.py`` of them, ascending."""
         hits, support, predicted = self._counts
         return worst(support + predicted - 2 * hits, support)
 
