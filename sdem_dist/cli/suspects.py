@@ -93,12 +93,15 @@ def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: 
     kept = "text" if documents.has_texts else ""
     if isinstance(found, LabelSuspects):
         head: tuple[str, ...] = ("document", "label", "it", "doubt", "p(label)", kept)
-        doubted = f"{int((found.doubt > 0.5).sum()):,} labels would be added or taken away"
+        doubted = (
+            f"in {found.n_documents:,} documents {int((found.doubt > 0.5).sum()):,} labels would be added or taken away"
+        )
     else:
         head = ("document", "label", "rather", "doubt", "p(label)", "p(other)", kept)
-        doubted = f"{int((found.other_proba > found.label_proba).sum()):,} would get another label"
+        n_doubted = int((found.other_proba > found.label_proba).sum())
+        doubted = f"of {found.n_documents:,} documents {n_doubted:,} would get another label"
     by_place = isinstance(documents.ids_of(0, 1)[0], int)
-    title = f"{name}: of {found.n_documents:,} documents {doubted}; the most doubtful"
+    title = f"{name}: {doubted}; the most doubtful"
     title += ", documents counted from 0" if by_place else ""
     click.echo(table(title, [head, *rows]), nl=False)
     if not documents.has_texts:

@@ -105,7 +105,7 @@ Examples:
     "--resume", is_flag=True, help="Go on from FOLDER, if it holds this search; a source is counted again first."
 )
 @click.option("--overwrite", is_flag=True, help="Replace MODEL and FILEs that exist, as --resume does.")
-@click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides folds and draws.  [default: 0]")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Decides folds and draws.  [default: 0]")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @reading_options
 @text_options
@@ -139,7 +139,10 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
             check_output(options[name], (model, *corpora), overwrite)
     if options["curve"] is not None and options["curve"].suffix.lower() not in (".png", ".svg", ".pdf"):
         raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
+    seed = options.pop("seed")
     estimator = estimator_of({**options, "quiet": True})
+    if seed is not None and "random_state" in estimator.get_params():
+        estimator.set_params(random_state=seed)
     refuse_far_sources((*corpora, options["validation"]), where.far)
     search = CorpusSearchCV(
         estimator,
@@ -153,7 +156,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         halving="brackets" if options["halving"] == "brackets" else options["halving"] == "yes",
         sampler=options["sampler"],
         nested=options["nested"],
-        random_state=options["seed"],
+        random_state=seed or 0,
     )
     folder = options["checkpoint"]
     with told(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
@@ -179,7 +182,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
             search.best_estimator_.save(model)
             _tell(search, model, options["table"])
             if options["curve"] is not None:
-                _curve(search.best_estimator_, documents, options["curve"], options["seed"])
+                _curve(search.best_estimator_, documents, options["curve"], seed or 0)
 
 
 def space_of(given: tuple[str, ...]) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 from sklearn.utils import _safe_indexing
 
 from sdem_dist.corpus import Corpus
@@ -16,6 +17,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
 from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation
+from sdem_dist.fitting.scoring import documents_in_pieces
 from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of, some
 from sdem_dist.label_scores import Decisions
@@ -169,7 +171,22 @@ def _evaluated(model: EngineEstimator, scored: Sequence[Any], client: Client | N
     """Return what a model is measured by; topics have no perplexity at one point, but one of their own."""
     if isinstance(model, LatentDirichletAllocation):
         return {"perplexity": model.perplexity(scored[0])}
-    return dict(model.evaluate(*scored, client=client))
+    found = dict(model.evaluate(*scored, client=client))
+    return found if model.spec.target != "numbers" or "r2" in found else {"r2": _r2(model, *scored)}
+
+
+def _r2(model: EngineEstimator, X: Any, y: Any = None) -> float:
+    """Return R2 of a regressor of a table, whose corpora have the target as their last column."""
+    predict = cast(Any, model).predict
+    if not isinstance(X, Corpus):
+        return float(r2_score(y, predict(X)))
+    columns = []
+    for _, rows in documents_in_pieces(X):
+        assert isinstance(rows, DenseDocuments)
+        weights = np.ones(rows.n_documents) if rows.weights is None else rows.weights
+        columns.append((rows.values[:, -1], predict(rows), weights))
+    targets, means, weights = map(np.concatenate, zip(*columns, strict=True))
+    return float(r2_score(targets, means, sample_weight=weights))
 
 
 def _named(model: EngineEstimator, found: dict[str, float], metric: Metric) -> float:

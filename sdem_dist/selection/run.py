@@ -188,7 +188,8 @@ class Run:
         weights = weights_of(scored)
         numbers = np.zeros(len(labels), np.int16) if folds is None else folds.numbers
         weights = np.ones(len(labels)) if weights is None else weights
-        return Documents(self.source, folds, validation, labels, weights, numbers, sets)
+        members = None if sets is None else sets[labels].toarray()
+        return Documents(self.source, folds, validation, labels, weights, numbers, sets, members)
 
     def side_by_side(self, groups: ArrayLike | None, client: Client | None, path: Path | None) -> np.ndarray:
         """Try settings of naive Bayes; return the fold of each document."""

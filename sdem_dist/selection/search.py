@@ -200,6 +200,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         self._check()
         seed = seed_of(self.random_state)
         estimator = clone(self.estimator)
+        estimator._look_at(X)
         source = source_of(estimator, X, y, client=client)
         several = source.members is not None
         self.metric_ = metric_of(estimator, self.metric, several)

@@ -65,6 +65,8 @@ class Documents(NamedTuple):
         Of the documents that are scored: position of the class, or of the set of labels; weight, fold.
     sets : sparse matrix of shape (n_sets, n_labels), or None
         Where those documents may have several labels: which label is in which set.
+    members : ndarray of shape (n_documents, n_labels), or None
+        And which of them has which.
     """
 
     source: Source
@@ -74,6 +76,7 @@ class Documents(NamedTuple):
     weights: np.ndarray
     numbers: np.ndarray
     sets: sp.csr_matrix | None = None
+    members: np.ndarray | None = None
 
     @property
     def n_folds(self) -> int:
@@ -92,8 +95,7 @@ class Documents(NamedTuple):
 
     def predicted(self, scores: np.ndarray, log_likelihood: np.ndarray, lengths: np.ndarray) -> Predicted:
         """Return what is said of the documents that are scored, with what is known of them."""
-        members = None if self.sets is None else self.sets[self.labels].toarray()
-        return Predicted(scores, self.labels, self.weights, self.numbers, log_likelihood, lengths, members)
+        return Predicted(scores, self.labels, self.weights, self.numbers, log_likelihood, lengths, self.members)
 
 
 class Place(NamedTuple):

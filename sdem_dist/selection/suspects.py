@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.folds import labels_of
+from sdem_dist.corpus.folds import Part, labels_of
 from sdem_dist.corpus.label_sets import are_label_sets
 from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of
@@ -149,12 +149,16 @@ def label_suspects(
         random_state=random_state,
         n_jobs=n_jobs,
     ).fit(X, y, client=client)
-    if search.tuned_.spec.label_sets and are_label_sets(X.header.classes if isinstance(X, Corpus) else y):
+    out_of_fold, inside = search.trials_[0].found, np.ones(len(search.oof_proba_), bool)
+    assert out_of_fold is not None
+    if isinstance(X, Part):
+        inside = X.mask
+    if out_of_fold.members is not None:
         members = members_of(X, None)[0][labels_of(X)] if isinstance(X, Corpus) else indicator_of_labels(y, None)
-        return label_suspects_of(search.oof_proba_, members.toarray(), search.classes_, n)
+        return label_suspects_of(search.oof_proba_, members.toarray(), search.classes_, inside, n)
     labels = labels_of(X) if isinstance(X, Corpus) else positions_of(search.estimator, y, search.classes_)
     assert labels is not None
-    return suspects_of(search.oof_proba_, labels, search.classes_, n)
+    return suspects_of(search.oof_proba_, np.where(inside, labels, -1), search.classes_, n)
 
 
 def usual_estimator(X: object, y: object = None) -> EngineEstimator:
@@ -167,7 +171,7 @@ def usual_estimator(X: object, y: object = None) -> EngineEstimator:
 
 
 def label_suspects_of(
-    proba: np.ndarray, members: np.ndarray, classes: np.ndarray, n: int | None = None
+    proba: np.ndarray, members: np.ndarray, classes: np.ndarray, inside: np.ndarray, n: int | None = None
 ) -> LabelSuspects:
     """Return the suspects among several labels by probabilities out of fold.
 
@@ -177,15 +181,17 @@ def label_suspects_of(
     members : ndarray of shape (n_documents, n_labels)
         Which document has which label.
     classes : ndarray of shape (n_labels,)
+    inside : ndarray of shape (n_documents,), bool
+        Which documents are looked at.
     n : int or None
     """
-    present = members > 0
+    looked_at = np.flatnonzero(inside)
+    proba, present = proba[looked_at], members[looked_at] > 0
     doubt = np.where(present, 1.0 - proba, proba).ravel()
     order = np.argsort(-doubt, kind="stable")[:n]
     documents, labels = np.divmod(order, proba.shape[1])
-    return LabelSuspects(
-        documents, classes[labels], present.ravel()[order], proba.ravel()[order], doubt[order], len(proba)
-    )
+    columns = classes[labels], present.ravel()[order], proba.ravel()[order], doubt[order]
+    return LabelSuspects(looked_at[documents], *columns, len(proba))
 
 
 def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None) -> Suspects:

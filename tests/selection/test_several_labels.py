@@ -174,12 +174,16 @@ def test_the_winner_has_the_decisions_of_the_folds(sets, found):
     assert np.array_equal(found.best_estimator_.state_.words, alone.state_.words)
     assert found.oof_proba_ == pytest.approx(expit(best.found.scores / decisions.temperatures))
     assert found.classes_.tolist() == NAMES.tolist()
-    assert found.labels_of if hasattr(found, "labels_of") else found.predict(stored(sets)[0]).shape == (300, 3)
+    assert found.predict(stored(sets)[0]).shape == (300, 3)
 
 
 def test_the_same_anywhere(sets, client, found):
     same(search(sets, n_jobs=2), found)
     same(CorpusSearchCV(MultiLabelNB(), SPACE, cv=3).fit(sets, client=client), found)
+    model, space = SupervisedLDAClassifier(3, n_epochs=1, n_jobs=1), {"n_components": [2]}
+    here, there = (CorpusSearchCV(model, space, cv=2).fit(sets, client=where) for where in (None, client))
+    same(here, there)
+    assert np.array_equal(here.best_estimator_.thresholds_, there.best_estimator_.thresholds_)
 
 
 @pytest.mark.parametrize(

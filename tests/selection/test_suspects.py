@@ -54,6 +54,15 @@ def test_a_corpus_and_its_rows_in_memory(corpus):
         label_suspects(corpus, n=0)
 
 
+def test_documents_outside_a_subset_are_not_suspected(corpus, tmp_path):
+    half = corpus.subset(np.arange(0, 400, 2))
+    assert not (label_suspects(half, n=None, n_jobs=1).documents % 2).any()
+    X, y, _ = made(90)
+    several = write_corpus(tmp_path / "c.zarr", X, [[label] for label in y]).subset(np.arange(1, 90, 2))
+    found = label_suspects(several, n=None, n_jobs=1)
+    assert (found.documents % 2).all() and found.n_documents == 45 and len(found) == 135
+
+
 @pytest.mark.parametrize("n_epochs", [1, 7])
 def test_cross_validation_is_that_of_models_without_the_fold(corpus, n_epochs):
     model = MultinomialNB(loss="ncll", n_epochs=n_epochs, validation_fraction=0.0)
