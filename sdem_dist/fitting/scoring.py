@@ -57,8 +57,7 @@ def over_blocks(
         As `over_corpus`.
     """
     if isinstance(X, AnyCorpus) or (client is not None and not is_dask(X)):
-        found = over_corpus(estimator, X, function, client)
-        return found[X.mask] if isinstance(X, Part) else found
+        return over_corpus(estimator, X, function, client)
     if not is_dask(X):
         with heard():
             return function(X)
@@ -100,6 +99,8 @@ def over_corpus(
 ) -> np.ndarray:
     """Return ``function(X)``; the documents of a corpus are read a bounded number at a time, in its order.
 
+    Of a part of a corpus the rows are those of its documents alone.
+
     Parameters
     ----------
     estimator : fitted estimator
@@ -131,7 +132,7 @@ def over_corpus(
             found = np.empty((X.n_documents, *piece.shape[1:]), piece.dtype)
         found[start : start + len(piece)] = piece
     assert found is not None  # a corpus has documents
-    return found
+    return found[X.mask] if isinstance(X, Part) else found
 
 
 def _applied(
