@@ -180,9 +180,10 @@ def ranges_of(corpus: AnyCorpus, most: int | None = None) -> list[tuple[int, int
 
 
 def pieces(X: object) -> Iterator[sp.csr_matrix]:
-    """Yield the documents of a sparse corpus as CSR matrices, or `X` if it is not a corpus."""
+    """Yield the documents of a sparse corpus, or of a part of it, as CSR matrices, or `X` if it is not a corpus."""
     if not isinstance(X, AnyCorpus):
         yield X
         return
-    for _, documents in documents_in_pieces(X):
-        yield cast(Documents, documents).to_csr()
+    for start, documents in documents_in_pieces(X):
+        rows = cast(Documents, documents).to_csr()
+        yield rows[X.mask[start : start + rows.shape[0]]] if isinstance(X, Part) else rows

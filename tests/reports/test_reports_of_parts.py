@@ -61,3 +61,15 @@ def test_densities_of_a_part(tmp_path):
     for model in (MultinomialMixture(2, n_epochs=1), LatentDirichletAllocation(2, n_epochs=1)):
         of_all = model.fit(corpus).score_samples(corpus)
         np.testing.assert_array_equal(model.score_samples(part), of_all[part.mask])
+
+
+def test_the_perplexity_of_a_fold_is_of_its_documents(tmp_path):
+    corpus = write_corpus(tmp_path / "c.zarr", X, Y)
+    model = LatentDirichletAllocation(2, n_epochs=1).fit(corpus)
+    of_parts = []
+    for part in (corpus.subset(CHOSEN), corpus.subset(~CHOSEN)):
+        rows = corpus.read(0, 200).to_csr()[part.mask]
+        assert model.score(part) == pytest.approx(model.score(rows))
+        assert model.perplexity(part) == pytest.approx(model.perplexity(rows))
+        of_parts.append(model.score(part))
+    assert min(of_parts) < model.score(corpus) < max(of_parts)
