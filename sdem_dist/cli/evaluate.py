@@ -80,7 +80,7 @@ def evaluate(
     must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
     from sdem_dist import load_model
-    from sdem_dist.cli.table_files import check_table, write_table
+    from sdem_dist.cli.table_files import altered, check_table, write_table
     from sdem_dist.corpus import Corpus
     from sdem_dist.inspection.examined import mistakes
     from sdem_dist.inspection.taught import taught
@@ -107,7 +107,7 @@ def evaluate(
             metrics = estimator.evaluate(documents, labels, client=client)
             report = estimator.report(documents, labels) if full or errors is not None else None
             if errors is not None:
-                write_table(errors, mistakes(estimator, report, examined))
+                n_altered = write_table(errors, mistakes(estimator, report, examined))
                 by_place = isinstance(next(iter(examined.ids_of([0]))), int)  # a corpus of workers is removed below
             weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
             if taught(estimator, documents):
@@ -129,7 +129,9 @@ def evaluate(
             say(f"\n{report.details() if isinstance(report, ClassificationReport) else report}")
     if errors is not None:
         click.echo(
-            f"wrote the errors to {errors}{'; their ids count the documents from 0' if by_place else ''}", err=True
+            f"wrote the errors to {errors}{'; their ids count the documents from 0' if by_place else ''}"
+            f"{altered(n_altered)}",
+            err=True,
         )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sdem_dist.storage.numbers import JsonObject
 
 PART = ".part"
-FORMAT = 3  # of what is kept
+FORMAT = 4  # of what is kept
 
 
 def write_kept_table(
@@ -43,8 +43,10 @@ def write_kept_table(
     *,
     resume: bool,
     quiet: bool,
-) -> None:
+) -> int:
     """Write the table of what tasks answer; what they made for an earlier run of the same identity is not made again.
+
+    It returns what `write_parts` does.
 
     `identity`: all that parts depend on; its ``repr`` counts.
     `executor`: its tasks read sources, and see the folder of `path`.
@@ -64,7 +66,7 @@ def write_kept_table(
             )
         parts = _parts(folder, executor, executor.put(shared), jobs, gate)
         try:
-            write_parts(path, parts)
+            return write_parts(path, parts)
         except ClusterError:
             raise
         except Exception as error:
@@ -108,11 +110,12 @@ def kept_task(shared: Shared[Part], job: Job, folder: Path) -> IngestError | Non
     """Write the answers to a job into a folder, which appears whole: a task of workers. A mistake in it is returned."""
 
     def made(partial_folder: Path) -> JsonObject:
-        gate, names = LineGate(shared[2]), list[list[str]]()
+        gate, names, altered = LineGate(shared[2]), list[list[str]](), list[int]()
         for part in answered_blocks(shared, job, gate):
             (partial_folder / f"{len(names)}{PART}").write_bytes(part.body)
             names.append(part.names)
-        return {"names": names, "skipped": gate.skipped, "examples": examples_of(job, gate)}
+            altered.append(part.n_altered)
+        return {"names": names, "altered": altered, "skipped": gate.skipped, "examples": examples_of(job, gate)}
 
     try:
         once(folder, made)
@@ -124,8 +127,8 @@ def kept_task(shared: Shared[Part], job: Job, folder: Path) -> IngestError | Non
 def _loaded(folder: Path, gate: LineGate) -> Iterator[Part]:
     summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     gate.take(summary["skipped"], summary["examples"])
-    for number, names in enumerate(summary["names"]):
-        yield Part(names, (folder / f"{number}{PART}").read_bytes())
+    for number, (names, n_altered) in enumerate(zip(summary["names"], summary["altered"], strict=True)):
+        yield Part(names, (folder / f"{number}{PART}").read_bytes(), n_altered)
 
 
 def _n_kept(folder: Path) -> int:

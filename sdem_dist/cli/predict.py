@@ -136,7 +136,7 @@ def _run(
     from sdem_dist.cli.answers import chosen
     from sdem_dist.cli.sources import refuse_for_a_corpus
     from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
-    from sdem_dist.cli.table_files import check_table, part_of, write_table
+    from sdem_dist.cli.table_files import altered, check_table, part_of, write_table
     from sdem_dist.loading import load_model
     from sdem_dist.storage.kept import clear_kept
     from sdem_dist.text.bad_lines import LineGate
@@ -161,7 +161,7 @@ def _run(
         raise click.UsageError(str(error)) from error
     transformer = None if all(sources.corpora) else transformer_of(estimator)
     streaming = any(str(path) == "-" for path in paths)
-    n_threads = jobs or (1 if streaming else None)
+    n_threads, n_altered = jobs or (1 if streaming else None), 0
     with where.client() as client:
 
         def found(answer: Callable[[Any, Block], Any]) -> Iterator[Any]:
@@ -179,17 +179,17 @@ def _run(
             identity = (read, suffix, answers.what, top, threshold, alone, coverage)
             shared = (transformer, lambda documents, block: part_of(suffix, columns(documents, block)), on_error)
             parts = sources.for_workers(estimator)
-            write_kept_table(
+            n_altered = write_kept_table(
                 output, identity, DaskExecutor(client), shared, parts, sources.gate, resume=resume, quiet=quiet
             )
         elif output is not None:
-            write_table(output, found(_beside(answers)))
+            n_altered = write_table(output, found(_beside(answers)))
             clear_kept(output, "predicted")  # of a run by workers that was killed
         elif not _printed(found(lines_of(answers, with_ids=reading.id is not None)), flush=streaming) and not quiet:
             click.echo("the sources hold no document", err=True)
     _say_what_was_left_out(sources)
     if output is not None and not quiet:
-        click.echo(f"wrote the predictions to {output}", err=True)
+        click.echo(f"wrote the predictions to {output}{altered(n_altered)}", err=True)
     if verbose and transformer is not None:
         share = transformer.unknown_share
         known = (

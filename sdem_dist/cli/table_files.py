@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.outputs import check_output
-from sdem_dist.cli.text_cells import Columns, as_text, csv_rows, json_rows, tab_rows
+from sdem_dist.cli.text_cells import Columns, as_text, cells_of_several_lines, csv_rows, json_rows, tab_rows
+from sdem_dist.counted import counted
 from sdem_dist.text.records import listed
 
 if TYPE_CHECKING:
@@ -25,28 +26,45 @@ class Part:
 
     names: list[str]  # of the columns
     body: bytes  # the rows in the format of the file; of Parquet an Arrow stream
+    n_altered: int = 0  # texts that the format cannot hold as they are
 
 
 def part_of(suffix: str, block: Columns) -> Part:
     """Return consecutive rows as the format of a suffix, see `FORMS`, has them."""
-    return Part(list(block), FORMS[suffix][0](block))
+    return Part(list(block), FORMS[suffix][0](block), cells_of_several_lines(block) if suffix == ".tsv" else 0)
 
 
-def write_table(path: Path, blocks: Iterator[Columns]) -> None:
-    """Write a table; it appears under its name whole, or not at all.
+def write_table(path: Path, blocks: Iterator[Columns]) -> int:
+    """Write a table, and return how many texts its format could not hold as they are, see `altered`.
+
+    It appears under its name whole, or not at all.
 
     `path`: its suffix, see `FORMS`, says the format.
     `blocks`: all of the same columns.
     """
-    write_parts(path, map(partial(part_of, path.suffix.lower()), blocks))
+    return write_parts(path, map(partial(part_of, path.suffix.lower()), blocks))
 
 
-def write_parts(path: Path, parts: Iterator[Part]) -> None:
+def write_parts(path: Path, parts: Iterator[Part]) -> int:
     """Write a table of parts that were made for its suffix; as `write_table`."""
     from sdem_dist.storage.publish import publish_file
 
-    write = FORMS[path.suffix.lower()][1]
-    publish_file(path, lambda whole: write(whole, _alike(parts)))
+    write, n_altered = FORMS[path.suffix.lower()][1], 0
+
+    def counted_parts() -> Iterator[Part]:
+        nonlocal n_altered
+        for part in _alike(parts):
+            n_altered += part.n_altered
+            yield part
+
+    publish_file(path, lambda whole: write(whole, counted_parts()))
+    return n_altered
+
+
+def altered(n: int) -> str:
+    """Return what became of texts that a table could not hold as they are, for the line that says it is written."""
+    them = "; TABs and line ends of {} became blanks (.csv, .jsonl and .parquet keep them)"
+    return them.format(counted(n, "text")) if n else ""
 
 
 def check_table(path: Path, inputs: Iterable[str | Path], overwrite: bool) -> None:

@@ -48,6 +48,16 @@ def tab_rows(block: Columns) -> bytes:
     return _rows(["", *["\t"] * (len(block) - 1), "\n"], cells)
 
 
+def cells_of_several_lines(block: Columns) -> int:
+    """Return in how many texts of some rows `tab_rows` makes blanks of TABs and line ends."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = (column for values in block.values() if (column := _typed(values)) is not None)
+    texts = (column for column in columns if pa.types.is_large_string(column.type))
+    return sum(pc.sum(pc.match_substring_regex(column, "[\t\n]")).as_py() or 0 for column in texts)
+
+
 def json_rows(block: Columns) -> bytes:
     """Return rows as JSON objects, one a line.
 

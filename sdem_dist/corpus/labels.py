@@ -122,7 +122,9 @@ def plain_label(label: object) -> ClassLabel:
             raise CorpusError(f"{plain!r} cannot be a class label: it holds half of a surrogate pair") from error
     if isinstance(plain, str | int | float):
         return plain
-    raise CorpusError(f"{plain!r} cannot be a class label: strings, integers, floats and booleans can")
+    raise CorpusError(
+        f"{plain!r} cannot be a class label: strings, integers, floats and booleans can; make texts of others"
+    )
 
 
 def is_missing(value: object) -> bool:

@@ -57,8 +57,7 @@ def over_blocks(
         As `over_corpus`.
     """
     if isinstance(X, AnyCorpus) or (client is not None and not is_dask(X)):
-        found = over_corpus(estimator, X, function, client)
-        return found[X.mask] if isinstance(X, Part) else found
+        return over_corpus(estimator, X, function, client)
     if not is_dask(X):
         with heard():
             return function(X)
@@ -100,6 +99,8 @@ def over_corpus(
 ) -> np.ndarray:
     """Return ``function(X)``; the documents of a corpus are read a bounded number at a time, in its order.
 
+    Of a part of a corpus the rows are those of its documents alone.
+
     Parameters
     ----------
     estimator : fitted estimator
@@ -131,7 +132,7 @@ def over_corpus(
             found = np.empty((X.n_documents, *piece.shape[1:]), piece.dtype)
         found[start : start + len(piece)] = piece
     assert found is not None  # a corpus has documents
-    return found
+    return found[X.mask] if isinstance(X, Part) else found
 
 
 def _applied(
@@ -179,9 +180,10 @@ def ranges_of(corpus: AnyCorpus, most: int | None = None) -> list[tuple[int, int
 
 
 def pieces(X: object) -> Iterator[sp.csr_matrix]:
-    """Yield the documents of a sparse corpus as CSR matrices, or `X` if it is not a corpus."""
+    """Yield the documents of a sparse corpus, or of a part of it, as CSR matrices, or `X` if it is not a corpus."""
     if not isinstance(X, AnyCorpus):
         yield X
         return
-    for _, documents in documents_in_pieces(X):
-        yield cast(Documents, documents).to_csr()
+    for start, documents in documents_in_pieces(X):
+        rows = cast(Documents, documents).to_csr()
+        yield rows[X.mask[start : start + rows.shape[0]]] if isinstance(X, Part) else rows

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+from sdem_dist.corpus.labels import plain_label
 from sdem_dist.counted import counted
 from sdem_dist.visible import one_line
 
@@ -26,12 +27,19 @@ def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
 
     `labels`: shape (n_documents,).
     `training`: warn where they are doubtful.
-    Raises ValueError: they are no labels, such as numbers with a fraction.
+    Raises ValueError, CorpusError: they are no labels, such as numbers with a fraction, or dates.
     """
     with warnings.catch_warnings():
         # Ours says more, and comes where scikit-learn's does, or with fewer documents.
         warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
-        check_classification_targets(labels)
+        try:
+            check_classification_targets(labels)
+        except ValueError:
+            if labels.dtype != object:
+                raise
+            for label in labels:  # such as datetime.date; the message says what can be done
+                plain_label(label)
+            raise
     found = np.unique(labels)
     if training and len(found) and (odd := doubt(len(found), len(labels), found[0])):
         warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=4)

@@ -139,11 +139,17 @@ def _of_classes(
         "probability": report.confidence[rows].tolist(),
         "probability_of_label": report.probabilities[rows, report.labels[rows]].tolist(),
     }
-    told = examined.explained(estimator, positions, labels) if len(rows) else []
-    if told is not None:
-        found["words_for_prediction"] = [" ".join(e.telling()) for e in told]
-        found["words_for_label"] = [" ".join(e.telling(of_the_prediction=False)) for e in told]
-    return found
+    return found | telling_words(examined.explained(estimator, positions, labels) if len(rows) else [])
+
+
+def telling_words(told: Sequence[Explanation] | None) -> dict[str, list[str]]:
+    """Return columns of the words that speak for the predictions and for the labels; none without explanations."""
+    if told is None:
+        return {}
+    return {
+        "words_for_prediction": [" ".join(e.telling()) for e in told],
+        "words_for_label": [" ".join(e.telling(of_the_prediction=False)) for e in told],
+    }
 
 
 def _of_numbers(report: Any, examined: Examined, rows: np.ndarray, positions: np.ndarray) -> dict[str, list[Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
+from sdem_dist.inspection.beside_errors import beside_errors
 from sdem_dist.reports.classification import ClassificationReport, classification_report
 from sdem_dist.reports.cluster_scores import cluster_scores
 from sdem_dist.reports.clusters import ClusterReport
@@ -26,7 +26,7 @@ from sdem_dist.reports.regression import RegressionReport
 from sdem_dist.reports.topics import TopicReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from distributed import Client
 
@@ -49,7 +49,7 @@ def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
         return of_labels(estimator, X, y)
     if estimator.spec.predicts == "class":
         report = of_classes(estimator, X, y)
-        return replace(report, texts_at=_texts_of_errors(given, report))
+        return replace(report, beside_errors=beside_errors(estimator, given, X, report))
     if estimator.spec.predicts == "number":
         return of_numbers(estimator, X, y)
     if estimator.spec.predicts == "cluster":
@@ -66,27 +66,6 @@ def as_counts(estimator: Estimator, X: object) -> object:
     return X
 
 
-def _texts_of_errors(X: Any, report: ClassificationReport) -> Callable[[np.ndarray], list[str]] | None:
-    """Return what gives the texts of errors by position, and can be pickled; None where there are none.
-
-    Of texts in memory it keeps those of the errors alone; a corpus is read when it is asked.
-    """
-    if are_texts(X):
-        rows = getattr(X, "iloc", X)  # of a pandas column
-        return partial(_kept_texts, {p: str(rows[p]) for p in report.positions[report.errors].tolist()})
-    if isinstance(X, AnyCorpus) and getattr(X, "has_texts", False):
-        return partial(_texts_of_corpus, X)
-    return None
-
-
-def _kept_texts(kept: dict[int, str], positions: np.ndarray) -> list[str]:
-    return [kept[p] for p in positions.tolist()]
-
-
-def _texts_of_corpus(corpus: Any, positions: np.ndarray) -> list[str]:
-    return list(corpus.texts_at(positions.tolist()))
-
-
 def of_classes(estimator: Estimator, X: object, y: object) -> ClassificationReport:
     """Return the report of a classifier."""
     source, labels = source_of(estimator, X, y, use="score"), []
@@ -97,7 +76,9 @@ def of_classes(estimator: Estimator, X: object, y: object) -> ClassificationRepo
         return np.asarray(log_softmax(estimator._class_scores(documents), axis=1))  # type: ignore[attr-defined]
 
     log_probabilities = over_corpus(estimator, source.corpus, scored)
-    return classification_report(estimator.classes_, np.concatenate(labels), log_probabilities)
+    inside = _inside(source.corpus)
+    report = classification_report(estimator.classes_, np.concatenate(labels)[inside], log_probabilities)
+    return replace(report, positions=np.flatnonzero(inside)[report.positions])
 
 
 def of_labels(estimator: Any, X: object, y: object) -> LabelReport:
@@ -107,7 +88,12 @@ def of_labels(estimator: Any, X: object, y: object) -> LabelReport:
     codes = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
     members = source.members[np.concatenate(cast(Any, codes))].toarray() > 0
     scores = over_corpus(estimator, source.corpus, estimator._class_scores)
-    return LabelReport(estimator.classes_, members, scores, estimator.thresholds_)
+    return LabelReport(estimator.classes_, members[_inside(source.corpus)], scores, estimator.thresholds_)
+
+
+def _inside(corpus: Any) -> np.ndarray:
+    """Return which of the documents that a corpus reads are to be reported on, bool: those of a part of it, or all."""
+    return corpus.mask if isinstance(corpus, Part) else np.ones(corpus.n_documents, bool)
 
 
 def of_numbers(estimator: Estimator, X: object, y: object) -> RegressionReport:
@@ -115,7 +101,7 @@ def of_numbers(estimator: Estimator, X: object, y: object) -> RegressionReport:
     predictions = np.asarray(estimator.predict(X), np.float64)  # type: ignore[attr-defined]
     if isinstance(X, AnyCorpus):
         source_of(estimator, X, use="score")  # says what is missing
-        targets = np.concatenate([_targets(documents) for _, documents in documents_in_pieces(X)])
+        targets = np.concatenate([_targets(documents) for _, documents in documents_in_pieces(X)])[_inside(X)]
     elif y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     else:

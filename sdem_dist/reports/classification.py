@@ -52,15 +52,15 @@ class ClassificationReport:
         ln p(class | document).
     positions : ndarray of shape (n_documents,), int64
         Which of the documents given each one is: those without a label are left out.
-    texts_at : callable, or None
-        From positions of errors to the texts of these documents, where they are there.
+    beside_errors : callable, or None
+        From positions of errors, and their labels, to more columns of `errors_frame`: telling words, texts.
     """
 
     classes: np.ndarray
     labels: np.ndarray
     log_probabilities: np.ndarray
     positions: np.ndarray
-    texts_at: Callable[[np.ndarray], list[str]] | None = None
+    beside_errors: Callable[[np.ndarray, list[object]], dict[str, list[str]]] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.labels):
@@ -252,19 +252,21 @@ class ClassificationReport:
     def errors_frame(self) -> pd.DataFrame:
         """Return the wrong predictions as a pandas table, the most confident first; its index is `positions`.
 
-        Where the texts of the documents are there, they are its last column.
+        Columns of the words that spoke for the prediction and for the label follow where the model has an explanation, and
+        the texts where they are there.
         """
         import pandas as pd
 
-        rows = self.errors
-        texts = {} if self.texts_at is None else {"text": self.texts_at(self.positions[rows])}
+        rows, beside = self.errors, self.beside_errors
+        labels = self.classes[self.labels[rows]]
+        more = {} if beside is None else beside(self.positions[rows], labels.tolist())
         return pd.DataFrame(
             {
-                "label": self.classes[self.labels[rows]],
+                "label": labels,
                 "prediction": self.classes[self.predictions[rows]],
                 "probability": self.confidence[rows],
                 "probability_of_label": self.probabilities[rows, self.labels[rows]],
-                **texts,
+                **more,
             },
             index=pd.Index(self.positions[rows], name="document"),
         )

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
+from sdem_dist.counted import counted
 from sdem_dist.reports.html import cell, html_table
 from sdem_dist.reports.marked_text import AGAINST, FOR, MarkedText
 from sdem_dist.storage.numbers import null_for_nan
@@ -98,7 +99,11 @@ class Explained(MarkedText):
         return pd.DataFrame(list(self.words), columns=list(self._word._fields))
 
     def __str__(self) -> str:
-        marked = f"Each place in the text has its share of its word's {self._part_name}:\n{self.marked_text()}"
+        faint = self.n_faint
+        left_out = f", but {counted(faint, 'place')} whose share rounds to 0" if faint else ""
+        marked = (
+            f"Each place in the text has its share of its word's {self._part_name}{left_out}:\n{self.marked_text()}"
+        )
         text = [marked if self.marks else self.marked_text()] if self.text else []
         return "\n\n".join([self.without_text(), *text])
 

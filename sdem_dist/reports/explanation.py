@@ -91,7 +91,9 @@ class Explanation(Explained):
         )
 
     def _rows(self) -> Rows:
-        shown, rest = self.words[:SHOWN], self.words[SHOWN:]
+        n = sum(abs(w.part) >= 0.0005 for w in self.words[:SHOWN])  # the others round to 0, and the largest come first
+        n = n or min(len(self.words), 1)
+        shown, rest = self.words[:n], self.words[n:]
         rows: Rows = [
             (w.word, f"{w.part:+.3f}", f"{w.weight:.3g}", _probability(w.log_p), _probability(w.log_p_against))
             for w in shown

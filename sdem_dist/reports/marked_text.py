@@ -7,8 +7,6 @@ from sdem_dist.visible import visible
 
 FOR, AGAINST = "0,114,178", "213,94,0"
 """Told apart by colour-blind people too (Okabe and Ito): blue and vermilion."""
-LEAST = 0.005
-"""What rounds to 0.00."""
 
 
 class MarkedText:
@@ -31,14 +29,22 @@ class MarkedText:
             end = stop
         return [(piece, value) for piece, value in [*found, (text[end:], 0.0)] if piece]
 
+    def _shown(self, value: float) -> str:
+        """Return a part as brackets show it."""
+        return f"{value:+.2f}"
+
+    def _pieces(self) -> list[tuple[str, str]]:
+        """Return the text cut into stretches, each with its part as it is shown, or nothing."""
+        return [(piece, self._shown(v) if v else "") for piece, v in self.stretches(0.25)]
+
     def marked_text(self) -> str:
-        """Return the text with the loudest words in brackets, with their parts; words whose part rounds to 0 have none."""
-        return "".join(f"[{visible(t)} {v:+.2f}]" if abs(v) >= LEAST else visible(t) for t, v in self.stretches(0.25))
+        """Return the text with the loudest words in brackets, with their parts; not those whose part rounds to 0."""
+        return "".join(f"[{visible(t)} {v}]" if v and float(v) else visible(t) for t, v in self._pieces())
 
     @property
     def n_faint(self) -> int:
-        """How many stretches `marked_text` leaves unmarked because their part rounds to 0."""
-        return sum(0 < abs(v) < LEAST for _, v in self.stretches(0.25))
+        """How many of the loudest words have no brackets, since their part rounds to 0."""
+        return sum(bool(v) and not float(v) for _, v in self._pieces())
 
     def styled(self) -> list[tuple[str, str]]:
         """Return the text as (stretch, style) for rich: blue for the class, orange against it, loud words bold."""

@@ -66,6 +66,9 @@ class NumberExplanation(Explained):
     def _summary(self) -> str:
         return f"{self.prediction:.4g}, {self.prediction - self.mean:+.4g} from the mean of training, {self.mean:.4g}"
 
+    def _shown(self, value: float) -> str:
+        return f"{value:+.2g}"  # whatever the unit of the target
+
     def _rows(self) -> Rows:
         rest = self.words[SHOWN:]
         rows: Rows = [(w.word, f"{w.part:+.4g}", f"{w.weight:.4g}") for w in self.words[:SHOWN]]

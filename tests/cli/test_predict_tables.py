@@ -241,3 +241,16 @@ def test_line_ends_of_windows_are_line_ends(made, tmp_path):
     for name, text in {"o.csv": "goal\nteam\\rx", "o.tsv": "goal team\\rx", "o.jsonl": "goal\r\nteam\rx"}.items():
         ok("predict", str(made / "model"), str(tmp_path / "s.jsonl"), "-o", str(tmp_path / name))
         assert [row["text"] for row in read_back(tmp_path / name)] == [text]
+
+
+@pytest.mark.parametrize("workers", [[], ["--workers", "1"]])
+def test_texts_that_a_tsv_cannot_hold_are_counted(made, tmp_path, workers):
+    rows = [{"text": text} for text in ("goal\tmatch", "bank\nshare\tloan", "bread", "salt")]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, said in (("o.tsv", "of 2 texts became blanks (.csv, .jsonl and .parquet keep them)"), ("o.csv", "")):
+        found = run("predict", str(made / "model"), str(tmp_path / "s.jsonl"), "-o", str(tmp_path / name), *workers)
+        assert found.exit_code == 0, found.output
+        assert said in found.stderr and ("became blanks" in found.stderr) == bool(said)
+    quiet = run("predict", str(made / "model"), str(tmp_path / "s.jsonl"), "-o", str(tmp_path / "q.tsv"), "--quiet")
+    assert quiet.exit_code == 0 and not quiet.stderr
+    assert (tmp_path / "q.tsv").read_bytes() == (tmp_path / "o.tsv").read_bytes()

@@ -353,3 +353,10 @@ def test_texts_and_labels_that_are_swapped_are_named():
         warnings.simplefilter("error")
         model = MultinomialNB(n_epochs=1).fit(texts, labels)
         model.evaluate(texts[:3], ["sport", "money", "sport"])
+
+
+def test_dates_of_python_are_no_labels():
+    with pytest.raises(
+        CorpusError, match=r"datetime.date\(2020, 1, 1\) cannot be a class label: .* make texts of others"
+    ):
+        MultinomialNB().fit(X, [date(2020, 1, 1), date(2020, 1, 2)] * 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,8 @@ from sdem_dist import (
     SupervisedLDAClassifier,
     SupervisedLDARegressor,
 )
+from sdem_dist.reports.explanation import Explanation, WordPart
+from sdem_dist.reports.number_explanation import NumberExplanation, NumberPart
 from sdem_dist.text import VectorizerSettings
 from sdem_dist.text.marking import marked, terms
 
@@ -245,3 +248,20 @@ def test_many_columns_take_little_memory():
     said = model._joint_log_proba(alone)[0] - model._joint_log_proba(np.full((1, n), np.nan))[0]
     word = next(w for w in found.words if w.word == "#5")
     assert (word.log_p, word.log_p_against) == pytest.approx((said[a], said[b]))
+
+
+def test_parts_that_round_to_nothing_are_counted_and_not_shown():
+    words = tuple(WordPart(f"w{i}", 1.0, np.nan, np.nan, 0.004 - i * 1e-5) for i in range(300))
+    text = " ".join(w.word for w in words)
+    ends = np.cumsum([len(w.word) + 1 for w in words]) - 1
+    marks = tuple((int(end) - len(w.word), int(end), w.part) for w, end in zip(words, ends, strict=True))
+    faint = Explanation("a", "b", 0.6, 0.4, 0.5, 0.0, 0.0, "", words, text=text, marks=marks)
+    shown = str(faint)
+    assert "+0.00]" not in shown and "but 300 places whose share rounds to 0" in shown
+    loud = replace(faint, marks=((0, 2, 0.5), *marks[1:]))
+    assert loud.marked_text().startswith("[w0 +0.50] w1 w2") and "rounds to 0" not in str(loud)
+    small = replace(faint, words=(words[0], WordPart("faint", 1.0, np.nan, np.nan, 1e-4), words[1]._replace(part=1e-5)))
+    rows = [line.split() for line in small.without_text().splitlines()]
+    assert ["w0", "+0.004", "1"] in rows and ["2", "other", "words", "+0.000"] in rows
+    number = NumberExplanation(0.004, 0.002, 0.0, "", (NumberPart("w0", 1.0, 4e-6),), text="w0", marks=((0, 2, 4e-6),))
+    assert "[w0 +4e-06]" in str(number)

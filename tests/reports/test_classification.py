@@ -8,9 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from cli.commands import ok
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
-from sdem_dist import EMMixtureClassifier, GaussianNB, MultinomialNB, MultiplicativeMixtureClassifier, write_corpus
+from sdem_dist import (
+    EMMixtureClassifier,
+    GaussianNB,
+    MultinomialNB,
+    MultiplicativeMixtureClassifier,
+    SupervisedLDAClassifier,
+    write_corpus,
+)
 from sdem_dist.reports.classification import classification_report
 
 RNG = np.random.default_rng(0)
@@ -150,11 +158,44 @@ def test_tables_of_errors_have_texts_where_they_are_known():
     for X in (texts, np.array(texts), pd.Series(texts, index=range(5, 17))):
         errors = model.report(X, ["money", *y[1:]]).errors_frame()
         assert errors.text.tolist() == ["goal match"] and errors.index.tolist() == [0]
+        assert errors.words_for_prediction.tolist() == ["goal match"] and errors.words_for_label.tolist() == [""]
         again = pickle.loads(pickle.dumps(model.report(X, ["money", *y[1:]])))  # noqa: S301
         assert again.errors_frame().equals(errors)
         assert b"bank share" not in pickle.dumps(again), "texts without an error are kept"
     counts = model.vectorize(texts)
-    assert "text" not in model.report(counts, ["money", *y[1:]]).errors_frame()
+    of_counts = model.report(counts, ["money", *y[1:]]).errors_frame()
+    assert "text" not in of_counts and of_counts.words_for_prediction.tolist() == ["goal match"]
+    assert list(model.report(texts, y).errors_frame()) == list(errors), "the same columns without an error"
+
+
+def test_tables_of_errors_are_those_of_the_command(tmp_path):
+    rng = np.random.default_rng(0)
+    names = ["sport", "money"] * 100
+    texts = [" ".join(rng.choice(["goal", "match", "bank", "share"], 4)) for _ in names]
+    corpus = write_corpus(tmp_path / "c.zarr", MultinomialNB().fit(texts, names).vectorize(texts), names)
+    model = MultinomialNB().fit(corpus)
+    model.save(tmp_path / "m")
+    ok("evaluate", str(tmp_path / "m"), str(corpus.path), "--errors", str(tmp_path / "e.jsonl"))
+    written = pd.read_json(tmp_path / "e.jsonl", lines=True)
+    frame = model.report(corpus).errors_frame()
+    assert len(frame) > 20 and set(written) - {"id"} == set(frame)
+    shared = ["label", "prediction", "words_for_prediction", "words_for_label"]
+    assert frame[shared].reset_index(drop=True).equals(written[shared])
+    part = model.report(corpus.subset(np.arange(200) % 3 > 0)).errors_frame()
+    assert 0 < len(part) < len(frame) and part[shared].equals(frame.loc[part.index, shared])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.coo_matrix, sp.csc_array, pd.DataFrame])
+def test_telling_words_of_counts_and_columns_of_any_kind(kind):
+    X = RNG.poisson(1.0, (60, 4))
+    y = RNG.integers(0, 2, 60)
+    frame = MultinomialNB().fit(X, y).report(kind(X), y).errors_frame()
+    assert len(frame) > 5 and frame.words_for_prediction.str.len().max() > 0
+    if kind in (np.asarray, pd.DataFrame):
+        table = GaussianNB().fit(kind(X), y).report(kind(X), y).errors_frame()
+        assert table.words_for_prediction.str.len().max() > 0
+    none = SupervisedLDAClassifier(n_epochs=1, n_components=2).fit(X, y).report(kind(X), y).errors_frame()
+    assert "words_for_label" in none
 
 
 def test_classes_without_documents_are_named():
