@@ -72,7 +72,7 @@ def summed(
         Where each lane's words begin.
     leaves, n_features : int
     """
-    words, starts, places = places_of(flat[0], np.zeros(n_features, np.int64))
+    words, starts, places = places_of(flat[0], np.zeros(n_features, np.int32))
     rows, (met, entries) = np.empty((len(words), flat[1].shape[1])), np.empty((2, len(words)))
     add_lanes(tuple(flat[1:]), starts, places, first_words, leaves, (rows, met, entries))
     class_counts, *numbers = (_added_up(column, leaves) for column in each)

@@ -76,7 +76,7 @@ def test_how_many_lanes_a_call_takes_changes_no_bit(n_lanes, monkeypatch):
     lanes = [Lane(0, 0, i, bounds[i], bounds[i + 1], N) for i in range(n_lanes)]
     feed = tasks.Feed(LEARNER, COUNTS, Claim("test", 1 << 20, 1 << 32))
     state, found = state_of(LEARNER), []
-    for at_once in (1, 8, 16, 1000):
+    for at_once in (1 * 12, 8 * 12, 16 * 12, 1000 * 12):
         monkeypatch.setattr(sdem, "AT_ONCE", at_once)
         found.append(tasks.map_lanes(feed, lanes, True, tasks.Timed(state)).value[0])
     for part in found[1:]:
