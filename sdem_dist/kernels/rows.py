@@ -125,10 +125,10 @@ def number_by_frequency(number):
 
     Words of one frequency, or of `OFTEN` and more, are ascending: shape (n_words,), uint32.
     """
-    most = np.uint32(0)
+    often = np.int64(0)
     for w in range(number.size):
-        most = max(most, number[w])
-    often = np.int64(min(most, OFTEN))
+        often = max(often, np.int64(number[w]))
+    often = min(often, np.int64(OFTEN))
     starts = np.zeros(often + 2, np.int64)
     for w in range(number.size):
         if number[w]:
