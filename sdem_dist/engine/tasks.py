@@ -110,10 +110,6 @@ class Feed(NamedTuple, Generic[State, Statistics, Prepared]):
     corpus: CorpusLike
     claim: Claim
 
-    def key(self, start: int, stop: int) -> tuple[str, str, int, int]:
-        """Name prepared documents in the cache of a process."""
-        return self.corpus.cache_key, self.learner.cache_key, start, stop
-
     def state(self, blocks: Sequence[Timed[State]]) -> State:
         """Return a state for the learner's `map` and `evaluate` from its blocks."""
         return blocks[0].value if len(blocks) == 1 else wide(self.learner).joined([b.value for b in blocks])
@@ -121,18 +117,19 @@ class Feed(NamedTuple, Generic[State, Statistics, Prepared]):
     def prepared(self, spans: Sequence[tuple[int, int]], watch: _Watch) -> Iterator[Prepared]:
         """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
         claims.hold(self.claim)
+        names = self.corpus.cache_key, self.learner.cache_key
 
         def load(start: int, stop: int) -> Prepared:
             def make() -> Prepared:
                 return watch("prepare", self.learner.prepare, watch("read", self.corpus.read, start, stop))
 
-            return prepared_cache.get(self.key(start, stop), make)
+            return prepared_cache.get((*names, start, stop), make)
 
         coming: Future[Prepared] | None = None
         for i, span in enumerate(spans):
             documents = load(*span) if coming is None else coming.result()
             following = spans[i + 1 : i + 2]
-            absent = bool(following) and self.key(*following[0]) not in prepared_cache
+            absent = bool(following) and (*names, *following[0]) not in prepared_cache
             coming = _readers.pool.submit(load, *following[0]) if absent else None
             yield documents
 

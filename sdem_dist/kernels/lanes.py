@@ -176,7 +176,7 @@ def places_of(words, number):
     Parameters
     ----------
     words : ndarray of shape (n,), unsigned integers
-    number : ndarray of shape (n_features,), int64, zeros; overwritten
+    number : ndarray of shape (n_features,), int32, zeros; overwritten
     """
     n_words = 0
     for i in range(words.size):
@@ -226,6 +226,12 @@ def add_lanes(parts, starts, places, first_words, leaves, out):
     sums, levels = np.zeros((DEPTH, n_columns + 2)), np.zeros(DEPTH, np.int64)
     for word in range(out_rows.shape[0]):
         depth, group = 0, np.int64(-1)
+        if starts[word + 1] - starts[word] == 1:  # most words of many short lanes
+            i = places[starts[word]]
+            for k in range(n_columns):
+                out_rows[word, k] = 0.0 + rows[i, k]
+            out_met[word], out_entries[word] = met[i], entries[i]
+            continue
         for p in range(starts[word], starts[word + 1]):
             i = places[p]
             if lane_of[i] != group:

@@ -125,16 +125,20 @@ def number_by_frequency(number):
 
     Words of one frequency, or of `OFTEN` and more, are ascending: shape (n_words,), uint32.
     """
-    starts = np.zeros(OFTEN + 2, np.int64)
+    often = np.int64(0)
+    for w in range(number.size):
+        often = max(often, np.int64(number[w]))
+    often = min(often, np.int64(OFTEN))
+    starts = np.zeros(often + 2, np.int64)
     for w in range(number.size):
         if number[w]:
-            starts[OFTEN - min(number[w], OFTEN) + 1] += 1
-    for c in range(OFTEN + 1):
+            starts[often - min(number[w], often) + 1] += 1
+    for c in range(often + 1):
         starts[c + 1] += starts[c]
-    words = np.empty(starts[OFTEN + 1], np.uint32)
+    words = np.empty(starts[often + 1], np.uint32)
     for w in range(number.size):
         if number[w]:
-            c = OFTEN - min(number[w], OFTEN)
+            c = often - min(number[w], often)
             words[starts[c]], number[w] = w, starts[c]
             starts[c] += 1
     return words

@@ -9,11 +9,13 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.permutation import permute
-from sdem_dist.kernels.rows import count_words, mark_words, number_by_frequency, number_words, renumber
+from sdem_dist.kernels.rows import OFTEN, count_words, mark_words, number_by_frequency, number_words, renumber
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.word_counts import LocalDocuments
 
 NO_TARGETS = np.zeros((1, 0))
+WIDE = 32
+"""Words of the vocabulary for one entry from which on entries are sorted, rather than counted in an array of all words."""
 
 
 def localised(
@@ -28,15 +30,22 @@ def localised(
 
     With `frequent_first` by falling frequency: rows that are often needed lie side by side in cache. Otherwise in their order.
     """
-    number = np.zeros(documents.n_features, np.uint32)
-    if frequent_first:
-        count_words(documents.indices, number)
-        words = number_by_frequency(number)
+    found = documents.indices
+    if frequent_first and WIDE * len(found) < documents.n_features:
+        ascending, found, counts = np.unique(found, return_inverse=True, return_counts=True)
+        order = np.argsort(-np.minimum(counts, OFTEN), kind="stable")
+        words, number = ascending[order].astype(np.uint32), np.empty(len(order), np.uint32)
+        number[order] = np.arange(len(order))
     else:
-        mark_words(documents.indices, number)
-        words = number_words(number)
-    indices = np.empty(len(documents.indices), np.uint16 if len(words) <= 1 << 16 else np.uint32)
-    renumber(documents.indices, number, indices)
+        number = np.zeros(documents.n_features, np.uint32)
+        if frequent_first:
+            count_words(found, number)
+            words = number_by_frequency(number)
+        else:
+            mark_words(found, number)
+            words = number_words(number)
+    indices = np.empty(len(found), np.uint16 if len(words) <= 1 << 16 else np.uint32)
+    renumber(found, number, indices)
     local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
     return LocalDocuments(local, words, labels, weights, targets)
 

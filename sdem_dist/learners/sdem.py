@@ -19,8 +19,8 @@ from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, side_by_side
 from sdem_dist.records import record
 
-AT_ONCE = 2_048
-"""Documents of the lanes that one compiled call takes: what they learned is still in cache when it is added up."""
+AT_ONCE = 80_000
+"""Documents of the lanes that one compiled call takes, times numbers kept of each of their words: some 100 MB."""
 
 
 @record
@@ -68,7 +68,9 @@ class Sdem(WordLearner[Model]):
     @property
     def documents_at_once(self) -> int:
         """Documents of the short lanes that `map_lanes` takes at once; 0 where it is not to be called."""
-        return AT_ONCE if isinstance(self.model, NaiveBayes) and self.merge == "mean" and not self.steps.literal else 0
+        if not isinstance(self.model, NaiveBayes) or self.merge == "sum" or self.steps.literal:
+            return 0
+        return AT_ONCE // (8 + self.model.n_columns)
 
     def map_lanes(
         self, state: SdemState, documents: Sequence[LocalDocuments], lanes: Sequence[Lane], leaves: int

@@ -60,7 +60,7 @@ def summed(
     `each`: its other fields, with an axis of lanes in front.
     `first_words`: shape (n_lanes + 1,), int64: where each lane's words begin.
     """
-    words, starts, places = places_of(flat[0], np.zeros(n_features, np.int64))
+    words, starts, places = places_of(flat[0], np.zeros(n_features, np.int32))
     rows, (met, entries) = np.empty((len(words), flat[1].shape[1])), np.empty((2, len(words)))
     add_lanes(tuple(flat[1:]), starts, places, first_words, leaves, (rows, met, entries))
     class_counts, *numbers = (_added_up(column, leaves) for column in each)

@@ -28,7 +28,7 @@ def summed(lanes):
     """Add (words, rows) as the learner does."""
     words, rows = (np.concatenate(column) for column in zip(*lanes, strict=True))
     first_words = np.cumsum([0, *(len(words) for words, _ in lanes)])
-    union, starts, places = places_of(words, np.zeros(N_WORDS, np.int64))
+    union, starts, places = places_of(words, np.zeros(N_WORDS, np.int32))
     out, met, sums = np.empty((len(union), WIDTH)), *np.empty((2, len(union)))
     parts = rows, np.ones(len(words)), np.ascontiguousarray(rows[:, 0])
     add_lanes(parts, starts, places, first_words, len(lanes), (out, met, sums))
@@ -77,6 +77,6 @@ def test_plain_python_gives_the_same():
     union = kernel.number_words(number)
     np.testing.assert_array_equal(kernel.number_words.py_func(plain_number), union)
     np.testing.assert_array_equal(plain_number, number)
-    places = [function(words, np.zeros(N_WORDS, np.int64)) for function in (places_of, places_of.py_func)]
+    places = [function(words, np.zeros(N_WORDS, np.int32)) for function in (places_of, places_of.py_func)]
     for one, other in zip(*places, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -13,10 +13,12 @@ from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.documents import Documents
 from sdem_dist.engine import tasks
 from sdem_dist.engine.claims import Claim
 from sdem_dist.engine.tree import LEAVES, reduce
 from sdem_dist.learners import sdem
+from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import StepSizes
@@ -76,7 +78,7 @@ def test_how_many_lanes_a_call_takes_changes_no_bit(n_lanes, monkeypatch):
     lanes = [Lane(0, 0, i, bounds[i], bounds[i + 1], N) for i in range(n_lanes)]
     feed = tasks.Feed(LEARNER, COUNTS, Claim("test", 1 << 20, 1 << 32))
     state, found = state_of(LEARNER), []
-    for at_once in (1, 8, 16, 1000):
+    for at_once in (1 * 12, 8 * 12, 16 * 12, 1000 * 12):
         monkeypatch.setattr(sdem, "AT_ONCE", at_once)
         found.append(tasks.map_lanes(feed, lanes, True, tasks.Timed(state)).value[0])
     for part in found[1:]:
@@ -91,3 +93,17 @@ def test_models_do_not_depend_on_it(settings, monkeypatch):
     together = fitted()
     monkeypatch.setattr("sdem_dist.engine.tasks.lanes_at_once", lambda learner, lanes: 0)
     same(together, fitted())
+
+
+@given(st.lists(st.integers(0, 30), max_size=60))
+def test_words_have_the_same_numbers_in_a_wide_vocabulary(words):
+    indices, n = np.array(sorted(words), np.uint32), len(words)
+    found = []
+    for n_features in (31, 10_000):
+        documents = Documents(np.ones(n, np.uint8), indices, np.array([0, n]), n_features)
+        local = localised(documents, np.zeros(1, np.int32), np.ones(1), frequent_first=True)
+        np.testing.assert_array_equal(local.words[local.documents.indices], indices)
+        found.append((local.words, local.documents.indices))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
