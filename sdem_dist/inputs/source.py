@@ -222,8 +222,9 @@ def _of_labelled(
     labelled = checks.has_label(estimator, labels)
     if reset and classes is None and not labelled.any():
         raise ValueError(f"no document has a label: y has none but {estimator.unlabelled!r}, which unlabelled names")
-    check_classification_targets(labels[labelled])
     found = np.unique(labels[labelled])
+    if found.dtype.kind not in "biuU" or 2 * len(found) > len(labels):  # others are classes: to look takes long
+        check_classification_targets(labels[labelled])
     known = found if reset else estimator.classes_
     if reset and estimator.spec.unlabelled and "" in found.tolist():
         warnings.warn(

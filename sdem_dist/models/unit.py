@@ -48,7 +48,7 @@ def moves_of(documents: Documents, prior: np.ndarray) -> Moves:
         Pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M / M``.
     """
     lengths = row_sums(documents.data, documents.indptr)
-    squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, prior)
+    squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, 1.0 / prior)
     return Moves(shares - lengths**2 / prior.sum(), squares, 1e-6 / float(prior.max()))
 
 
