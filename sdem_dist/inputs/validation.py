@@ -141,7 +141,7 @@ def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
 
 
 def _sorted_counts(rows: sp.csr_matrix, most: int) -> sp.csr_matrix:
-    """Return counts up to `most` with the columns of each row ascending and distinct: SciPy takes two to three times as long."""
+    """Return counts up to `most`, each row with ascending, distinct columns: SciPy takes two to three times as long."""
     from sdem_dist.kernels.spelling import arrange  # numba comes with it
 
     indptr, indices = np.empty(rows.shape[0] + 1, np.int64), np.empty_like(rows.indices)
