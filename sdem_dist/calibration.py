@@ -9,8 +9,9 @@ from scipy.special import log_softmax
 
 TEMPERATURES = 2.0 ** np.arange(-6.0, 8.25, 0.5)
 """Between which the best one is interpolated: scores are divided by it."""
-LARGEST = 345.0
-"""Logarithm of the largest number that is squared."""
+FAINTEST = -41.0
+"""Logarithm of the least share of the strongest class that another one counts with."""
+LEAST = np.exp(np.float32(FAINTEST))
 N_BINS = 15
 """Of the probability of the most probable class, equally wide."""
 TEMPERED = tuple(f"tempered {number}" for number in range(len(TEMPERATURES)))
@@ -108,14 +109,16 @@ def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
     Half a temperature is the square, every second one is half.
     """
     # A class a row: sums over classes then add long rows.
-    least = np.maximum(np.ascontiguousarray(scores.T), -1e300)  # of a class with probability 0
-    gaps, most = least - least[labels, np.arange(len(labels))], np.exp(LARGEST)
+    scores = np.maximum(np.ascontiguousarray(scores.T), -1e300)  # of a class with probability 0
+    top = scores.max(axis=0, initial=-1e300)
+    behind, lost = scores - top, float(weights @ (top - scores[labels, np.arange(len(labels))]))
     losses = np.empty(len(TEMPERATURES))
     for last in (-1, -2):
-        ratios = np.exp(np.minimum(gaps / TEMPERATURES[last], LARGEST))
+        # In single precision, which is fast: the strongest class is 1, and others are no less than what still has a square.
+        ratios = np.exp(np.maximum(behind / TEMPERATURES[last], FAINTEST, dtype=np.float32))
         for t in range(len(TEMPERATURES))[last::-2]:
-            losses[t] = weights @ np.log(ratios.sum(axis=0))
-            np.square(np.minimum(ratios, most, out=ratios), out=ratios)
+            losses[t] = lost / TEMPERATURES[t] + weights @ np.log(ratios.sum(axis=0))
+            np.maximum(np.square(ratios, out=ratios), LEAST, out=ratios)
     return losses
 
 

@@ -17,8 +17,10 @@ FIT = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}" 
 
 def unfit_row(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | None:
     """Return the first row of CSR arrays with an entry that no corpus may hold, and that entry; None if all are fit."""
-    # max() carries NaN along, so two reductions see every unfit entry
-    if len(data) == 0 or (data.min() >= 0 and data.max() <= LARGEST):
+    if len(data) == 0 or data.dtype.kind in "bu":
+        return None
+    # max() carries NaN along, so two reductions see every unfit entry; no integer is too large
+    if data.min() >= 0 and (data.dtype.kind == "i" or data.max() <= LARGEST):
         return None
     entry = int(np.argmax(~((data >= 0) & (data <= LARGEST))))
     return int(np.searchsorted(indptr, entry, side="right")) - 1, data[entry]
@@ -92,7 +94,8 @@ def _check_bounds(places: np.ndarray, bound: int, length: int, what: str, name: 
 
 
 def _out_of_bounds(places: np.ndarray, bound: int) -> int | None:
-    if len(places) == 0 or (places.min() >= 0 and places.max() < bound):
+    # A number below 0 is a large one without its sign.
+    if len(places) == 0 or int(places.view(places.dtype.str.replace("i", "u")).max()) < bound:
         return None
     return int(np.argmax((places < 0) | (places >= bound)))
 

@@ -29,6 +29,15 @@ def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
     `training`: warn where they are doubtful.
     Raises ValueError, CorpusError: they are no labels, such as numbers with a fraction, or dates.
     """
+    if labels.dtype.kind not in "biuU":  # others are classes: to look takes long
+        _check_kind(labels)
+    found = np.unique(labels)
+    if training and len(found) and (odd := doubt(len(found), len(labels), found[0])):
+        warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=4)
+    return found
+
+
+def _check_kind(labels: np.ndarray) -> None:
     with warnings.catch_warnings():
         # Ours says more, and comes where scikit-learn's does, or with fewer documents.
         warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
@@ -40,7 +49,3 @@ def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
             for label in labels:  # such as datetime.date; the message says what can be done
                 plain_label(label)
             raise
-    found = np.unique(labels)
-    if training and len(found) and (odd := doubt(len(found), len(labels), found[0])):
-        warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=4)
-    return found

@@ -126,27 +126,27 @@ def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
         raise ValueError(
             f"{what} in data passed to {type(estimator).__name__} (input X): row {row[0]} (from 0) holds {row[1]}; {FIT}"
         )
-    if (zeros := bool((rows.data == 0).any())) or not rows.has_canonical_format:
+    if (zeros := not rows.data.all()) or not rows.has_canonical_format:
         counts = rows.data.dtype.kind in "ui" and rows.indices.dtype == np.int32
-        if counts and not zeros and rows.data.max() < 1 << 32:
-            return _sorted_counts(rows)
+        if counts and not zeros and (most := int(rows.data.max())) < 1 << 32:
+            return _sorted_counts(rows, most)
         rows = rows.copy()
         rows.sum_duplicates()
         rows.eliminate_zeros()
     return rows
 
 
-def _sorted_counts(rows: sp.csr_matrix) -> sp.csr_matrix:
-    """Return whole numbers with the columns of each row ascending and distinct: SciPy takes three times as long."""
+def _sorted_counts(rows: sp.csr_matrix, most: int) -> sp.csr_matrix:
+    """Return counts up to `most`, each row with ascending, distinct columns: SciPy takes two to three times as long."""
     from sdem_dist.kernels.spelling import arrange  # numba comes with it
 
-    indptr, indices, counts = (
-        np.empty(rows.shape[0] + 1, np.int64),
-        np.empty_like(rows.indices),
-        np.empty(rows.nnz, np.int64),
-    )
+    indptr, indices = np.empty(rows.shape[0] + 1, np.int64), np.empty_like(rows.indices)
     own = rows.indptr.astype(np.int64), rows.indices, rows.data.astype(np.int64, copy=False)
-    n = arrange(*own, np.arange(rows.shape[1], dtype=np.int32), rows.shape[1], (indptr, indices, counts))
+    for dtype in (np.min_scalar_type(most), np.int64):
+        counts = np.empty(rows.nnz, dtype)
+        n = arrange(*own, np.arange(rows.shape[1], dtype=np.int32), rows.shape[1], (indptr, indices, counts))
+        if n == rows.nnz:  # else counts of equal columns were added up, and the sums may need more bytes
+            break
     found = sp.csr_matrix((counts[:n], indices[:n], indptr), shape=rows.shape)
     found.has_canonical_format = True
     return found

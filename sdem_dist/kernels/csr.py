@@ -39,14 +39,14 @@ def column_sums(data, indices, indptr, weights, n_columns):
 
 
 @jit
-def weighed_squares(data, indices, indptr, divisors):
-    """Return of each document ``sum_j x_j^2`` and ``sum_j x_j^2 / divisors[j]``, float64; `divisors` by word."""
+def weighed_squares(data, indices, indptr, factors):
+    """Return of each document ``sum_j x_j^2`` and ``sum_j x_j^2 factors[j]``, float64; `factors` by word."""
     squares, shares = np.zeros(indptr.size - 1), np.zeros(indptr.size - 1)
     for d in range(squares.size):
         for j in range(indptr[d], indptr[d + 1]):
             square = float(data[j]) * float(data[j])
             squares[d] += square
-            shares[d] += square / divisors[indices[j]]
+            shares[d] += square * factors[indices[j]]
     return squares, shares
 
 

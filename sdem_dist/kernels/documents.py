@@ -55,6 +55,10 @@ def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
     KeyboardInterrupt
         This thread is to end.
     """
+    if 0.0 < costs.sum() < SECOND:  # as most are, and sooner known
+        check()
+        yield 0, len(costs)
+        return
     starts = np.flatnonzero(np.diff(np.floor(np.cumsum(costs) / SECOND), prepend=-1.0))
     for run in pairwise([*starts.tolist(), len(costs)]):
         check()

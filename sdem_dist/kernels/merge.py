@@ -6,6 +6,7 @@ import numpy as np
 
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.logarithm import log
+from sdem_dist.kernels.vectors import fetch_row
 
 
 @jit
@@ -82,6 +83,7 @@ def shifts(before, changes, of_mean, factor, entries, totals, floor):
 def add_changes(changes, entries, of_mean, floor, words, table):
     """Add changes, and `of_mean` times the mean document, to the rows of a table; no count falls below the floor."""
     for i in range(words.size):
+        fetch_row(table, words, i)
         row = table[words[i]]
         for k in range(row.size):
             row[k] = max(row[k] + changes[i, k] + entries[i] * of_mean[k], floor)

@@ -12,7 +12,7 @@ from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.logarithm import log, log_single
 from sdem_dist.kernels.losses import HINGE, component_weights, loss_weights
 from sdem_dist.kernels.rows import copy_row
-from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_rows
+from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows
 
 NEGLIGIBLE = 0.01
 """Share of the largest loss weight up to which a class is left alone; less where classes are many."""
@@ -49,6 +49,7 @@ def write_rows(table, words, rows):
     for first in range(0, words.size, at_once):
         last = min(first + at_once, words.size)
         for i in range(first, last):
+            fetch_row(table, words, i)
             copy_row(table[words[i]], counts[(i - first) * n_columns : (i - first + 1) * n_columns])
         for j in range(counts.size):  # side by side, so that the loop vectorises; behind the last row are old ones
             logs[j] = log_single(counts[j])
@@ -63,6 +64,7 @@ def write_changes(rows, table, words, changes):
     """Write how far rows have gone from those of `table`."""
     n_columns = table.shape[1]
     for i in range(words.size):
+        fetch_row(table, words, i)
         before = table[words[i]]
         for k in range(n_columns):
             changes[i, k] = rows[i, k] - np.float32(before[k])

@@ -7,10 +7,8 @@ import numpy as np
 from sdem_dist.kernels.code_points import load64, store64
 from sdem_dist.kernels.jit import jit, jit_inline
 
-MOST_BITS = 12
-"""Of the first digit that entries are sorted by."""
-MOST_ALIKE = 64
-"""Entries with the same first digit that are sorted by insertion."""
+FEW = 32
+"""Entries of a row that are sorted by insertion."""
 
 
 @jit
@@ -88,23 +86,25 @@ def murmur(data, bounds, hashes):
 
 
 @jit_inline
-def _scattered(keys, shift, limit, places, out):
-    """Copy keys in the order of some bits from `shift` on; return False, without copying, if more than `limit` share them."""
+def _sorted(keys, other, places, width):
+    """Return keys sorted by their upper halves, digit by digit from the lowest on; both arrays change."""
+    mask = np.uint64(places.shape[1] - 1)
     places[:] = 0
-    mask = np.uint64(places.size - 2)
     for i in range(keys.size):
-        places[np.int64((keys[i] >> shift) & mask) + 1] += 1
-    most = 0
-    for i in range(places.size - 1):
-        most = max(most, places[i + 1])
-        places[i + 1] += places[i]
-    if most > limit:
-        return False
-    for i in range(keys.size):
-        digit = np.int64((keys[i] >> shift) & mask)
-        out[places[digit]] = keys[i]
-        places[digit] += 1
-    return True
+        for turn in range(places.shape[0]):
+            places[turn, np.int64((keys[i] >> np.uint64(32 + turn * width)) & mask)] += 1
+    for turn in range(places.shape[0]):
+        total = 0
+        for digit in range(places.shape[1]):
+            here = places[turn, digit]
+            places[turn, digit] = total
+            total += here
+        for i in range(keys.size):
+            own = np.int64((keys[i] >> np.uint64(32 + turn * width)) & mask)
+            other[places[turn, own]] = keys[i]
+            places[turn, own] += 1
+        keys, other = other, keys
+    return keys
 
 
 @jit
@@ -135,7 +135,9 @@ def arrange(indptr, nodes, counts, columns, n_columns, rows):
     while n_columns >> n_bits:
         n_bits += 1
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    places = np.empty((1 << MOST_BITS) + 1, np.int32)
+    n_digits = (n_bits + 7) // 8
+    width = (n_bits + n_digits - 1) // n_digits
+    places = np.empty((n_digits, 1 << width), np.int32)
     n = 0
     new_indptr[0] = 0
     for d in range(indptr.size - 1):
@@ -145,30 +147,23 @@ def arrange(indptr, nodes, counts, columns, n_columns, rows):
             if column >= 0:
                 keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
                 size += 1
-        if size >= 32:
-            width = 5
-            while width < min(n_bits, MOST_BITS) and (2 * size) >> width:
-                width += 1
-            shift = half + np.uint64(max(0, n_bits - width))
-            if _scattered(keys[:size], shift, MOST_ALIKE, places[: (1 << width) + 1], other):
-                keys, other = other, keys
-            else:  # too many have the same first bits: sorted by all bits, from the lowest on
-                for turn in range((n_bits + 7) // 8):
-                    _scattered(keys[:size], half + np.uint64(8 * turn), size, places[:257], other)
-                    keys, other = other, keys
-        for i in range(1, size):
-            key, j = keys[i], i
-            while j > 0 and keys[j - 1] > key:
-                keys[j] = keys[j - 1]
-                j -= 1
-            keys[j] = key
+        own = keys[:size]
+        if size > FEW:
+            own = _sorted(own, other[:size], places, width)
+        else:
+            for i in range(1, size):
+                key, j = own[i], i
+                while j > 0 and own[j - 1] > key:
+                    own[j] = own[j - 1]
+                    j -= 1
+                own[j] = key
         for i in range(size):
-            place = np.int32(keys[i] >> half)
+            place = np.int32(own[i] >> half)
             if n > new_indptr[d] and new_indices[n - 1] == place:
-                new_counts[n - 1] += np.int64(keys[i] & low)
+                new_counts[n - 1] += np.int64(own[i] & low)
             else:
                 new_indices[n] = place
-                new_counts[n] = np.int64(keys[i] & low)
+                new_counts[n] = np.int64(own[i] & low)
                 n += 1
         new_indptr[d + 1] = n
     return n

@@ -13,6 +13,8 @@ WIDTH = 8
 """Columns of a register of single precision."""
 LINE = 64
 """Bytes of a line of cache."""
+AHEAD = 16
+"""Rows that are fetched before they are needed."""
 
 
 def _adder(n_eights):
@@ -101,6 +103,14 @@ def fetch(array, first, last):
     """Bring a part of a flat array into the cache."""
     for place in range(first, last, LINE // array.itemsize):
         _fetch(array, place)
+
+
+@jit_inline
+def fetch_row(table, words, i):
+    """Bring the row of float64 that is needed soon after that of ``words[i]`` into the cache."""
+    row = table[words[min(i + AHEAD, words.size - 1)]]
+    for place in range(0, row.size, LINE // 8):
+        _fetch(row, place)
 
 
 @jit_inline

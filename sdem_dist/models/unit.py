@@ -42,7 +42,7 @@ def moves_of(documents: Documents, prior: np.ndarray) -> Moves:
     / M``.
     """
     lengths = row_sums(documents.data, documents.indptr)
-    squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, prior)
+    squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, 1.0 / prior)
     return Moves(shares - lengths**2 / prior.sum(), squares, 1e-6 / float(prior.max()))
 
 
