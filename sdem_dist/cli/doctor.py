@@ -23,7 +23,7 @@ from sdem_dist.counted import counted
 )
 @click.option("--corpus", metavar="CORPUS", help="Compare the workers' memory with what its model needs.")
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
-    """Say what is right and wrong with this machine, or with a cluster, one line a finding.
+    """Say what is right and wrong with this machine, or with a cluster, one line for each finding.
 
     The exit code is 1 if there is an error: something that makes training fail or break its promises.
     """

@@ -106,7 +106,7 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
 def transform(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
     """Find the topics of the documents of every SOURCE with a topic MODEL.
 
-    Writes one line a document: the topic of the largest share, then TAB and TOPIC=SHARE for every topic, counted from
+    Writes one line for each document: the topic of the largest share, then TAB and TOPIC=SHARE for every topic, counted from
     0; topics of classes have the class before their number. A SOURCE, and -o FILE, are as for sdem predict.
     """
     from sdem_dist.cli.answers import topics_of

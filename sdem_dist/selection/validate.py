@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CrossValidated:
-    """What `cross_validate` found; ``pandas.DataFrame`` takes it, as a row a fold."""
+    """What `cross_validate` found; ``pandas.DataFrame`` takes it, a row for each fold."""
 
     scores: dict[str, np.ndarray]
     """Each metric of each fold, by name, as it is: a log-loss is positive."""

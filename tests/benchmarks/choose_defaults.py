@@ -43,7 +43,7 @@ def cross_validated(split: Split, **settings: object) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print one line a combination."""
+    """Print one line for each combination."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--losses", default="hinge")
     parser.add_argument("--steps", default=".15,.2,.3,.45")

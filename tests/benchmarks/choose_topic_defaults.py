@@ -30,7 +30,7 @@ def numbers(text: str) -> list[float]:
 
 
 def main() -> None:
-    """Print a line a combination."""
+    """Print a line for each combination."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topic-rates", default=".012,.025,.05,.1")
     parser.add_argument("--output-rates", default=".3,1,3")

@@ -31,7 +31,7 @@ CODECS = {
 
 
 def main() -> None:
-    """Print one line a codec and corpus."""
+    """Print one line for each codec and corpus."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpora", nargs="+", type=Path)
     parser.add_argument("--shards", type=int, default=20)

@@ -88,7 +88,7 @@ def line(name: str, found: np.ndarray, one: np.ndarray) -> str:
 
 
 def main() -> None:
-    """Print a line a number of lanes."""
+    """Print a line for each number of lanes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["webkb", "r8", "r52", "20ng"])
     parser.add_argument("--folder", type=Path, default=Path("lanes"), help="of the matrices of nsmc")

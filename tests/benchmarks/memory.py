@@ -27,7 +27,7 @@ def decoded_bytes(corpus: object) -> int:
 
 
 def main() -> None:
-    """Print a line a corpus."""
+    """Print a line for each corpus."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--smallest", type=int, default=500_000)

@@ -31,7 +31,7 @@ def steps(column: int) -> Split:
 
 
 def main() -> None:
-    """Print a row a corpus."""
+    """Print a row for each corpus."""
     found = {name: training_part(name) for name in CORPORA}
     found |= {"film reviews in 3 steps": steps(1), "film reviews in 4 steps": steps(2)}
     texts, _, stars = blitzer()

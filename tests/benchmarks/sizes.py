@@ -27,7 +27,7 @@ def trained(corpus: Any, n_epochs: int, n_jobs: int, client: Any = None) -> tupl
 
 
 def main() -> None:
-    """Print a line a size."""
+    """Print a line for each size."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--sizes", default="1000,10000,100000,1000000,10000000")

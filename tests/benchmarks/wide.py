@@ -38,7 +38,7 @@ def batches(n_documents: int, n_words: int, n_classes: int, length: int = 100) -
 
 
 def main() -> None:
-    """Print a line a number of blocks."""
+    """Print a line for each number of blocks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--documents", type=int, default=50_000)

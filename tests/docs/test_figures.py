@@ -54,6 +54,12 @@ def test_a_figure_without_a_source_is_found():
     assert without_a_source("# A\n\n`step=.25`, alpha .1, and $x = .123$: settings.\n") == []
 
 
+def test_every_benchmark_is_in_the_list():
+    listed = set(SCRIPT.findall((DOCS / "benchmarks.md").read_text(encoding="utf-8")))
+    helpers = {"corpora.py", "record.py", "reviews.py"}
+    assert {path.name for path in BENCHMARKS.glob("*.py") if not path.name.startswith("test_")} - helpers <= listed
+
+
 def test_every_result_has_a_command_and_a_day():
     page = (BENCHMARKS / "RESULTS.md").read_text(encoding="utf-8")
     recorded, _, older = page.partition("\n## Older figures\n")
