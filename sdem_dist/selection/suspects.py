@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.folds import labels_of
+from sdem_dist.corpus.folds import Part, labels_of
 from sdem_dist.inputs.validation import positions_of
 from sdem_dist.selection.search import CorpusSearchCV
 from sdem_dist.visible import columns, one_line
@@ -110,6 +110,7 @@ def label_suspects(
     ).fit(X, y, client=client)
     labels = labels_of(X) if isinstance(X, Corpus) else positions_of(search.estimator, y, search.classes_)
     assert labels is not None
+    labels = np.where(X.mask, labels, -1) if isinstance(X, Part) else labels
     return suspects_of(search.oof_proba_, labels, search.classes_, n)
 
 
