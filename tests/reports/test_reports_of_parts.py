@@ -13,6 +13,7 @@ from sdem_dist import (
     MultinomialMixture,
     MultinomialNB,
     SupervisedLDARegressor,
+    label_suspects,
     write_corpus,
 )
 
@@ -73,3 +74,9 @@ def test_the_perplexity_of_a_fold_is_of_its_documents(tmp_path):
         assert model.perplexity(part) == pytest.approx(model.perplexity(rows))
         of_parts.append(model.score(part))
     assert min(of_parts) < model.score(corpus) < max(of_parts)
+
+
+def test_suspects_of_a_part_are_in_it(tmp_path):
+    part = write_corpus(tmp_path / "c.zarr", X, Y).subset(CHOSEN)
+    found = label_suspects(part, estimator=MultinomialNB(n_epochs=1), cv=3, n=None)
+    assert found.n_documents == CHOSEN.sum() and part.mask[found.documents].all()
