@@ -27,10 +27,11 @@ from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.weighted import WeightedCorpus
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.several import NO_FOLD, Several, States, Words
+from sdem_dist.learners.side_by_side import fits
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 from sdem_dist.selection.metrics import Predicted
-from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_unseen
+from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_side_by_side, submit_unseen
 from sdem_dist.selection.trials import Trial
 from sdem_dist.selection.views import Decoded, Folded
 
@@ -165,10 +166,13 @@ class SideBySide:
                 continue
             for fold, start in enumerate(found):
                 plan = replace(start.plan, n_epochs=1, n_blocks=1)
-                key = (start.weighting, start.learner.cache_key, plan)
+                apart = start.learner.seed if fits(start.learner) else None
+                key = (start.weighting, start.learner.cache_key, plan, apart)
                 same = start._replace(initial=_once(start.initial, starts))
                 groups.setdefault(key, []).append((Place(trial.number, fold), same))
         n = max(1, sum(map(len, groups.values())) // (2 * self._executor.n_workers))
+        for group in groups.values():
+            group.sort(key=lambda each: each[0].fold)  # those of a fold are scored together
         return [
             self._chunk(group[i : i + size])
             for group in groups.values()
@@ -217,9 +221,17 @@ class SideBySide:
         started = time.perf_counter()
         under_way = [chunk for chunk in self.chunks if chunk.places]
         for chunk in under_way:
-            plan = replace(chunk.plan, first=number)
-            chunk.blocks = submit_epoch(self._feeds(chunk)[0], plan, executor, chunk.blocks)
+            feed, plan = self._feeds(chunk)[0], replace(chunk.plan, first=number)
+            if chunk.several.steps_side_by_side and plan.rounds(0) == plan.n_lanes == 1:
+                chunk.blocks, predicted = submit_side_by_side(feed, plan, executor, chunk.blocks)
+                if documents.validation is None:
+                    waiting.append((chunk, predicted))
+            else:
+                chunk.blocks = submit_epoch(feed, plan, executor, chunk.blocks)
+        done = {id(chunk) for chunk, _ in waiting}
         for chunk in under_way:
+            if id(chunk) in done:
+                continue
             groups = groups_of_plan(chunk.plan)
             if documents.validation is not None:
                 groups = groups_of(documents.validation.n_documents)
