@@ -165,10 +165,10 @@ class Run:
         search, corpus = self.search, self.source.corpus
         estimator = clone(self.estimator)
         estimator._describe(self.source)
-        folds, validation, scored = None, None, corpus
+        folds, validation, scored, name = None, None, corpus, ""
         if isinstance(search.cv, Corpus | tuple):
             held_out = validation_source(estimator, search.cv, client)
-            validation, scored = held_out.corpus, held_out.corpus
+            validation, scored, name = held_out.corpus, held_out.corpus, held_out.identity
         else:
             if groups is not None and not isinstance(corpus, Corpus):
                 groups = np.asarray(groups)[corpus.order]
@@ -176,10 +176,9 @@ class Run:
         labels = labels_of(scored)
         assert labels is not None
         weights = weights_of(scored)
+        weights = np.ones(len(labels)) if weights is None else weights
         numbers = np.zeros(len(labels), np.int16) if folds is None else folds.numbers
-        return Documents(
-            self.source, folds, validation, labels, np.ones(len(labels)) if weights is None else weights, numbers
-        )
+        return Documents(self.source, folds, validation, labels, weights, numbers, name)
 
     def side_by_side(self, groups: ArrayLike | None, client: Client | None, path: Path | None) -> np.ndarray:
         """Try settings of naive Bayes; return the fold of each document."""
@@ -253,5 +252,9 @@ class Run:
             asked=checkpoints.asked(self.search),
             settings={str(trial.number): trial.params for trial in trials},
             corpus=self.source.identity,
-            folds="documents" if documents.folds is None else documents.folds.name,
+            **(
+                {"validation": documents.validation_identity}
+                if documents.folds is None
+                else {"folds": documents.folds.name}
+            ),
         )

@@ -17,10 +17,11 @@ from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
 from sdem_dist.engine.claims import Claim, release
 from sdem_dist.engine.executor import Executor
-from sdem_dist.engine.memory import SHARE, state_bytes
+from sdem_dist.engine.memory import REFUSED, SHARE, state_bytes
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
 from sdem_dist.engine.tasks import CorpusLike
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators.naive_bayes import Beginning, MultinomialNB
 from sdem_dist.fitting.prior_start import Known
 from sdem_dist.inputs.spec import Source
@@ -54,6 +55,8 @@ class Documents(NamedTuple):
     validation : corpus or None
     labels, weights, numbers : ndarray of shape (n_documents,)
         Of the documents that are scored: position of the class, weight, fold.
+    validation_identity : str
+        Hash of the content of `validation`, for checkpoints.
     """
 
     source: Source
@@ -62,6 +65,7 @@ class Documents(NamedTuple):
     labels: np.ndarray
     weights: np.ndarray
     numbers: np.ndarray
+    validation_identity: str = ""
 
     @property
     def n_folds(self) -> int:
@@ -133,6 +137,12 @@ class SideBySide:
     trials : list of Trial
         Those that cannot be trained end, with an error.
     executor : Executor
+
+    Attributes
+    ----------
+    chunks : list of Chunk
+    starts : dict of Place to ndarray
+        Tables of words before the first epoch; those that are equal are one.
     """
 
     def __init__(
@@ -158,6 +168,7 @@ class SideBySide:
             self._documents.folds.reads = self._whole
         sources = [self._documents.training(fold) for fold in range(self._documents.n_folds)]
         starts, known = list[SdemState](), Known()
+        self.starts: dict[Place, np.ndarray] = {}
         for trial in self._trials:
             try:
                 found = made(trial.number).beginnings(sources, known)
@@ -169,8 +180,10 @@ class SideBySide:
                 apart = start.learner.seed if fits(start.learner) else None
                 key = (start.weighting, start.learner.cache_key, plan, apart)
                 same = start._replace(initial=_once(start.initial, starts))
+                self.starts[Place(trial.number, fold)] = same.initial.words
                 groups.setdefault(key, []).append((Place(trial.number, fold), same))
         n = max(1, sum(map(len, groups.values())) // (2 * self._executor.n_workers))
+        chunk = int(min(CHUNK_BYTES, SHARE * self._executor.memory_bytes / STATES))
         for group in groups.values():
             group.sort(key=lambda each: each[0].fold)  # those of a fold are scored together
         return [
@@ -178,7 +191,7 @@ class SideBySide:
             for group in groups.values()
             # Settings that only count have the same counts in a fold.
             for most in [len(group) if isinstance(group[0][1].learner, WordEm) else n]
-            for size in [max(1, min(most, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
+            for size in [max(1, min(most, chunk // state_bytes(group[0][1].initial)))]
             for i in range(0, len(group), size)
         ]
 
@@ -292,9 +305,24 @@ class SideBySide:
 
 
 def at_once(source: Source, n_folds: int, n_trials: int, memory: int) -> int:
-    """Return how many settings memory holds side by side, at least one, and say so where it does not hold all."""
-    one = STATES * 8.0 * source.n_features * max(len(source.classes), 1) * n_folds
-    fits = max(1, int(SHARE * memory / one))
+    """Return how many settings memory holds side by side, and say so where it does not hold all.
+
+    Raises
+    ------
+    ModelError
+        It does not hold one setting.
+    """
+    model = 8 * source.n_features * max(len(source.classes), 1)
+    needed = model * (2 * n_folds + 1)  # before and after an epoch, and one under way
+    if needed > REFUSED * memory:
+        folds = f" in {n_folds} folds" * (n_folds > 1)
+        fewer = ", take fewer folds" * (n_folds > 2)
+        raise ModelError(
+            f"one setting{folds} takes {needed / 2**30:.2f} GiB of a worker, which has {memory / 2**30:.2f} GiB in all: give "
+            f"each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on each machine){fewer}, or prune the "
+            "vocabulary (--min-df of sdem ingest)"
+        )
+    fits = max(1, int(SHARE * memory / (STATES * model * n_folds)))
     if fits < n_trials:
         _log.warning(
             "memory holds %d of %d settings side by side: they are tried in turns, and documents read again",
