@@ -192,7 +192,7 @@ def add_scores(values, words, rows, sums):
         x = float(values[j])
         length += x
         square += x * x
-    add_columns(values, words, rows, sums)
+    add_columns(values, words, rows, 0, n_columns, sums)
     return length, square
 
 

@@ -8,6 +8,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from sdem_dist.kernels.jit import jit_inline
+from sdem_dist.kernels.logarithm import logarithms
 
 WIDTH = 8
 """Columns of a register of single precision."""
@@ -63,22 +64,73 @@ _add_8, _add_16, _add_24, _add_32 = (_adder(n) for n in range(1, 5))
 
 
 @jit_inline
-def add_columns(values, words, rows, sums):
-    """Set `sums` to ``sum_j values[j] * rows[words[j], n:]``, n half the row's length, in the order of the entries.
+def add_columns(values, words, rows, first, last, sums):
+    """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half the row's length, in the order of the entries.
 
-    It reads and writes eight columns at a time: `rows` and `sums` need room for seven more behind their last element.
+    Columns are those from `first` up to `last`. It reads and writes eight at a time: `rows` and `sums` need room for seven
+    more behind their last element.
     """
-    n_columns = rows.shape[1] // 2
-    k = 0
-    while n_columns - k > 24:
+    k = first
+    while last - k > 24:
         _add_32(values, words, rows, k, sums)
         k += 32
-    if n_columns - k > 16:
+    if last - k > 16:
         _add_24(values, words, rows, k, sums)
-    elif n_columns - k > 8:
+    elif last - k > 8:
         _add_16(values, words, rows, k, sums)
-    elif n_columns - k > 0:
+    elif last - k > 0:
         _add_8(values, words, rows, k, sums)
+
+
+@intrinsic
+def move_eight(typingctx, values, words, rows, column, rhos, lows, totals):
+    """Add documents' entries times `rhos` to eight columns of counts from `column` on, bounded by `lows`; renew logarithms.
+
+    Counts of column k become ``max(N + rhos[k] x, lows[k])``, and ``totals[k]`` gains what they gain. The arrays but `values`
+    and `words` are of single precision, `totals` of double, and all have room for eight columns.
+    """
+
+    def codegen(context, builder, signature, args):
+        of_values, of_words, of_rows, _, of_rhos, of_lows, of_totals = signature.args
+        given = zip((of_values, of_words, of_rows, of_rhos, of_lows, of_totals), (*args[:3], *args[4:]), strict=True)
+        values, words, rows, rhos, lows, totals = (context.make_array(t)(context, builder, a) for t, a in given)
+        size, index, byte = context.get_value_type(types.intp), ir.IntType(32), ir.IntType(8)
+        eight, whole = ir.VectorType(ir.FloatType(), WIDTH), ir.VectorType(index, WIDTH)
+        wide = ir.VectorType(ir.DoubleType(), WIDTH)
+        stride = cgutils.unpack_tuple(builder, rows.strides)[0]
+        half = builder.lshr(cgutils.unpack_tuple(builder, rows.shape)[1], ir.Constant(size, 1))
+
+        def at(array, place, kind=eight):
+            return builder.bitcast(builder.gep(array.data, [place]), kind.as_pointer())
+
+        def op(name, a, b):
+            return getattr(builder, name)(a, b, flags=("contract",))
+
+        rho, low = builder.load(at(rhos, args[3]), align=4), builder.load(at(lows, args[3]), align=4)
+        gains = cgutils.alloca_once_value(builder, ir.Constant(wide, [0.0] * WIDTH))
+        with cgutils.for_range(builder, cgutils.unpack_tuple(builder, values.shape)[0]) as loop:
+            x = builder.load(builder.gep(values.data, [loop.index]))
+            x = context.cast(builder, x, of_values.dtype, types.float32)
+            word = builder.load(builder.gep(words.data, [loop.index]))
+            word = context.cast(builder, word, of_words.dtype, types.intp)
+            row = builder.gep(builder.bitcast(rows.data, byte.as_pointer()), [builder.mul(word, stride)])
+            row = builder.gep(builder.bitcast(row, ir.FloatType().as_pointer()), [args[3]])
+            counts = builder.bitcast(row, eight.as_pointer())
+            logs = builder.bitcast(builder.gep(row, [half]), eight.as_pointer())
+            factor = builder.insert_element(ir.Constant(eight, None), x, ir.Constant(index, 0))
+            factor = builder.shuffle_vector(factor, ir.Constant(eight, None), ir.Constant(whole, [0] * WIDTH))
+            old = builder.load(counts, align=4)
+            new = op("fadd", old, op("fmul", rho, factor))
+            new = builder.select(builder.fcmp_ordered(">", new, low), new, low)
+            gain = builder.fpext(op("fsub", new, old), wide)
+            builder.store(op("fadd", builder.load(gains), gain), gains)
+            builder.store(new, counts, align=4)
+            builder.store(logarithms(builder, new), logs, align=4)
+        total = at(totals, args[3], wide)
+        builder.store(op("fadd", builder.load(total, align=8), builder.load(gains)), total, align=8)
+        return context.get_dummy_value()
+
+    return types.void(values, words, rows, types.intp, rhos, lows, totals), codegen
 
 
 @intrinsic

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from sdem_dist.documents import Documents
+from sdem_dist.learners import side_by_side
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.field import Field
 from sdem_dist.learners.label_sdem import LabelSdem
@@ -90,6 +91,17 @@ class Several:
                 found[key] = learner.map(state[i], parts[fold], lane)
             statistics.append(found[key])
         return tuple(statistics)
+
+    @property
+    def steps_side_by_side(self) -> bool:
+        """Whether `stepped` takes these learners."""
+        return len({learner.seed for learner in self.learners}) == 1 and all(map(side_by_side.fits, self.learners))
+
+    def stepped(self, state: States, documents: LocalDocuments, lane: Lane) -> tuple[States, list[np.ndarray]]:
+        """Return the states after a lane that is a whole round, and ln p(y, d) of the documents of each learner's fold."""
+        learners = cast("tuple[Sdem[NaiveBayes], ...]", self.learners)
+        found = side_by_side.stepped(learners, self.folds, state, documents, lane)
+        return tuple(after for after, _ in found), [scores for _, scores in found]
 
     def combine(self, parts: Sequence[tuple[SdemStatistics, ...]]) -> tuple[SdemStatistics, ...]:
         """Combine the statistics of each learner; what learners share is combined once."""

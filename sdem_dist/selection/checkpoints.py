@@ -15,6 +15,7 @@ from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.learners.several import state_of
 from sdem_dist.models.word_counts import SdemState
 from sdem_dist.selection.metrics import Predicted, name_of
+from sdem_dist.selection.packed import PARTS, packed, unpacked
 from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Place, SideBySide
 from sdem_dist.selection.trials import Trial
@@ -24,6 +25,7 @@ from sdem_dist.storage.places import place as to_place
 
 KIND = "sdem-search"
 _FIELDS = ("scores", "log_likelihood", "lengths")
+_WORDS = tuple(f"words_{part}" for part in PARTS)
 _HELD = ("alive", "n_epochs", "epochs", "temperature", "seconds", "dropped", "bracket", "error")
 
 
@@ -74,8 +76,10 @@ def write(path: Path, run: Json, epoch: int, trials: list[Trial], side: SideBySi
 
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
         for place, state in side.states():
-            for name, value in state._asdict().items():
-                yield f"state_{place.trial}_{place.fold}_{name}", np.asarray(value)
+            words = {f"words_{part}": of for part, of in packed(state.words, side.starts[place]).items()}
+            for name, value in {**state._asdict(), **words}.items():
+                if name != "words":
+                    yield f"state_{place.trial}_{place.fold}_{name}", np.asarray(value)
         for trial in trials:
             for name, scores in trial.scores.items():
                 yield f"scores_{trial.number}_{_plain(name)}", scores
@@ -108,7 +112,7 @@ def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side:
     names = [f"found_{i}_{name}" for i, of in numbered if of["found"] for name in _FIELDS]
     names += [f"scores_{i}_{_plain(name)}" for i, of in numbered for name in of["scores"]]
     places = [Place(i, fold) for i, of in numbered if of["alive"] for fold in range(documents.n_folds)]
-    names += [f"state_{p.trial}_{p.fold}_{name}" for p in places for name in SdemState._fields]
+    names += [f"state_{p.trial}_{p.fold}_{name}" for p in places for name in (*SdemState._fields[1:], *_WORDS)]
     arrays, _ = read_archive(path, KIND, names)
     for trial, of in zip(trials, held, strict=True):
         for name in _HELD:
@@ -117,13 +121,14 @@ def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side:
         if of["found"]:
             found = documents.predicted(*(arrays[f"found_{trial.number}_{name}"] for name in _FIELDS))
             trial.found = found._replace(decides=trial.decides)
-    side.restore(
-        {
-            place: state_of(arrays[f"state_{place.trial}_{place.fold}_{name}"] for name in SdemState._fields)
-            for place in places
-        }
-    )
+    side.restore({place: _state(arrays, place, side.starts[place]) for place in places})
     return int(metadata["epoch"])
+
+
+def _state(arrays: Mapping[str, np.ndarray], place: Place, start: np.ndarray) -> SdemState:
+    of = {name: arrays[f"state_{place.trial}_{place.fold}_{name}"] for name in (*SdemState._fields[1:], *_WORDS)}
+    words = unpacked({part: of[f"words_{part}"] for part in PARTS}, start)
+    return state_of((words, *(of[name] for name in SdemState._fields[1:])))
 
 
 class Fitted:

@@ -175,10 +175,10 @@ class Run:
         search, corpus = self.search, self.source.corpus
         estimator = clone(self.estimator)
         estimator._describe(self.source)
-        folds, validation, scored, sets = None, None, corpus, self.source.members
+        folds, validation, scored, sets, name = None, None, corpus, self.source.members, ""
         if isinstance(search.cv, Corpus | tuple):
             held_out = validation_source(estimator, search.cv, client)
-            validation, scored, sets = held_out.corpus, held_out.corpus, held_out.members
+            validation, scored, sets, name = held_out.corpus, held_out.corpus, held_out.members, held_out.identity
         else:
             if groups is not None and not isinstance(corpus, Corpus):
                 groups = np.asarray(groups)[corpus.order]
@@ -189,7 +189,7 @@ class Run:
         numbers = np.zeros(len(labels), np.int16) if folds is None else folds.numbers
         weights = np.ones(len(labels)) if weights is None else weights
         members = None if sets is None else sets[labels].toarray()
-        return Documents(self.source, folds, validation, labels, weights, numbers, sets, members)
+        return Documents(self.source, folds, validation, labels, weights, numbers, sets, members, name)
 
     def side_by_side(self, groups: ArrayLike | None, client: Client | None, path: Path | None) -> np.ndarray:
         """Try settings of naive Bayes; return the fold of each document."""
@@ -272,8 +272,10 @@ class Run:
         return positions_of(self.estimator, y, self.source.classes) if len(self.source.classes) else None
 
     def _identity(self, trials: list[Trial], documents: Documents) -> Json:
-        folds = "documents" if documents.folds is None else documents.folds.name
-        return self._asked(folds, settings={str(trial.number): trial.params for trial in trials})
+        settings = {str(trial.number): trial.params for trial in trials}
+        if documents.folds is None:
+            return self._asked("documents", settings=settings, validation=documents.validation_identity)
+        return self._asked(documents.folds.name, settings=settings)
 
     def _asked(self, folds: str, **more: object) -> Json:
         return identity(asked=checkpoints.asked(self.search), corpus=self.source.identity, folds=folds, **more)

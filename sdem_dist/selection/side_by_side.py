@@ -17,10 +17,11 @@ from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
 from sdem_dist.engine.claims import Claim, release
 from sdem_dist.engine.executor import Executor
-from sdem_dist.engine.memory import SHARE, state_bytes
+from sdem_dist.engine.memory import REFUSED, SHARE, state_bytes
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
 from sdem_dist.engine.tasks import CorpusLike
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.estimators.weighed_words import Beginning
@@ -30,10 +31,11 @@ from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.weighted import WeightedCorpus
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.several import NO_FOLD, Several, States, Words
+from sdem_dist.learners.side_by_side import fits
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 from sdem_dist.selection.metrics import Predicted
-from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_unseen
+from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_side_by_side, submit_unseen
 from sdem_dist.selection.trials import Trial
 from sdem_dist.selection.views import Decoded, Folded
 
@@ -67,6 +69,8 @@ class Documents(NamedTuple):
         Where those documents may have several labels: which label is in which set.
     members : ndarray of shape (n_documents, n_labels), or None
         And which of them has which.
+    validation_identity : str
+        Hash of the content of `validation`, for checkpoints.
     """
 
     source: Source
@@ -77,6 +81,7 @@ class Documents(NamedTuple):
     numbers: np.ndarray
     sets: sp.csr_matrix | None = None
     members: np.ndarray | None = None
+    validation_identity: str = ""
 
     @property
     def n_folds(self) -> int:
@@ -155,6 +160,12 @@ class SideBySide:
     trials : list of Trial
         Those that cannot be trained end, with an error.
     executor : Executor
+
+    Attributes
+    ----------
+    chunks : list of Chunk
+    starts : dict of Place to ndarray
+        Tables of words before the first epoch; those that are equal are one.
     """
 
     def __init__(
@@ -180,6 +191,7 @@ class SideBySide:
             self._documents.folds.reads = self._whole
         sources = [self._documents.training(fold) for fold in range(self._documents.n_folds)]
         starts, known = list[SdemState](), Known()
+        self.starts: dict[Place, np.ndarray] = {}
         for trial in self._trials:
             try:
                 found = made(trial.number).beginnings(sources, known)
@@ -188,16 +200,21 @@ class SideBySide:
                 continue
             for fold, start in enumerate(found):
                 plan = replace(start.plan, n_epochs=1, n_blocks=1)
-                key = (start.weighting, start.learner.cache_key, plan)
+                apart = start.learner.seed if fits(start.learner) else None
+                key = (start.weighting, start.learner.cache_key, plan, apart)
                 same = start._replace(initial=_once(start.initial, starts))
+                self.starts[Place(trial.number, fold)] = same.initial.words
                 groups.setdefault(key, []).append((Place(trial.number, fold), same))
         n = max(1, sum(map(len, groups.values())) // (2 * self._executor.n_workers))
+        chunk = int(min(CHUNK_BYTES, SHARE * self._executor.memory_bytes / STATES))
+        for group in groups.values():
+            group.sort(key=lambda each: each[0].fold)  # those of a fold are scored together
         return [
             self._chunk(group[i : i + size])
             for group in groups.values()
             # Settings that only count have the same counts in a fold.
             for most in [len(group) if isinstance(group[0][1].learner, WordEm) else n]
-            for size in [max(1, min(most, CHUNK_BYTES // state_bytes(group[0][1].initial)))]
+            for size in [max(1, min(most, chunk // state_bytes(group[0][1].initial)))]
             for i in range(0, len(group), size)
         ]
 
@@ -244,9 +261,17 @@ class SideBySide:
         started = time.perf_counter()
         under_way = [chunk for chunk in self.chunks if chunk.places]
         for chunk in under_way:
-            plan = replace(chunk.plan, first=number)
-            chunk.blocks = submit_epoch(self._feeds(chunk)[0], plan, executor, chunk.blocks)
+            feed, plan = self._feeds(chunk)[0], replace(chunk.plan, first=number)
+            if chunk.several.steps_side_by_side and plan.rounds(0) == plan.n_lanes == 1:
+                chunk.blocks, predicted = submit_side_by_side(feed, plan, executor, chunk.blocks)
+                if documents.validation is None:
+                    waiting.append((chunk, predicted))
+            else:
+                chunk.blocks = submit_epoch(feed, plan, executor, chunk.blocks)
+        done = {id(chunk) for chunk, _ in waiting}
         for chunk in under_way:
+            if id(chunk) in done:
+                continue
             groups = groups_of_plan(chunk.plan)
             if documents.validation is not None:
                 groups = groups_of(documents.validation.n_documents)
@@ -298,10 +323,21 @@ class SideBySide:
 
 
 def at_once(estimator: EngineEstimator, source: Source, n_folds: int, n_trials: int, memory: int) -> int:
-    """Return how many settings memory holds side by side, at least one, and say so where it does not hold all."""
-    n_columns = (1 + isinstance(estimator, MultiLabelNB)) * max(len(source.classes), 1)
-    one = STATES * 8.0 * source.n_features * n_columns * n_folds
-    fits = max(1, int(SHARE * memory / one))
+    """Return how many settings memory holds side by side, and say so where it does not hold all.
+
+    Raises ModelError: it does not hold one setting.
+    """
+    model = 8 * source.n_features * (1 + isinstance(estimator, MultiLabelNB)) * max(len(source.classes), 1)
+    needed = model * (2 * n_folds + 1)  # before and after an epoch, and one under way
+    if needed > REFUSED * memory:
+        folds = f" in {n_folds} folds" * (n_folds > 1)
+        fewer = ", take fewer folds" * (n_folds > 2)
+        raise ModelError(
+            f"one setting{folds} takes {needed / 2**30:.2f} GiB of a worker, which has {memory / 2**30:.2f} GiB in all: give "
+            f"each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on each machine){fewer}, or prune the "
+            "vocabulary (--min-df of sdem ingest)"
+        )
+    fits = max(1, int(SHARE * memory / (STATES * model * n_folds)))
     if fits < n_trials:
         _log.warning(
             "memory holds %d of %d settings side by side: they are tried in turns, and documents read again",

@@ -26,6 +26,11 @@ OPTIMISTIC = (
     "documents that took no part (sdem evaluate), or from a nested search (nested=True, --nested)."
 )
 
+NESTED = (
+    "Expect the nested score on new documents. The best score above is optimistic, since the folds that it is of chose it. "
+    "The nested one is of searches on fewer documents, whose winners may differ."
+)
+
 
 class Effect(NamedTuple):
     """How much a parameter mattered."""
@@ -151,7 +156,7 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
         sign = 1.0 if greater_is_better(search.metric_) else -1.0
         mean, spread = sign * search.nested_score_, float(search.nested_scores_.std())
         said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f} +- {spread:.4f}")
-        return said
+        return [*said, *_wrapped("", NESTED)]
     return [*said, *_wrapped("", OPTIMISTIC.format(of_all))]
 
 

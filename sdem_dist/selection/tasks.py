@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
+from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import Bundling, submit_round
@@ -34,6 +35,33 @@ class Unseen(NamedTuple):
     """Of all documents of the range: words, or sums of weights."""
 
 
+class Stepped(NamedTuple):
+    """States after an epoch of one lane, and what they predict."""
+
+    states: tasks.Timed[States]
+    unseen: Unseen
+
+
+def epoch_side_by_side(feed: Feed, lane: Lane, block: tasks.Timed[States]) -> Stepped:
+    """Return what an epoch of one lane leaves of learners whose tables lie side by side."""
+    learner, watch = feed.learner, tasks._Watch()
+    assert isinstance(learner, Several)
+    documents = next(feed.prepared([(lane.start, lane.stop)], watch))
+    with blamed(learner, feed.corpus, block.value, lane):
+        states, scores = learner.stepped(block.value, documents, lane)
+    return Stepped(tasks.Timed(states), _unseen([(joint, joint) for joint in scores], documents))
+
+
+def states_of(stepped: Stepped) -> tasks.Timed[States]:
+    """Return the states after an epoch."""
+    return stepped.states
+
+
+def unseen_of(stepped: Stepped) -> list[Unseen]:
+    """Return what they predict."""
+    return [stepped.unseen]
+
+
 def epoch_of_one_lane(feed: Feed, lane: Lane, block: tasks.Timed[States]) -> tasks.Timed[States]:
     """Return the states after a round of one lane: its map and its update in one task."""
     found = tasks.map_lanes(feed, [lane], False, block)
@@ -53,20 +81,25 @@ def submit_epoch(feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[Stat
 
 def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[States]) -> list[Unseen]:
     """Return the learners' predictions for documents that they were not trained on, for each range."""
-    learner, found = feed.learner, []
+    learner = feed.learner
     assert isinstance(learner, Several)
-    for documents in feed.prepared(ranges, tasks._Watch()):
-        of_learners, marginal = [], []
-        for scores, joint in learner.out_of_fold(block.value, documents):
-            if learner.labels_apart:
-                of_learners.append(scores.astype(np.float32))
-                marginal.append(np.zeros(len(scores)))
-                continue
-            sums = log_sums(scores)
-            of_learners.append((scores - sums).astype(np.float32))
-            marginal.append((sums if joint is scores else log_sums(joint))[:, 0])
-        found.append(Unseen(of_learners, marginal, lengths(documents.documents)))
-    return found
+    documents = feed.prepared(ranges, tasks._Watch())
+    found = _unseen_labels if learner.labels_apart else _unseen
+    return [found(learner.out_of_fold(block.value, part), part) for part in documents]
+
+
+def _unseen(scored: Iterable[tuple[np.ndarray, np.ndarray]], documents: LocalDocuments) -> Unseen:
+    of_learners, marginal = [], []
+    for scores, joint in scored:
+        sums = log_sums(scores)
+        of_learners.append((scores - sums).astype(np.float32))
+        marginal.append((sums if joint is scores else log_sums(joint))[:, 0])
+    return Unseen(of_learners, marginal, lengths(documents.documents))
+
+
+def _unseen_labels(scored: Iterable[tuple[np.ndarray, np.ndarray]], documents: LocalDocuments) -> Unseen:
+    of_learners = [scores.astype(np.float32) for scores, _ in scored]
+    return Unseen(of_learners, [np.zeros(len(scores)) for scores in of_learners], lengths(documents.documents))
 
 
 Submitted: TypeAlias = "list[tuple[list[tuple[int, int]], Handle[list[Unseen]]]]"
@@ -80,3 +113,13 @@ def submit_unseen(
     return [
         (ranges, executor.submit(unseen, feed, ranges, blocks[0], affinity=affinity)) for affinity, ranges in groups
     ]
+
+
+def submit_side_by_side(
+    feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[States]
+) -> tuple[Blocks[States], Submitted]:
+    """Submit an epoch of one lane of learners side by side; return the handles of their states and of what they predict."""
+    (lane,) = plan.lanes(0, 0)
+    both = executor.submit(epoch_side_by_side, feed, lane, blocks[0], affinity=0.0)
+    ranges = [(lane.start, lane.stop)]
+    return [executor.submit(states_of, both, affinity=0.0)], [(ranges, executor.submit(unseen_of, both, affinity=0.0))]

@@ -1,0 +1,139 @@
+"""An epoch of models of naive Bayes whose tables lie side by side: each steps as it would alone, and scores its fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from sdem_dist.kernels import side_by_side as kernel
+from sdem_dist.kernels.csr import row_sums
+from sdem_dist.kernels.documents import Visited, runs
+from sdem_dist.kernels.vectors import WIDTH
+from sdem_dist.learners.local_words import visiting_order
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.sdem import Sdem
+from sdem_dist.losses import kernel_form
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, log_class_prior
+
+ROW_BYTES = 32 << 20
+"""Bytes of the tables that lie side by side, at most: more than that is no longer in a processor's cache."""
+Stepped = tuple[SdemState, np.ndarray]
+"""A state after an epoch, and ln p(y, d) of the documents of its fold."""
+
+
+def fits(learner: object) -> bool:
+    """Whether a learner can step beside others: naive Bayes without components, and steps that are not the paper's."""
+    if not isinstance(learner, Sdem) or not isinstance(learner.model, NaiveBayes):
+        return False
+    plain = not learner.model.owners and learner.model.lengths is None and not learner.held_out
+    steps = learner.merge == "mean" and not learner.steps.literal
+    return plain and steps and not kernel_form(learner.loss, learner.n_rivals).costs.size
+
+
+def stepped(
+    learners: Sequence[Sdem[NaiveBayes]],
+    folds: Sequence[int],
+    states: Sequence[SdemState],
+    documents: LocalDocuments,
+    lane: Lane,
+) -> list[Stepped]:
+    """Return what learners of one seed have after a lane that is a whole round, with the bits that each has alone."""
+    one = 8 * len(documents.words) * learners[0].model.n_classes
+    size, found = max(1, ROW_BYTES // max(one, 1)), list[Stepped]()
+    for i in range(0, len(learners), size):
+        own = slice(i, i + size)
+        found += _together(learners[own], folds[own], states[own], documents, lane)
+    return found
+
+
+def _together(
+    learners: Sequence[Sdem[NaiveBayes]],
+    folds: Sequence[int],
+    states: Sequence[SdemState],
+    local: LocalDocuments,
+    lane: Lane,
+) -> list[Stepped]:
+    n, n_documents = learners[0].model.n_classes, local.documents.n_documents
+    weights, numbers = np.empty((n_documents, len(learners))), local.targets[:, 0]
+    for m, (learner, fold) in enumerate(zip(learners, folds, strict=True)):
+        kept = (numbers != fold) & (local.labels >= 0)
+        weights[:, m] = np.where(kept, learner.trained_on(local, lane).weights, 0.0)
+    tables, t = _tables(learners, states, local.words), np.array([state.t for state in states])
+    ways, due = _ways(learners, lane.round_documents / max(n_documents, 1)), np.full(len(learners), 0.5)
+    order = visiting_order(learners[0].seed, lane, n_documents)
+    entries = np.diff(local.documents.indptr)[order] * float(tables.totals.size)
+    for a, b in runs(2.0 * entries):
+        kernel.run_side_by_side(local.visited(order[a:b]), weights, tables, n, ways, t, due)
+    after = [
+        _state(learner, state, tables, m, local.words, float(weights[:, m].sum()))
+        for m, (learner, state) in enumerate(zip(learners, states, strict=True))
+    ]
+    return list(zip(after, _scores(learners, folds, after, tables.rows, local), strict=True))
+
+
+def _tables(learners: Sequence[Sdem[NaiveBayes]], states: Sequence[SdemState], words: np.ndarray) -> kernel.Tables:
+    n, n_models = learners[0].model.n_classes, len(learners)
+    n_columns = -(-n * n_models // WIDTH) * WIDTH
+    (totals, class_counts), log_prior = np.ones((2, n_columns)), np.zeros(n_columns)
+    rows = kernel.empty_rows(len(words), n_columns, n * n_models)
+    fixed = [learner.model.log_prior for learner in learners]
+    for m, (state, prior) in enumerate(zip(states, fixed, strict=True)):
+        own = slice(m * n, (m + 1) * n)
+        kernel.put_table(state.words, words, m * n, rows)
+        totals[own], class_counts[own] = state.totals, state.class_counts
+        if prior is not None:
+            log_prior[own] = prior
+    return kernel.Tables(rows, totals, class_counts, log_prior, np.array([prior is None for prior in fixed]))
+
+
+def _ways(learners: Sequence[Sdem[NaiveBayes]], ahead: float) -> kernel.Ways:
+    def of(learner: Sdem[NaiveBayes]) -> kernel.Ways:
+        model, form = learner.model, kernel_form(learner.loss, learner.n_rivals)
+        steps = learner.steps.of_lane(model.alpha, model.class_alpha, learner.n_documents, ahead)._asdict()
+        more = {"kind": form.kind, "margin": form.margin, "share": form.share, "tolerance": learner.tolerance}
+        return kernel.Ways(*({**steps, **more}[name] for name in kernel.Ways._fields))
+
+    return kernel.Ways(*map(np.array, zip(*map(of, learners), strict=True)))
+
+
+def _state(
+    learner: Sdem[NaiveBayes], before: SdemState, tables: kernel.Tables, m: int, words: np.ndarray, weight: float
+) -> SdemState:
+    """Return the state of one model: what `Sdem.update` makes of one lane."""
+    if weight == 0.0:
+        return before
+    own = slice(m * learner.model.n_classes, (m + 1) * learner.model.n_classes)
+    table, classes = before.words.copy(), tables.class_counts[own] - before.class_counts
+    totals = kernel.take_table(tables.rows, own.start, words, learner.steps.floor, table)
+    return before._replace(
+        words=table,
+        totals=totals,
+        class_counts=np.maximum(before.class_counts + classes, learner.steps.class_floor),
+        t=before.t + weight,
+    )
+
+
+def _scores(
+    learners: Sequence[Sdem[NaiveBayes]],
+    folds: Sequence[int],
+    states: Sequence[SdemState],
+    rows: np.ndarray,
+    local: LocalDocuments,
+) -> list[np.ndarray]:
+    """Return ln p(y, d) of the documents of each model's fold: sums of single precision, as in training."""
+    n, found, d = learners[0].model.n_classes, list[np.ndarray](), local.documents
+    lengths = row_sums(d.data, d.indptr)
+    for fold, same in groupby(range(len(folds)), folds.__getitem__):
+        of_fold, models = np.flatnonzero(local.targets[:, 0] == fold), list(same)
+        sums = np.empty((len(of_fold), n * len(models)))
+        visited = Visited(d.data, d.indices, d.indptr, local.labels, local.weights, of_fold)
+        kernel.score_columns(visited, rows, n * models[0], sums)
+        for i, m in enumerate(models):
+            state, model = states[m], learners[m].model
+            log_totals = np.log(state.totals + state.gamma * model.n_features)
+            joint = sums[:, i * n : (i + 1) * n] + log_class_prior(state, model.log_prior)
+            found.append(joint - lengths[of_fold, None] * log_totals)
+    return found

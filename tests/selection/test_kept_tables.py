@@ -1,0 +1,49 @@
+"""Tables in checkpoints of searches come back bit by bit, and take only what has changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sdem_dist import CorpusSearchCV, ModelError, MultinomialNB
+from sdem_dist.inputs.source import source_of
+from sdem_dist.selection.packed import packed, unpacked
+from sdem_dist.selection.side_by_side import at_once
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_what_is_packed_comes_back(share):
+    rng = np.random.default_rng(0)
+    start = rng.random((301, 7)) + 0.5
+    once = np.where(rng.random(start.shape) < share, start + rng.standard_normal(start.shape, np.float32), start)
+    twice = np.where(rng.random(start.shape) < share, once + rng.standard_normal(start.shape, np.float32), once)
+    twice[0, 0] = np.inf if share else start[0, 0]
+    for table in (start, once, twice):
+        parts = packed(table, start)
+        assert np.array_equal(unpacked(parts, start), table)
+    assert sum(of.nbytes for of in packed(once, start).values()) < (0.5 * share + 0.05) * start.nbytes
+
+
+def test_a_search_goes_on_with_the_same_validation_documents_only(corpus, tmp_path):
+    whole, space = corpus.read(0, corpus.n_documents).to_csr(), {"step": [0.1, 0.5]}
+    labels = np.array(corpus.header.classes)[corpus.read(0, corpus.n_documents).labels]
+
+    def searched(n, **more):
+        cv = (whole[:n], labels[:n])
+        return CorpusSearchCV(MultinomialNB(), space, cv=cv, n_jobs=1).fit(corpus, checkpoint=tmp_path / "run", **more)
+
+    first = searched(40)
+    assert searched(40, resume=True).best_score_ == first.best_score_
+    with pytest.raises(ModelError, match="validation is "):
+        searched(50, resume=True)
+
+
+def test_memory_that_does_not_hold_one_setting_is_named(corpus):
+    source = source_of(MultinomialNB(), corpus)
+    model = 8 * source.n_features * len(source.classes)
+    assert at_once(source, 5, 3, 1000 * model) == 3
+    assert at_once(source, 5, 3, 30 * model) == 1
+    with pytest.raises(
+        ModelError, match=r"one setting in 5 folds takes .* GiB of a worker, which has .* take fewer folds"
+    ):
+        at_once(source, 5, 3, 10 * model)
