@@ -20,7 +20,7 @@ from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.text.texts import texts_of_strings
 
 if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.inputs.spec import Estimator
     from sdem_dist.reports.explanation import Explanation
     from sdem_dist.text.texts import Texts
 
@@ -97,7 +97,7 @@ class Examined:
             return None
 
 
-def mistakes(estimator: EngineEstimator, report: Any, examined: Examined) -> Iterator[dict[str, list[Any]]]:
+def mistakes(estimator: Estimator, report: Any, examined: Examined) -> Iterator[dict[str, list[Any]]]:
     """Yield the documents that a report calls errors, as columns of some rows each, the worst first.
 
     `report`: ClassificationReport or RegressionReport.
@@ -125,7 +125,7 @@ def _beside(examined: Examined, positions: np.ndarray) -> dict[str, list[Any]]:
 
 
 def _of_classes(
-    estimator: EngineEstimator,
+    estimator: Estimator,
     report: ClassificationReport,
     examined: Examined,
     rows: np.ndarray,
