@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import ClassVar
 
+from sdem_dist.counted import counted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators.parameters import (
     Constraint,
@@ -108,7 +110,10 @@ class Lanes:
     """How documents are shared out to lanes, and what these learn is merged."""
 
     n_lanes: int | None = param(
-        None, integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
+        None,
+        integer(optional=True),
+        "Lanes of a round. None: by the number of documents, never by the cluster. Lanes of under 300 documents a round lose\n"
+        "accuracy, with a warning.",
     )
     rounds_per_epoch: int | None = param(
         None,
@@ -154,4 +159,12 @@ def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if lanes.merge == "sum":
         return plans.batches(n_documents, n_epochs, seed, lanes.batch_size or plans.SUM_BATCH, lanes.n_lanes)
-    return plans.sequential(n_documents, n_epochs, seed, lanes.n_lanes, lanes.rounds_per_epoch)
+    plan = plans.sequential(n_documents, n_epochs, seed, lanes.n_lanes, lanes.rounds_per_epoch)
+    of_a_lane = n_documents // (plan.n_lanes * plan.n_rounds)
+    if plan.n_lanes > 1 and of_a_lane < plans.SHORT_LANE:
+        warnings.warn(
+            f"n_lanes={plan.n_lanes:,} leaves {counted(of_a_lane, 'document')} to a lane in a round. Lanes of fewer "
+            f"than {plans.SHORT_LANE} lose accuracy: leave n_lanes at None, or take fewer",
+            stacklevel=2,
+        )
+    return plan

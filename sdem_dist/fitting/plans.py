@@ -17,6 +17,8 @@ FIRST_ROUND_DOCUMENTS = 4_096
 """Documents of the first round, about: rounds double from there on."""
 MAX_LANE_DOCUMENTS = 10_000
 """Documents of a sequential lane in a round."""
+SHORT_LANE = 300
+"""Documents of a sequential lane in a round under which several lanes do not find what one finds."""
 ROUNDS = 4
 """Rounds of an epoch: each costs messages between processes."""
 SUM_BATCH = 128
