@@ -1,0 +1,68 @@
+"""What stands between the labels of a document: said once, at the training."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from commands import ok, refused, run
+
+import sdem_dist as sd
+
+LINES = "sport\ta late goal wins\nmoney\trates fall\nmoney|sport\tthe club buys shares\n\tthe weather is fine\n"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("separators")
+    (folder / "posts.tsv").write_text(LINES * 15, encoding="utf-8")
+    more = ("--estimator", "MultiLabelNB", "--label-separator", "|", "--quiet")
+    ok("train", str(folder / "posts.tsv"), str(folder / "posts.model"), *more)
+    return folder
+
+
+def figures(folder, *more):
+    return json.loads(ok("evaluate", str(folder / "posts.model"), str(folder / "posts.tsv"), "--json", *more))
+
+
+def test_a_model_remembers_its_separator(trained, tmp_path):
+    model, posts = str(trained / "posts.model"), str(trained / "posts.tsv")
+    assert sd.load_model(model).label_separator_ == "|"
+    found = figures(trained)
+    assert found == figures(trained, "--label-separator", "|") and found["accuracy"] == 1.0
+    assert figures(trained, "--on-error", "skip") == found  # nothing is left out
+    ok("report", model, posts, "-o", str(tmp_path / "page.html"))
+    (tmp_path / "other.tsv").write_text((LINES * 15).replace("|", ";"), encoding="utf-8")
+    other = ok("evaluate", model, str(tmp_path / "other.tsv"), "--json", "--label-separator", ";")
+    assert json.loads(other) == found
+
+
+def test_workers_know_it_too(trained):
+    found = run("evaluate", str(trained / "posts.model"), str(trained / "posts.tsv"), "--json", "--workers", "1")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout) == pytest.approx(figures(trained))
+
+
+@pytest.mark.parametrize("estimator", ["MultiLabelNB", "SupervisedLDAClassifier"])
+def test_corpora_tell_it_to_their_models(trained, tmp_path, estimator):
+    for part in "ab":
+        ok("ingest", str(trained / "posts.tsv"), str(tmp_path / f"{part}.zarr"), "--label-separator", "|",
+           *(["--vocabulary-from", str(tmp_path / "a.zarr")] if part == "b" else []))  # fmt: skip
+    parts = [str(tmp_path / f"{part}.zarr") for part in "ab"]
+    ok("train", *parts, str(tmp_path / "m"), "--estimator", estimator, "--epochs", "1", "--quiet")
+    assert sd.load_model(tmp_path / "m").label_separator_ == "|"
+
+
+def test_an_unknown_label_names_the_option(trained, tmp_path):
+    (tmp_path / "odd.tsv").write_text("sport;money\tgoal\n", encoding="utf-8")
+    said = refused("evaluate", str(trained / "posts.model"), str(tmp_path / "odd.tsv"))
+    assert "label 'sport;money' is not among the model's classes (money, sport)" in said
+    assert "labels are cut at '|', or at --label-separator" in said
+
+
+def test_a_model_of_one_label_has_no_separator(trained, tmp_path):
+    sd.MultinomialNB(n_epochs=1).fit(["a goal", "rates"] * 5, ["sport", "money"] * 5).save(tmp_path / "one.model")
+    said = refused(
+        "evaluate", str(tmp_path / "one.model"), str(trained / "posts.tsv"), "--label-separator", "|", code=2
+    )
+    assert "--label-separator is for models of several labels" in said
