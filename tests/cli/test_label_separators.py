@@ -66,3 +66,37 @@ def test_a_model_of_one_label_has_no_separator(trained, tmp_path):
         "evaluate", str(tmp_path / "one.model"), str(trained / "posts.tsv"), "--label-separator", "|", code=2
     )
     assert "--label-separator is for models of several labels" in said
+
+
+def test_errors_of_several_labels_are_written(trained, tmp_path):
+    lines = (
+        "money|sport\ta late goal wins\nmoney\trates fall\nmoney\tthe club buys shares\nsport\tthe weather is fine\n"
+    )
+    (tmp_path / "test.tsv").write_text(lines, encoding="utf-8")
+    model, test = str(trained / "posts.model"), str(tmp_path / "test.tsv")
+    ok("evaluate", model, test, "--errors", str(tmp_path / "wrong.jsonl"))
+    rows = [json.loads(line) for line in (tmp_path / "wrong.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = {row["text"]: (row["labels"], row["predictions"], row["wrong_label"]) for row in rows}
+    assert found == {
+        "a late goal wins": ("money|sport", "sport", "money"),
+        "the club buys shares": ("money", "money|sport", "sport"),
+        "the weather is fine": ("sport", "", "sport"),
+    }
+    losses = [row["log_loss"] for row in rows]
+    assert losses == sorted(losses, reverse=True)
+    clf = sd.load_model(model)
+    for row in rows:
+        place = clf.classes_.tolist().index(row["wrong_label"])
+        assert row["probability"] == pytest.approx(clf.predict_proba([row["text"]])[0, place])
+        assert (row["probability"] >= clf.thresholds_[place]) == (row["wrong_label"] in row["predictions"].split("|"))
+    given = next(row for row in rows if row["wrong_label"] == "sport" and row["predictions"])
+    assert given["words_for_it"] and set(given["words_for_it"].split()) <= set(given["text"].split())
+    ok("evaluate", model, str(trained / "posts.tsv"), "--errors", str(tmp_path / "none.parquet"))  # there is none
+
+
+def test_a_report_of_several_labels_has_the_table_that_others_have():
+    X, lists = ["a goal", "rates", "a club buys"] * 9, [["sport"], ["money"], ["money", "sport"]] * 9
+    clf = sd.MultiLabelNB(n_epochs=3).fit(X, lists)
+    frame = clf.report(["a goal", "rates", "goal"], [["sport"], ["sport"], ["money"]]).confusion_frame()
+    assert (frame.sum(axis=1) == 3).all()
+    assert frame.loc["sport"].tolist() == [1, 1, 1, 0] and frame.loc["money"].tolist() == [0, 1, 1, 1]
