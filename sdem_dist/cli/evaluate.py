@@ -88,6 +88,7 @@ def evaluate(
     from sdem_dist.inspection.examined import mistakes
     from sdem_dist.inspection.taught import taught
     from sdem_dist.reports.classification import ClassificationReport
+    from sdem_dist.reports.labels import LabelReport
 
     of_source = is_source(corpus)
     if errors is not None:
@@ -125,7 +126,7 @@ def evaluate(
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
         if full and report is not None:
-            say(f"\n{report.details() if isinstance(report, ClassificationReport) else report}")
+            say(f"\n{report.details() if isinstance(report, ClassificationReport | LabelReport) else report}")
     if errors is not None:
         click.echo(
             f"wrote the errors to {errors}{'; their ids count the documents from 0' if by_place else ''}"

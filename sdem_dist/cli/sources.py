@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from sdem_dist.cli.ingest_report import shown_progress, without_label
+from sdem_dist.cli.ingest_report import shown_progress, warn_of_single_labels, without_label
 from sdem_dist.cli.text_options import (
     CHOOSING,
     READING,
@@ -145,8 +145,9 @@ def corpus_of(
             raise
         except ValueError as error:
             raise click.UsageError(by_options(str(error))) from error
+        warn_of_single_labels(corpus := open_corpus(counted_there))
         with _by_source(counted_there, paths):
-            yield open_corpus(counted_there)
+            yield corpus
 
 
 @contextmanager

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 24
 """Characters of a label that tables show."""
-HEADS = ("label", "precision", "recall", "F1", "documents", "given from")
+HEADS = ("label", "precision", "recall", "F1", "documents", "threshold")
 
 
 @dataclass(frozen=True)

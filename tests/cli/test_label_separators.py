@@ -100,3 +100,31 @@ def test_a_report_of_several_labels_has_the_table_that_others_have():
     frame = clf.report(["a goal", "rates", "goal"], [["sport"], ["sport"], ["money"]]).confusion_frame()
     assert (frame.sum(axis=1) == 3).all()
     assert frame.loc["sport"].tolist() == [1, 1, 1, 0] and frame.loc["money"].tolist() == [0, 1, 1, 1]
+
+
+def test_the_figures_of_a_report_are_there_once(trained):
+    said = ok("evaluate", str(trained / "posts.model"), str(trained / "posts.tsv"), "--report")
+    assert said.count("micro-F1") == said.count("60 documents of") == said.count("threshold") == 1
+    assert "By label" in said and "60 documents, 2 labels" not in said
+
+
+def test_an_estimator_of_one_label_is_refused_before_anything_is_read(trained, tmp_path):
+    for command in ("train", "tune"):
+        said = refused(command, str(trained / "posts.tsv"), str(tmp_path / "m"), "--label-separator", "|", code=2)
+        assert (
+            "--label-separator is for several labels a document, and MultinomialNB learns one: add --estimator" in said
+        )
+    ok("ingest", str(trained / "posts.tsv"), str(tmp_path / "c.zarr"), "--label-separator", "|")
+    said = refused("train", str(tmp_path / "c.zarr"), str(tmp_path / "m"))
+    assert "MultinomialNB learns one: train MultiLabelNB or SupervisedLDAClassifier (--estimator)" in said
+
+
+def test_a_separator_that_never_occurs_is_named(trained, tmp_path):
+    posts, wrong = str(trained / "posts.tsv"), ("--label-separator", ";")
+    warning = "Warning: no document has more than one label, such as 'sport': does ';' stand between labels?"
+    model = (str(tmp_path / "m"), "--estimator", "MultiLabelNB", "--epochs", "1", "--quiet")
+    assert warning in run("train", posts, *model, *wrong).stderr
+    assert warning in run("ingest", posts, str(tmp_path / "c.zarr"), *wrong).stderr
+    for command, *more in (["train", *model, "--overwrite"], ["ingest", str(tmp_path / "d.zarr")]):
+        found = run(command, posts, *more, "--label-separator", "|")
+        assert found.exit_code == 0 and "Warning" not in found.stderr
