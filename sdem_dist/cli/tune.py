@@ -126,6 +126,8 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     if options["nested"] and options["validation"] is not None:
         raise click.UsageError("--nested needs folds: leave --validation out")
+    from sklearn.base import clone
+
     from sdem_dist import CorpusSearchCV
     from sdem_dist.saving import check_destination
     from sdem_dist.selection import checkpoints
@@ -182,7 +184,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
             search.best_estimator_.save(model)
             _tell(search, model, options["table"])
             if options["curve"] is not None:
-                _curve(search.best_estimator_, documents, options["curve"], seed or 0)
+                _curve(clone(search.tuned_).set_params(**search.best_params_), documents, options["curve"], seed or 0)
 
 
 def space_of(given: tuple[str, ...]) -> Any:
