@@ -258,12 +258,13 @@ class Run:
             else:
                 numbers = dealt(self._labels(y), self.source.n_documents, folds.k, seed, groups)
                 folds = None
-        more = {} if validation is None or path is None else {"validation": self._held_out(client).identity}
+        more = {} if validation is None else {"validation": self._held_out(client).identity}
+        known, metrics = self.source.classes, self._metrics
         kept = Fitted(path, self._asked(str(numbers.tolist() if folds is None else folds.name), **more))
         for (trial,) in self.turns(1):
             if not kept.restored(trial):
-                fit = made(self.estimator, trial), trial, X, y, numbers, folds, validation, self._metrics, client
-                one_by_one.run(*fit)
+                unfitted = made(self.estimator, trial)
+                one_by_one.run(unfitted, trial, X, y, numbers, folds, validation, metrics, known, client)
                 kept.keep(self.trials)
             if trial.number == 0 and trial.error:
                 raise ValueError(trial.error)

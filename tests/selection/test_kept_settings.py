@@ -29,7 +29,9 @@ def searched(estimator, space, path, *documents, resume=False, **more):
 def test_settings_that_are_drawn_from_elsewhere_are_refused(tmp_path):
     def drawn(low, resume):
         space = {"step": scipy.stats.uniform(low, 0.01)}
-        return searched(LDAClassifier(n_components=2, n_epochs=1), space, tmp_path / "run", cv=2, n_trials=3, resume=resume)
+        return searched(
+            LDAClassifier(n_components=2, n_epochs=1), space, tmp_path / "run", cv=2, n_trials=3, resume=resume
+        )
 
     first, again = drawn(0.01, False), drawn(0.01, True)
     np.testing.assert_array_equal(again.cv_results_["mean_test_score"], first.cv_results_["mean_test_score"])
