@@ -199,7 +199,8 @@ class Run:
         """Try settings of naive Bayes; return the fold of each document."""
         documents = self._documents(groups, client)
         with executor_for(client, self.search.n_jobs, self.source) as executor:
-            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, executor.memory_bytes)
+            memory = executor.memory_bytes, executor.n_processes
+            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, *memory)
             for turn, trials in enumerate(self.turns(min(n, self.sampler.at_once))):
                 file = None if path is None else path.with_stem(f"{path.stem}-{turn}") if turn else path
                 with self._under_way(documents, trials, executor) as side:
