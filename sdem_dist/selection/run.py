@@ -22,6 +22,7 @@ from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import positions_of, seed_of
 from sdem_dist.selection import checkpoints, default_loss, one_by_one
 from sdem_dist.selection.checkpoints import Fitted
+from sdem_dist.selection.label_metrics import THRESHOLDS
 from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
@@ -263,6 +264,8 @@ class Run:
         known, metrics = self.source.classes, self._metrics
         kept = Fitted(path, self._asked(str(numbers.tolist() if folds is None else folds.name), **more))
         for (trial,) in self.turns(1):
+            # Models predict at temperatures of their own, unlike those side by side.
+            trial.decides = tuple(name for name in trial.decides if name == THRESHOLDS)
             if not kept.restored(trial):
                 unfitted = made(self.estimator, trial)
                 one_by_one.run(unfitted, trial, X, y, numbers, folds, validation, metrics, known, client)
