@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from sdem_dist.selection.metrics import Metric
+    from sdem_dist.selection.predicted import Metric
     from sdem_dist.selection.run import EpochOfSettings
     from sdem_dist.selection.trials import Trial
 

@@ -100,7 +100,7 @@ Examples:
     help="Draw the winner's accuracy, or micro-F1, by number of documents, too.",
 )
 @click.option("--table", type=LocalPath(), metavar="FILE.csv", help="Write all settings and their scores.")
-@click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep the search here after each epoch.")
+@click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep the search here, after each epoch or setting.")
 @click.option(
     "--resume", is_flag=True, help="Go on from FOLDER, if it holds this search; a source is counted again first."
 )

@@ -30,12 +30,10 @@ if TYPE_CHECKING:
     from sdem_dist.documents import Documents
     from sdem_dist.storage.arrays import Group
 
-# A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and keeps it.
-# zarr's group has it too, among its attributes.
+# A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and keeps it here.
 _opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
 _MAX_OPENED = 32
-SHARDS_AT_ONCE = 4
-"""Of a corpus in a bucket, which answers late."""
+SHARDS_AT_ONCE = 4  # of a corpus in a bucket, which answers late
 # Whether a corpus at a URL is still the same cannot be told cheaply: tasks share it while any of them uses it.
 _received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
 
@@ -377,9 +375,7 @@ class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it r
         assert isinstance(folds.corpus, Corpus)
         self.corpus, self.path = folds.corpus, folds.corpus.path
 
-    def part(self, folds: Masks, number: int, inside: bool) -> Part:
-        """Return some documents of these."""
-        return CorpusPart(folds, number, inside)
+    part = Corpus.part
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of all documents of a shard."""

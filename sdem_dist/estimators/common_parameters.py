@@ -110,10 +110,7 @@ class Lanes:
     """How documents are shared out to lanes, and what these learn is merged."""
 
     n_lanes: int | None = param(
-        None,
-        integer(optional=True),
-        "Lanes of a round. None: by the number of documents, never by the cluster. Lanes of under 300 documents a round lose\n"
-        "accuracy, with a warning.",
+        None, integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
     )
     rounds_per_epoch: int | None = param(
         None,
@@ -159,12 +156,15 @@ def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if lanes.merge == "sum":
         return plans.batches(n_documents, n_epochs, seed, lanes.batch_size or plans.SUM_BATCH, lanes.n_lanes)
-    plan = plans.sequential(n_documents, n_epochs, seed, lanes.n_lanes, lanes.rounds_per_epoch)
-    of_a_lane = n_documents // (plan.n_lanes * plan.n_rounds)
+    return plans.sequential(n_documents, n_epochs, seed, lanes.n_lanes, lanes.rounds_per_epoch)
+
+
+def warn_of_short_lanes(plan: Plan) -> None:
+    """Warn where lanes of weighted documents are so short that they may lose accuracy."""
+    of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
     if plan.n_lanes > 1 and of_a_lane < plans.SHORT_LANE:
         warnings.warn(
-            f"n_lanes={plan.n_lanes:,} leaves {counted(of_a_lane, 'document')} to a lane in a round. Lanes of fewer "
-            f"than {plans.SHORT_LANE} lose accuracy: leave n_lanes at None, or take fewer",
+            f"n_lanes={plan.n_lanes:,} leaves {counted(of_a_lane, 'document')} to a lane in a round. Lanes of fewer than "
+            f"{plans.SHORT_LANE} may lose accuracy: leave n_lanes at None, or take fewer",
             stacklevel=2,
         )
-    return plan

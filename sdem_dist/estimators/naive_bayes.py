@@ -15,9 +15,23 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, Hidden, Steps, check_merge, plan_of
+from sdem_dist.estimators.common_parameters import (
+    Classes,
+    Hidden,
+    Steps,
+    check_merge,
+    plan_of,
+    warn_of_short_lanes,
+)
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
-from sdem_dist.estimators.weighed_words import TOLERANCE, Beginning, WeighedWords, steps_of_the_margin, weighed
+from sdem_dist.estimators.weighed_words import (
+    TOLERANCE,
+    Beginning,
+    WeighedWords,
+    keep_their_length,
+    steps_of_the_margin,
+    weighed,
+)
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.fold_temperature import FEWEST, calibrated_by_folds
@@ -194,6 +208,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         choosing = share_held_out(self.validation_fraction, n, FEW) > 0
         epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
         plan = plan_of(self, n, epochs, seed)
+        if self.merge == "mean" and not keep_their_length(source):
+            warn_of_short_lanes(plan)
         return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
 
     def _model(self, source: Source) -> NaiveBayes:

@@ -37,7 +37,7 @@ class BpSlda:
     response: str
     """What is learned, see ``sdem_dist.learners.topic_outputs``: a class of "classes", an "ordered" level of a scale,
     several "labels", real "targets", "counts", or the "words" themselves (BP-LDA, no outputs)."""
-    n_documents: float  # d, the documents of the training corpus by weight
+    n_documents: float  # D, the documents of the training corpus by weight
     inference: MirrorDescent = field(default_factory=MirrorDescent)
     beta: float = 1.0  # of the Dirichlet prior of the topics
     gamma: float = 1.0  # factor of U theta; for targets the precision of their noise

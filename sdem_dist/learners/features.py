@@ -74,10 +74,10 @@ class DenseModel(Protocol[Prepared]):
 class FeatureState(NamedTuple):
     """Expectation parameters, and where the run stands."""
 
-    class_counts: np.ndarray  # n, expected counts of the classes, or of the components: shape (n_components,)
+    class_counts: np.ndarray  # N, expected counts of the classes, or of the components: shape (n_components,)
     mu: np.ndarray  # mean statistics given the class, S / N: shape (n_components, n_statistics)
     rho: float  # size of the next safe step
-    best_counts: np.ndarray  # n of the lowest objective so far; shape (0,) where rounds are not judged
+    best_counts: np.ndarray  # N of the lowest objective so far; shape (0,) where rounds are not judged
     best_mu: np.ndarray
     best_objective: float  # mean loss and prior of the best, or infinity
     first_loss: float  # mean loss at the start of the run, or infinity: a best with a higher one is none

@@ -14,7 +14,7 @@ class TopicState(NamedTuple):
     """Parameters after some batches, and their running means."""
 
     topics: np.ndarray  # phi, shape (n_features, n_topics), float64: columns on the simplex
-    output: np.ndarray  # u, shape (n_outputs, n_topics)
+    output: np.ndarray  # U, shape (n_outputs, n_topics)
     squares: np.ndarray
     """Sum over batches of the weighted mean square of the gradient of each column of Phi, shape (n_topics,)."""
     t: float  # batches, those of lanes side by side counted once

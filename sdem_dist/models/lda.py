@@ -66,8 +66,8 @@ class Inference:
 class LdaParameters(NamedTuple):
     """Expected counts that define p(word | topic, class), of the words at hand, and the class prior."""
 
-    words: np.ndarray  # n, shape (n_words, n_topics * n_classes): column ``topic * n_classes + class``
-    totals: np.ndarray  # m, the sums of N over the whole vocabulary
+    words: np.ndarray  # N, shape (n_words, n_topics * n_classes): column ``topic * n_classes + class``
+    totals: np.ndarray  # M, the sums of N over the whole vocabulary
     gamma: float  # what is added to each entry of N
     n_features: int  # size of the vocabulary, ``|W|``
     log_prior: np.ndarray  # ln p(y), shape (n_classes,)

@@ -26,8 +26,8 @@ class ManyClassState(NamedTuple):
     prior: np.ndarray  # alpha_w, where the count of each word starts in every class: shape (n_features,)
     pairs: np.ndarray  # ``word * n_classes + class`` of the counts that have moved, ascending: shape (n_pairs,)
     changes: np.ndarray  # how far they are from the prior's, shape (n_pairs,)
-    totals: np.ndarray  # m, sums of all counts of each class: shape (n_classes,)
-    class_counts: np.ndarray  # c, expected counts of the classes, shape (n_classes,)
+    totals: np.ndarray  # M, sums of all counts of each class: shape (n_classes,)
+    class_counts: np.ndarray  # C, expected counts of the classes, shape (n_classes,)
     t: float  # documents seen, a document of weight w counting w
 
     def split(self) -> tuple[np.ndarray, np.ndarray]:

@@ -49,7 +49,7 @@ class MirrorDescent:
     alpha: float | tuple[float, ...] | Literal["learned"] = 1.001
     """Of the Dirichlet prior, the same for all topics or one for each; the problem is convex from 1 on. "learned": see
     `renewed`."""
-    n_layers: int = 10  # l, steps of mirror descent
+    n_layers: int = 10  # L, steps of mirror descent
     step: float = 1.0
     """T of a document times its words and pseudo-counts; with a line search half of what it tries first."""
     method: str = "mirror-descent"

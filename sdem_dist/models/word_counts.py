@@ -24,8 +24,8 @@ class SdemState(NamedTuple):
     """N, expected counts without gamma of a word in each column: shape (n_features, n_columns), float64.  A column is a
     class, a component of a class, or a topic of a class.  While lanes are mapped, the table of a vocabulary that is cut
     into blocks is a tuple of consecutive arrays, see `rows_of`."""
-    totals: np.ndarray  # m, the sums of N over the vocabulary: shape (n_columns,)
-    class_counts: np.ndarray  # c, expected counts of the classes, or of the components, without gamma
+    totals: np.ndarray  # M, the sums of N over the vocabulary: shape (n_columns,)
+    class_counts: np.ndarray  # C, expected counts of the classes, or of the components, without gamma
     gamma: float  # running prior correction of the words: sum of alpha * rho / n over the documents seen
     class_gamma: float  # the same for the classes
     t: float  # documents seen, a document of weight w counting w

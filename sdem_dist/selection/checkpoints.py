@@ -14,8 +14,9 @@ from sdem_dist.errors import ModelError
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.learners.several import state_of
 from sdem_dist.models.word_counts import SdemState
-from sdem_dist.selection.metrics import Predicted, name_of
+from sdem_dist.selection.metrics import name_of
 from sdem_dist.selection.packed import PARTS, packed, unpacked
+from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Place, SideBySide
 from sdem_dist.selection.trials import Trial

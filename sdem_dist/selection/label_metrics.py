@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +17,7 @@ from sdem_dist.label_scores import (
     label_sums,
     probabilities,
 )
-
-if TYPE_CHECKING:
-    from sdem_dist.selection.metrics import Metric, Predicted
+from sdem_dist.selection.predicted import Metric, Predicted
 
 TEMPERATURES, THRESHOLDS = "temperatures", "thresholds"
 """What folds may decide of labels: fields of learners, and of `Decisions`."""

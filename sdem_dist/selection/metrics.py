@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sdem_dist import calibration
 from sdem_dist.evaluation import class_sums, macro_f1
 from sdem_dist.selection.label_metrics import LABELS, measured_labels
+from sdem_dist.selection.predicted import Metric, Predicted
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
@@ -27,29 +27,6 @@ GREATER = {
 """Whether more is better, by metric."""
 CLASSES = ("log-loss", "accuracy", "macro-F1", "perplexity")
 """Those of classifiers."""
-Metric = str | Callable[[np.ndarray, np.ndarray], float]
-"""A name, or a function of labels and probabilities whose value should be large."""
-
-
-class Predicted(NamedTuple):
-    """Predictions of documents that the models were not trained on."""
-
-    scores: np.ndarray
-    """ln p(y | d) at temperature 1, shape (n_documents, n_classes); where documents have several labels the log-odds of each."""
-    labels: np.ndarray
-    """Positions of the classes, or of sets of labels, shape (n_documents,); -1 where there is none."""
-    weights: np.ndarray
-    """Shape (n_documents,)."""
-    folds: np.ndarray
-    """Shape (n_documents,)."""
-    log_likelihood: np.ndarray | None = None
-    """ln p(d), shape (n_documents,)."""
-    lengths: np.ndarray | None = None
-    """Words, shape (n_documents,)."""
-    members: np.ndarray | None = None
-    """Which labels documents have, where they may have several: zeros and ones of shape (n_documents, n_labels)."""
-    decides: tuple[str, ...] = ()
-    """What folds learn of labels from each other, see `sdem_dist.selection.label_metrics`."""
 
 
 def metrics_of(estimator: EngineEstimator, several: bool = False) -> tuple[str, ...]:

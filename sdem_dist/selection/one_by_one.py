@@ -22,7 +22,8 @@ from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of, some
 from sdem_dist.label_scores import Decisions
 from sdem_dist.selection.label_metrics import measured_labels
-from sdem_dist.selection.metrics import Metric, Predicted, measured, name_of, temperature_of
+from sdem_dist.selection.metrics import measured, name_of, temperature_of
+from sdem_dist.selection.predicted import Metric, Predicted
 from sdem_dist.selection.trials import Trial
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import positions_of, seed_of
 from sdem_dist.selection import checkpoints, default_loss, one_by_one
 from sdem_dist.selection.checkpoints import Fitted
-from sdem_dist.selection.metrics import Metric
+from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
 from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sdem_dist.selection.metrics import Metric
+from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.spaces import Space, checked_spaces, settings
 from sdem_dist.selection.trials import Trial
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.selection.metrics import Metric
+from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.trials import Trial
 
 _log = logging.getLogger(__name__)

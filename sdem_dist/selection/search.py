@@ -23,8 +23,9 @@ from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import checkpoints, default_loss
 from sdem_dist.selection.label_metrics import LABELS
-from sdem_dist.selection.metrics import Metric, check_metric, greater_is_better, metric_of, name_of
+from sdem_dist.selection.metrics import check_metric, greater_is_better, metric_of, name_of
 from sdem_dist.selection.nested import nested_scores
+from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.results import results_of
 from sdem_dist.selection.run import EpochOfSettings, Run, made
 from sdem_dist.selection.samplers import SAMPLERS, sampler_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.selection.metrics import Metric
+    from sdem_dist.selection.predicted import Metric
     from sdem_dist.selection.spaces import Space
 
 

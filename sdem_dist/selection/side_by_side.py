@@ -34,7 +34,7 @@ from sdem_dist.learners.several import NO_FOLD, Several, States, Words
 from sdem_dist.learners.side_by_side import fits
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
-from sdem_dist.selection.metrics import Predicted
+from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_side_by_side, submit_unseen
 from sdem_dist.selection.trials import Trial
 from sdem_dist.selection.views import Decoded, Folded

@@ -12,15 +12,8 @@ import numpy as np
 from sdem_dist.fitting.training_time import IMPROVEMENT
 from sdem_dist.label_scores import probabilities
 from sdem_dist.selection import label_metrics
-from sdem_dist.selection.metrics import (
-    Metric,
-    Predicted,
-    greater_is_better,
-    measured,
-    name_of,
-    temperature_of,
-    tempered,
-)
+from sdem_dist.selection.metrics import greater_is_better, measured, name_of, temperature_of, tempered
+from sdem_dist.selection.predicted import Metric, Predicted
 
 MONITOR = "log-loss"
 """What tells whether another epoch is worth its time."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.selection.metrics import Metric
+from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.search import CorpusSearchCV
 
 if TYPE_CHECKING:

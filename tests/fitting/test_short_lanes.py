@@ -20,3 +20,4 @@ def test_short_lanes_warn_and_others_do_not():
         warnings.simplefilter("error")
         for n_lanes in (None, 1, 2):
             sd.MultinomialNB(n_lanes=n_lanes, **settings).fit(X, y)
+        sd.MultinomialNB(n_lanes=3, weighting="counts", **settings).fit(X, y)  # they gain from short lanes

@@ -25,7 +25,8 @@ from sdem_dist import (
 )
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.estimators import parameters
-from sdem_dist.selection.metrics import GREATER, Predicted, measured
+from sdem_dist.selection.metrics import GREATER, measured
+from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.run import LAST
 from sdem_dist.selection.spaces import default_space, settings
 from sdem_dist.selection.summary import lines

@@ -25,7 +25,8 @@ from sdem_dist import (
 )
 from sdem_dist.label_scores import Decisions, fitted, fitting_sums
 from sdem_dist.selection.label_metrics import decisions_by_fold, decisions_of_all
-from sdem_dist.selection.metrics import Predicted, measured
+from sdem_dist.selection.metrics import measured
+from sdem_dist.selection.predicted import Predicted
 
 NAMES = np.array(["arts", "money", "sport"])
 SPACE = {"loss": ["hinge", "ncll"], "norm": [5.0, 10.0]}

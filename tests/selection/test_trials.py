@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sdem_dist.selection.metrics import Predicted, measured
+from sdem_dist.selection.metrics import measured
+from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.summary import _passed_over, differences, effects
 from sdem_dist.selection.trials import Trial, accuracy_lost, best_of, less_accurate, mean_and_error
 

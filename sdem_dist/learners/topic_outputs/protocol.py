@@ -14,7 +14,7 @@ from sdem_dist.models.word_counts import LocalDocuments
 class Seen(NamedTuple):
     """A batch of documents at some parameters."""
 
-    outputs: np.ndarray  # u theta, shape (n_documents, n_outputs)
+    outputs: np.ndarray  # U theta, shape (n_documents, n_outputs)
     log_likelihood: np.ndarray  # ln p(words | theta), shape (n_documents,)
     documents: LocalDocuments
 
