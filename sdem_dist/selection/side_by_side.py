@@ -329,13 +329,17 @@ class SideBySide:
             chunk.blocks = [self._executor.put(tasks.Timed(state))]
 
 
-def at_once(estimator: EngineEstimator, source: Source, n_folds: int, n_trials: int, memory: int) -> int:
+def at_once(
+    estimator: EngineEstimator, source: Source, n_folds: int, n_trials: int, memory: int, n_processes: int
+) -> int:
     """Return how many settings memory holds side by side, and say so where it does not hold all.
 
+    `memory`: bytes of each of `n_processes`.
     Raises ModelError: it does not hold one setting.
     """
     model = 8 * source.n_features * (1 + isinstance(estimator, MultiLabelNB)) * max(len(source.classes), 1)
-    needed = model * (2 * n_folds + 1)  # before and after an epoch, and one under way
+    # Before and after an epoch, and one under way; processes share the models of a setting, and a task has one at least.
+    needed = model * max(STATES, (2 * n_folds + 1) / n_processes)
     if needed > REFUSED * memory:
         folds = f" in {n_folds} folds" * (n_folds > 1)
         fewer = ", take fewer folds" * (n_folds > 2)
