@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
 
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
+SETTLED = ("components", "unlabelled")
+"""Parameters that documents may settle (`take_counts`, `take_unlabelled`)."""
 EPILOG = """\b
 Examples:
   sdem tune posts.zarr posts.model
@@ -164,7 +166,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     with told(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
         search._check()  # before a source is read
         if folder is not None:
-            checkpoints.path_of(folder, search, resume=options["resume"])
+            checkpoints.path_of(folder, search, resume=options["resume"], undecided=SETTLED)
         with (
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,

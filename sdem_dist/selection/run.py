@@ -204,7 +204,7 @@ class Run:
             n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, *memory)
             for turn, trials in enumerate(self.turns(min(n, self.sampler.at_once))):
                 file = None if path is None else path.with_stem(f"{path.stem}-{turn}") if turn else path
-                with self._under_way(documents, trials, executor) as side:
+                with self._under_way(documents, trials, executor, keeps_starts=file is not None) as side:
                     self._turn(trials, side, documents, file)
         return documents.numbers
 
@@ -231,12 +231,14 @@ class Run:
                 checkpoints.write(path, run, epoch + 1, trials, side)
 
     @contextmanager
-    def _under_way(self, documents: Documents, trials: list[Trial], executor: Executor) -> Iterator[SideBySide]:
+    def _under_way(
+        self, documents: Documents, trials: list[Trial], executor: Executor, *, keeps_starts: bool
+    ) -> Iterator[SideBySide]:
         def begun(number: int) -> Learners:
             chosen = cast(Learners, made(self.estimator, self.trials[number]))
             return chosen.set_params(n_epochs=1, validation_fraction=0.0) if chosen.loss != "nll" else chosen
 
-        side = SideBySide(begun, documents, trials, executor)
+        side = SideBySide(begun, documents, trials, executor, keeps_starts=keeps_starts)
         try:
             yield side
         finally:

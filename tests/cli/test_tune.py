@@ -97,6 +97,27 @@ def test_a_search_is_kept(folder):
     assert "estimator.alpha is 2, and was 'laplace'; folds is 4, and was 5)" in other.stderr
 
 
+@pytest.mark.parametrize(
+    ("estimator", "values", "other", "message"),
+    [
+        ("EMMixtureClassifier", "n_components=1,2", "unlabelled=none", "estimator.unlabelled is 'none', and was ''"),
+        ("EMMixtureClassifier", "n_components=1,2", "components=gaussian", "takes dense ones"),
+        ("MultinomialNB", "step=0.1", "unlabelled=none", "estimator.unlabelled is 'none', and was ''"),
+    ],
+)
+def test_a_search_whose_documents_settle_a_parameter_goes_on(folder, tmp_path, estimator, values, other, message):
+    lines = (folder / "posts.tsv").read_text().splitlines()
+    hidden = [f"\t{line.partition(chr(9))[2]}" for line in lines[:100]]
+    (tmp_path / "half.tsv").write_text("\n".join([*hidden, *lines[100:]]) + "\n")
+    arguments = ["tune", tmp_path / "half.tsv", tmp_path / "m", "--estimator", estimator, "--space", values,
+                 "--folds", 2, "--unlabelled", "", "--checkpoint", tmp_path / "run"]  # fmt: skip
+    first, again = run(arguments), run([*arguments, "--resume"])
+    assert (first.exit_code, again.exit_code) == (0, 0), first.output + again.output
+    assert again.stdout == first.stdout
+    refused = run([*arguments, "--resume", "--set", other])
+    assert refused.exit_code == 1 and message in refused.stderr, refused.output
+
+
 def test_what_is_wrong_with_a_search_is_said_before_the_source_is_read(folder, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "search.sdem").touch()

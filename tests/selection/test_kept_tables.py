@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,32 @@ def test_a_search_goes_on_with_the_same_validation_documents_only(corpus, tmp_pa
     assert searched(40, resume=True).best_score_ == first.best_score_
     with pytest.raises(ModelError, match="validation is "):
         searched(50, resume=True)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_tables_that_settings_begin_with_are_held_for_checkpoints_alone(corpus, tmp_path, monkeypatch, kept):
+    begun, held = [], []
+    whole = MultinomialNB.beginnings
+
+    def beginnings(self, *given):
+        found = whole(self, *given)
+        begun.extend(weakref.ref(start.initial.words) for start in found)
+        return found
+
+    monkeypatch.setattr(MultinomialNB, "beginnings", beginnings)
+    space = {"alpha": [0.1, 0.5, 2.0]}  # each has a table of its own; after an epoch half of the settings go
+
+    def see(event):
+        alive = sum(trial.alive for trial in event.trials)
+        held.append((alive, len({id(table()) for table in begun if table() is not None})))
+
+    search = CorpusSearchCV(
+        MultinomialNB(loss="hinge"), space, cv=3, n_trials=None, n_jobs=1, refit=False, callbacks=[see]
+    )
+    search.fit(corpus, checkpoint=tmp_path / "run" if kept else None)
+    alive, tables = held[0]
+    assert len(begun) == 4 * 3 and 0 < alive < 4
+    assert tables == (alive if kept else 0)
 
 
 def test_memory_that_does_not_hold_one_setting_is_named(corpus):
