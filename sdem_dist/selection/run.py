@@ -22,6 +22,7 @@ from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import positions_of, seed_of
 from sdem_dist.selection import checkpoints, default_loss, one_by_one
 from sdem_dist.selection.checkpoints import Fitted
+from sdem_dist.selection.label_metrics import THRESHOLDS
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
@@ -173,11 +174,9 @@ class Run:
 
     def _documents(self, groups: ArrayLike | None, client: Client | None) -> Documents:
         search, corpus = self.search, self.source.corpus
-        estimator = clone(self.estimator)
-        estimator._describe(self.source)
         folds, validation, scored, sets, name = None, None, corpus, self.source.members, ""
         if isinstance(search.cv, Corpus | tuple):
-            held_out = validation_source(estimator, search.cv, client)
+            held_out = self._held_out(client)
             validation, scored, sets, name = held_out.corpus, held_out.corpus, held_out.members, held_out.identity
         else:
             if groups is not None and not isinstance(corpus, Corpus):
@@ -191,14 +190,21 @@ class Run:
         members = None if sets is None else sets[labels].toarray()
         return Documents(self.source, folds, validation, labels, weights, numbers, sets, members, name)
 
+    def _held_out(self, client: Client | None) -> Source:
+        """Return the documents that settings are scored on."""
+        estimator = clone(self.estimator)
+        estimator._describe(self.source)
+        return validation_source(estimator, self.search.cv, client)
+
     def side_by_side(self, groups: ArrayLike | None, client: Client | None, path: Path | None) -> np.ndarray:
         """Try settings of naive Bayes; return the fold of each document."""
         documents = self._documents(groups, client)
         with executor_for(client, self.search.n_jobs, self.source) as executor:
-            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, executor.memory_bytes)
+            memory = executor.memory_bytes, executor.n_processes
+            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, *memory)
             for turn, trials in enumerate(self.turns(min(n, self.sampler.at_once))):
                 file = None if path is None else path.with_stem(f"{path.stem}-{turn}") if turn else path
-                with self._under_way(documents, trials, executor) as side:
+                with self._under_way(documents, trials, executor, keeps_starts=file is not None) as side:
                     self._turn(trials, side, documents, file)
         return documents.numbers
 
@@ -225,12 +231,14 @@ class Run:
                 checkpoints.write(path, run, epoch + 1, trials, side)
 
     @contextmanager
-    def _under_way(self, documents: Documents, trials: list[Trial], executor: Executor) -> Iterator[SideBySide]:
+    def _under_way(
+        self, documents: Documents, trials: list[Trial], executor: Executor, *, keeps_starts: bool
+    ) -> Iterator[SideBySide]:
         def begun(number: int) -> Learners:
             chosen = cast(Learners, made(self.estimator, self.trials[number]))
             return chosen.set_params(n_epochs=1, validation_fraction=0.0) if chosen.loss != "nll" else chosen
 
-        side = SideBySide(begun, documents, trials, executor)
+        side = SideBySide(begun, documents, trials, executor, keeps_starts=keeps_starts)
         try:
             yield side
         finally:
@@ -254,11 +262,15 @@ class Run:
             else:
                 numbers = dealt(self._labels(y), self.source.n_documents, folds.k, seed, groups)
                 folds = None
-        kept = Fitted(path, self._asked(str(numbers.tolist() if folds is None else folds.name)))
+        more = {} if validation is None else {"validation": self._held_out(client).identity}
+        known, metrics = self.source.classes, self._metrics
+        kept = Fitted(path, self._asked(str(numbers.tolist() if folds is None else folds.name), **more))
         for (trial,) in self.turns(1):
+            # Models predict at temperatures of their own, unlike those side by side.
+            trial.decides = tuple(name for name in trial.decides if name == THRESHOLDS)
             if not kept.restored(trial):
-                fit = made(self.estimator, trial), trial, X, y, numbers, folds, validation, self._metrics, client
-                one_by_one.run(*fit)
+                unfitted = made(self.estimator, trial)
+                one_by_one.run(unfitted, trial, X, y, numbers, folds, validation, metrics, known, client)
                 kept.keep(self.trials)
             if trial.number == 0 and trial.error:
                 raise ValueError(trial.error)
