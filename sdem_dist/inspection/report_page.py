@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from sdem_dist.counted import counted
@@ -50,6 +51,8 @@ def report_page(estimator: EngineEstimator, examined: Examined, name: str, docum
     elif isinstance(report, LabelReport):
         parts.append(("labels", "By label", report._repr_html_()))
         parts.append(("words", "Words by label", sections.words_by_class(word_weights(estimator, WORDS))))
+        shown = examples_of_wrong_labels(estimator, report, examined)
+        parts.append(("errors", "Examples of errors", sections.examples(shown, ("for the label", "against it"))))
     elif not isinstance(report, TopicReport):
         parts.append(("figures", "On these documents", report._repr_html_()))
     if estimator.spec.topics is not None:
@@ -77,6 +80,24 @@ def examples_of_errors(
     titles = (
         f"{label} taken for {e.label}, probability {e.probability:.3f} (document {id_})"
         for label, e, id_ in zip(labels, found, examined.ids_of(positions), strict=False)
+    )
+    return list(zip(titles, found, strict=True))
+
+
+def examples_of_wrong_labels(estimator: Any, report: LabelReport, examined: Examined) -> list[tuple[str, Explanation]]:
+    """Return the worst errors of the labels that are most often wrongly given or missing; none for a model without words."""
+    rows = report.errors
+    wrong = report.wrong_labels(rows)
+    kinds = list(zip(wrong.tolist(), report.given[rows, wrong].tolist(), strict=True))
+    chosen: list[int] = []
+    for kind, _ in Counter(kinds).most_common(CONFUSIONS):
+        chosen += [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]
+    if not chosen:
+        return []
+    found = examined.of_labels(estimator, rows[chosen], wrong[chosen]) or []
+    titles = (
+        f"{e.label} is {'wrongly given' if kinds[i][1] else 'missing'}, probability {e.probability:.3f} (document {id_})"
+        for i, e, id_ in zip(chosen, found, examined.ids_of(rows[chosen]), strict=False)
     )
     return list(zip(titles, found, strict=True))
 

@@ -117,12 +117,14 @@ def example(title: str, explanation: Explanation) -> str:
     return f"<article><h3>{cell(title)}</h3>{about}{text}{sums}</article>"
 
 
-def examples(shown: Iterable[tuple[str, Explanation]]) -> str:
-    """Return errors with their words marked."""
+def examples(
+    shown: Iterable[tuple[str, Explanation]], sides: tuple[str, str] = ("for the prediction", "for the true class")
+) -> str:
+    """Return errors with their words marked, and what the two colours mean."""
     articles = "".join(example(title, explanation) for title, explanation in shown)
     key = (
-        f'<p class="soft">Words are marked: <mark style="background:rgba({FOR},.45)">for the prediction</mark>, '
-        f'<mark style="background:rgba({AGAINST},.45)">for the true class</mark>.</p>'
+        f'<p class="soft">Words are marked: <mark style="background:rgba({FOR},.45)">{sides[0]}</mark>, '
+        f'<mark style="background:rgba({AGAINST},.45)">{sides[1]}</mark>.</p>'
     )
     return key + articles if articles else ""
 

@@ -92,6 +92,12 @@ def test_errors_of_several_labels_are_written(trained, tmp_path):
     given = next(row for row in rows if row["wrong_label"] == "sport" and row["predictions"])
     assert given["words_for_it"] and set(given["words_for_it"].split()) <= set(given["text"].split())
     ok("evaluate", model, str(trained / "posts.tsv"), "--errors", str(tmp_path / "none.parquet"))  # there is none
+    ok("report", model, test, "-o", str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Examples of errors" in page and "for the label</mark>" in page
+    assert "sport is wrongly given" in page and "sport is missing" in page and "money is missing" in page
+    ok("report", model, str(trained / "posts.tsv"), "-o", str(tmp_path / "right.html"))
+    assert "Examples of errors" not in (tmp_path / "right.html").read_text(encoding="utf-8")
 
 
 def test_a_report_of_several_labels_has_the_table_that_others_have():
