@@ -36,6 +36,7 @@ def asked(search: Search) -> Json:
     spaces = [search.space] if isinstance(search.space, Mapping) else search.space or []
     drawn = "drawn by rvs"
     return identity(
+        kind=type(search.estimator).__name__,
         estimator=settings,
         space=[{name: drawn if hasattr(v, "rvs") else list(v) for name, v in part.items()} for part in spaces],
         sampler=search.sampler,
@@ -151,20 +152,26 @@ class Fitted:
     def __init__(self, path: Path | None, run: Json) -> None:
         self._path, self._run = path, run
         self._trials: list[dict[str, Any]] = []
+        self._settings: list[Json] = []
         self._arrays: dict[str, np.ndarray] = {}
         if path is None or not path.exists():
             return
         _, metadata = read_archive(path, KIND, [])
         check_run(path, run, metadata)
-        self._trials = from_json(metadata["trials"])
+        self._trials, self._settings = from_json(metadata["trials"]), list(metadata["settings"])
         names = [f"scores_{i}_{_plain(name)}" for i, of in enumerate(self._trials) for name in of["scores"]]
         names += [f"found_{i}_{name}" for i, of in enumerate(self._trials) for name in of["found"]]
         self._arrays = read_archive(path, KIND, names)[0]
 
     def restored(self, trial: Trial) -> bool:
-        """Return whether a setting had been fitted; it then has its results again."""
-        if trial.number >= len(self._trials):
+        """Return whether a setting had been fitted; it then has its results again.
+
+        Raises `OtherRunError`: in its place another one was drawn.
+        """
+        if self._path is None or trial.number >= len(self._trials):
             return False
+        name = f"setting {trial.number}"
+        check_run(self._path, {name: identity(**trial.params)}, {"run": {name: self._settings[trial.number]}})
         of = self._trials[trial.number]
         for name in _HELD:
             setattr(trial, name, of[name])
@@ -185,7 +192,9 @@ class Fitted:
             held.append({**_held(trial), "found": list(found)})
             arrays |= {f"scores_{trial.number}_{_plain(name)}": scores for name, scores in trial.scores.items()}
             arrays |= {f"found_{trial.number}_{name}": value for name, value in found.items()}
-        write_archive(self._path, KIND, arrays.items(), {"run": self._run, "epoch": 0, "trials": to_json(held)})
+        settings = [identity(**trial.params) for trial in trials]
+        metadata = {"run": self._run, "epoch": 0, "trials": to_json(held), "settings": settings}
+        write_archive(self._path, KIND, arrays.items(), metadata)
 
 
 def _plain(name: str) -> str:

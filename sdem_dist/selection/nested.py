@@ -47,5 +47,6 @@ def nested_scores(
             of_groups = np.asarray(groups)[np.flatnonzero(numbers != fold)]
         inner: Any = clone(search).set_params(nested=False, refit=True, callbacks=())
         inner.fit(*training, groups=of_groups, client=client)
-        found.append(sign * score_of(inner.best_estimator_, scored, numbers, fold, search.metric_, client))
+        of = inner.best_estimator_, scored, numbers, fold, search.classes_, search.metric_, client
+        found.append(sign * score_of(*of))
     return np.array(found)

@@ -46,6 +46,7 @@ def run(
     folds: Folds | None,
     validation: Any,
     metrics: tuple[Metric, ...],
+    classes: np.ndarray,
     client: Client | None,
 ) -> None:
     """Fit one setting on all but each fold and take note of how good it is.
@@ -62,6 +63,8 @@ def run(
         Of a corpus; None: `X` is in memory, or `validation` is scored.
     validation : Corpus, (X, y) or None
     metrics : tuple of metrics
+    classes : ndarray of shape (n_classes,)
+        Of all documents; empty where they have none.
     client : distributed.Client or None
     """
     started = time.perf_counter()
@@ -73,7 +76,7 @@ def run(
             training, scored = parts(X, y, numbers, folds, validation, fold)
             model.fit(*training, client=client)
             if hasattr(model, "predict_log_proba"):
-                of_folds.append(predicted(model, scored, numbers, fold, whole=validation is not None))
+                of_folds.append(predicted(model, scored, numbers, fold, classes, whole=validation is not None))
             else:
                 named = _evaluated(model, scored, client)
                 for metric in metrics:
@@ -111,16 +114,27 @@ def parts(
 
 
 def predicted(
-    model: EngineEstimator, scored: Sequence[Any], numbers: np.ndarray, fold: int, *, whole: bool = False
+    model: EngineEstimator,
+    scored: Sequence[Any],
+    numbers: np.ndarray,
+    fold: int,
+    classes: np.ndarray,
+    *,
+    whole: bool = False,
 ) -> Predicted:
-    """Return what a model says of the documents of a fold, or with `whole` of all, and their labels."""
+    """Return what a model says of the documents of a fold, or with `whole` of all, and their labels.
+
+    A model of documents in memory knows the classes of those alone: of `classes`, others have probability 0.
+    """
     several = model.several_labels
     predict = cast(Any, model).decision_function if several else cast(Any, model).predict_log_proba
     if not isinstance(scored[0], Corpus):
         X, y = scored
-        scores = np.asarray(predict(X), np.float64)
+        said = np.asarray(predict(X), np.float64)
         members = indicator_of_labels(y, model.classes_).toarray() if several else None
-        labels = np.zeros(len(scores), np.int64) if several else positions_of(model, y, model.classes_)
+        labels = np.zeros(len(said), np.int64) if several else positions_of(model, y, classes)
+        scores = np.full((len(said), len(classes)), -np.inf)
+        scores[:, slice(None) if several else np.searchsorted(classes, model.classes_)] = said
         return Predicted(scores, labels, np.ones(len(labels)), np.full(len(labels), fold), members=members)
     corpus, found, of_rows = scored[0], [], []
     weights = []
@@ -145,13 +159,14 @@ def score_of(
     scored: Sequence[Any],
     numbers: np.ndarray,
     fold: int,
+    classes: np.ndarray,
     metric: Metric,
     client: Client | None,
 ) -> float:
     """Return how good a fitted model is on a fold."""
     if not callable(metric) and metric in _NAMED:
         return _named(model, _evaluated(model, scored, client), metric)
-    found = predicted(model, scored, numbers, fold)
+    found = predicted(model, scored, numbers, fold, classes)
     if found.members is not None:  # at its temperatures already
         own = Decisions(np.ones(found.scores.shape[1]), cast(Any, model).thresholds_)
         return measured_labels(found, (metric,), {fold: own})[0][0]

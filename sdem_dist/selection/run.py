@@ -173,11 +173,9 @@ class Run:
 
     def _documents(self, groups: ArrayLike | None, client: Client | None) -> Documents:
         search, corpus = self.search, self.source.corpus
-        estimator = clone(self.estimator)
-        estimator._describe(self.source)
         folds, validation, scored, sets, name = None, None, corpus, self.source.members, ""
         if isinstance(search.cv, Corpus | tuple):
-            held_out = validation_source(estimator, search.cv, client)
+            held_out = self._held_out(client)
             validation, scored, sets, name = held_out.corpus, held_out.corpus, held_out.members, held_out.identity
         else:
             if groups is not None and not isinstance(corpus, Corpus):
@@ -190,6 +188,12 @@ class Run:
         weights = np.ones(len(labels)) if weights is None else weights
         members = None if sets is None else sets[labels].toarray()
         return Documents(self.source, folds, validation, labels, weights, numbers, sets, members, name)
+
+    def _held_out(self, client: Client | None) -> Source:
+        """Return the documents that settings are scored on."""
+        estimator = clone(self.estimator)
+        estimator._describe(self.source)
+        return validation_source(estimator, self.search.cv, client)
 
     def side_by_side(self, groups: ArrayLike | None, client: Client | None, path: Path | None) -> np.ndarray:
         """Try settings of naive Bayes; return the fold of each document."""
@@ -254,11 +258,13 @@ class Run:
             else:
                 numbers = dealt(self._labels(y), self.source.n_documents, folds.k, seed, groups)
                 folds = None
-        kept = Fitted(path, self._asked(str(numbers.tolist() if folds is None else folds.name)))
+        more = {} if validation is None else {"validation": self._held_out(client).identity}
+        known, metrics = self.source.classes, self._metrics
+        kept = Fitted(path, self._asked(str(numbers.tolist() if folds is None else folds.name), **more))
         for (trial,) in self.turns(1):
             if not kept.restored(trial):
-                fit = made(self.estimator, trial), trial, X, y, numbers, folds, validation, self._metrics, client
-                one_by_one.run(*fit)
+                unfitted = made(self.estimator, trial)
+                one_by_one.run(unfitted, trial, X, y, numbers, folds, validation, metrics, known, client)
                 kept.keep(self.trials)
             if trial.number == 0 and trial.error:
                 raise ValueError(trial.error)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.selection.predicted import Metric
@@ -19,6 +21,7 @@ class Search(Protocol):
     cv: object
     metric: Metric | None
     metric_: Metric
+    classes_: np.ndarray
     n_trials: int | None
     sampler: str
     max_epochs: int

@@ -1,0 +1,67 @@
+"""Searches that fit one setting after the other go on with results of their own alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from sdem_dist import (
+    CorpusSearchCV,
+    ExponentialMixture,
+    GaussianMixture,
+    GaussianRegressor,
+    LDAClassifier,
+    ModelError,
+    SupervisedLDAClassifier,
+)
+
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, 2, 120)
+X = RNG.poisson(1.0 + 2.0 * np.eye(2)[Y].repeat(3, axis=1)).astype(float)
+
+
+def searched(estimator, space, path, *documents, resume=False, **more):
+    search = CorpusSearchCV(estimator, space, n_jobs=1, refit=False, **more)
+    return search.fit(*(documents or (X, Y)), checkpoint=path, resume=resume)
+
+
+def test_settings_that_are_drawn_from_elsewhere_are_refused(tmp_path):
+    def drawn(low, resume):
+        space = {"step": scipy.stats.uniform(low, 0.01)}
+        return searched(
+            LDAClassifier(n_components=2, n_epochs=1), space, tmp_path / "run", cv=2, n_trials=3, resume=resume
+        )
+
+    first, again = drawn(0.01, False), drawn(0.01, True)
+    np.testing.assert_array_equal(again.cv_results_["mean_test_score"], first.cv_results_["mean_test_score"])
+    with pytest.raises(ModelError, match=r"setting 1\.step is 5\.\d+, and was 0\.01"):
+        drawn(5.0, True)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y"),
+    [
+        (LDAClassifier(n_components=2, n_epochs=1), Y),
+        (SupervisedLDAClassifier(n_components=2, n_epochs=1), [["a", "b"][: 1 + label] for label in Y]),
+        (GaussianRegressor(n_epochs=1), X[:, 0]),
+        (GaussianMixture(n_components=2, n_epochs=1), None),
+    ],
+    ids=["classes", "labels", "numbers", "clusters"],
+)
+def test_other_documents_set_apart_are_refused(estimator, y, tmp_path):
+    def go(n, resume):
+        apart = (X[:n], None if y is None else y[:n])
+        return searched(estimator, {}, tmp_path / "run", X, y, cv=apart, resume=resume)
+
+    first = go(40, False)
+    assert go(40, True).best_score_ == first.best_score_
+    with pytest.raises(ModelError, match="validation is "):
+        go(50, True)
+
+
+def test_another_estimator_is_refused(tmp_path):
+    space = {"n_components": [1, 2]}
+    searched(GaussianMixture(n_epochs=1), space, tmp_path / "run", X + 0.1, cv=2)
+    with pytest.raises(ModelError, match="kind is 'ExponentialMixture', and was 'GaussianMixture'"):
+        searched(ExponentialMixture(n_epochs=1), space, tmp_path / "run", X + 0.1, cv=2, resume=True)
