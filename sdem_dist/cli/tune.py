@@ -58,7 +58,10 @@ Examples:
     "--trials", type=click.IntRange(1), default=17, show_default=True, metavar="N", help="Settings to try at most."
 )
 @click.option(
-    "--max-epochs", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="Epochs of a setting."
+    "--max-epochs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Epochs of a setting at most, of naive Bayes; others have n_epochs (--set).  [default: 20]",
 )
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Begin no epoch after so many seconds."
@@ -78,7 +81,7 @@ Examples:
     show_default=True,
     help="Let the worse half go after epochs 1, 2, 4 and 8; some later (Hyperband's brackets); or none.",
 )
-@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together.")
+@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together, of naive Bayes.")
 @click.option(
     "--sampler",
     type=click.Choice(["random", "optuna"]),
@@ -140,7 +143,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     if options["curve"] is not None and options["curve"].suffix.lower() not in (".png", ".svg", ".pdf"):
         raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
     seed = options.pop("seed")
-    estimator = estimator_of({**options, "quiet": True})
+    estimator = estimator_of({**options, "epochs": None, "quiet": True})  # --epochs of train is of one fit
     if seed is not None and "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
     refuse_far_sources((*corpora, options["validation"]), where.far)

@@ -111,7 +111,7 @@ class Run:
     def _laid_out(self, asked: list[dict[str, object]]) -> list[Trial]:
         given, first = self.estimator.get_params(), len(self.trials)
         trials = [
-            Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.search.max_epochs))
+            Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.schedule.max_epochs))
             for i, chosen in enumerate(asked)
         ]
         for trial in trials:

@@ -147,6 +147,20 @@ def test_mistakes(folder, arguments, message, tmp_path):
     assert "Traceback" not in result.output
 
 
+def test_epochs_are_those_of_the_search(folder, tmp_path):
+    tuned, model = ["tune", folder / "c.zarr"], tmp_path / "m.model"
+    more = ["--space", "loss=ncll,hinge", "--set", "loss=ncll", "--folds", 2, "--halving", "no", "--quiet"]
+    result = run([*tuned, model, *more, "--epochs", 60, "--table", tmp_path / "t.csv"])
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    assert len(rows) == 2 and max(int(row["n_epochs"]) for row in rows) <= 20  # a budget, not what each has
+    mixture = [*tuned, tmp_path / "x.model", "--estimator", "SdemMixtureClassifier"]
+    for option, message in (("--epochs", "--trials or --seconds"), ("--max-epochs", "--set n_epochs=4 instead")):
+        refused = run([*mixture, option, 4])
+        assert refused.exit_code == 1 and "=4 cannot be kept: SdemMixtureClassifier" in refused.stderr
+        assert message in refused.stderr and len(refused.stderr.splitlines()) < 5  # nothing was fitted
+
+
 def test_spaces(tmp_path):
     assert parts("(1, 1),(1, 2)") == ["(1, 1)", "(1, 2)"] and parts("'a,b',c") == ["'a,b'", "c"]
     assert space_of(("ngram_range=(1,1),(1,2)", "loss=hinge,null")) == [

@@ -11,7 +11,7 @@ from scipy.stats import loguniform, randint
 from selection.test_search import SPACE, same, search
 from sklearn.metrics import f1_score
 
-from sdem_dist import CorpusSearchCV, MultinomialNB
+from sdem_dist import CorpusSearchCV, MultinomialNB, SdemMixtureClassifier
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
 from sdem_dist.losses import Hinge
@@ -206,3 +206,24 @@ def test_counts_are_taken_once_a_fold_for_all_alphas_and_priors(corpus, monkeypa
 def test_mistakes(corpus, settings, message):
     with pytest.raises(ValueError, match=message):
         CorpusSearchCV(MultinomialNB(), SPACE, **settings).fit(corpus)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_epochs": 3}, r"max_epochs=3 cannot be kept: SdemMixtureClassifier is .*\(--set n_epochs=3 "),
+        ({"total_epochs": 9}, "total_epochs=9 cannot be kept: .* n_trials or seconds"),
+        ({"halving": "brackets"}, "lets settings go while they learn, but .* leave it out"),
+    ],
+)
+def test_what_counts_epochs_is_refused_where_nothing_looks_on(corpus, settings, message):
+    mixture = SdemMixtureClassifier(components="multinomial")
+    with pytest.raises(ValueError, match=message):
+        CorpusSearchCV(mixture, {"n_components": [1]}, **settings).fit(corpus)
+    with pytest.raises(ValueError, match="MultinomialNB with unlabelled documents is"):
+        CorpusSearchCV(MultinomialNB(unlabelled="?"), SPACE, **settings).fit(corpus)
+
+
+def test_epochs_of_a_setting_are_bounded(corpus):
+    found = search(corpus, max_epochs=2, halving=False)
+    assert max(len(trial.epochs) for trial in found.trials_) == 2
