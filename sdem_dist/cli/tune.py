@@ -177,7 +177,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
                 search.set_params(cv=validation)
             if options["nested"] and not options["quiet"]:
                 click.echo(
-                    "--nested: after this search it is repeated without each fold, which shows nothing", err=True
+                    "--nested: after this search it is repeated without each fold; no progress is shown", err=True
                 )
             with watched(options["quiet"], folder) as callbacks:
                 search.set_params(callbacks=callbacks)
@@ -275,7 +275,7 @@ def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int)
 
     found = learning_curve(estimator, documents, random_state=seed)
     named, scores = ("accuracy", found.accuracy) if found.micro_f1 is None else ("micro-F1", found.micro_f1)
-    say(f"{named[0].upper()}{named[1:]} by number of documents, means over folds of the training documents:")
+    say(f"{named[0].upper()}{named[1:]} by number of documents, means over folds (+-: standard deviation):")
     for n, of, losses in zip(found.n_documents, scores, found.log_loss, strict=True):
         say(f"  {n:>12,}  {named} {of.mean():.4f} +- {of.std():.4f}  log-loss {losses.mean():.4f}")
     figure = Figure(figsize=(6, 4), layout="constrained")

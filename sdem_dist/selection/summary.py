@@ -23,8 +23,10 @@ NORMAL = 1.96
 """Standard errors on either side of a mean within which 95 % lie."""
 OPTIMISTIC = (
     "The best score of many settings is optimistic, since it was chosen by the same {}. An honest one comes from "
-    "documents that took no part (sdem evaluate), or from a nested search (nested=True, --nested)."
+    "documents that took no part (sdem evaluate){}."
 )
+OR_NESTED = ", or from a nested search (nested=True, --nested)"
+"""What only folds allow."""
 
 NESTED = (
     "Expect the nested score on new documents. The best score above is optimistic, since the folds that it is of chose it. "
@@ -142,7 +144,10 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     said += ["", *_wrapped("Best: ", _winner(search))]
     if in_order[0] is not best:
         said += _wrapped("  Passed over: ", _passed_over(search, in_order[0]))
-    for of in differences(search):
+    compared = differences(search)
+    if compared and in_folds:
+        said.append("  Over all documents at once, where the table has means of folds:")
+    for of in compared:
         clear = "" if of.low > 0 or of.high < 0 else ", which may be chance"
         gain = 0.5 * (of.low + of.high)
         word = ("lower" if gain >= 0 else "higher") if of.metric == "log-loss" else ("higher" if gain >= 0 else "lower")
@@ -155,9 +160,10 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     if search.nested:
         sign = 1.0 if greater_is_better(search.metric_) else -1.0
         mean, spread = sign * search.nested_score_, float(search.nested_scores_.std())
-        said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f} +- {spread:.4f}")
+        said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f}")
+        said.append(f"    (+- {spread:.4f}, the standard deviation over {counted(search.n_splits_, 'fold')})")
         return [*said, *_wrapped("", NESTED)]
-    return [*said, *_wrapped("", OPTIMISTIC.format(of_all))]
+    return [*said, *_wrapped("", OPTIMISTIC.format(of_all, OR_NESTED if in_folds else ""))]
 
 
 def _mattered(search: CorpusSearchCV) -> list[str]:

@@ -69,6 +69,7 @@ def test_a_source_is_held_out(folder):
         assert result.exit_code == 0, result.output
         said.append(result.stdout)
     assert said[0] == said[1] and "each on the held-out documents" in said[0] and "fold" not in said[0]
+    assert "is optimistic" in said[0] and "nested" not in said[0]  # there it is refused
     nested = run(["tune", folder / "p.zarr", folder / "w.model", "--validation", folder / "p.zarr", "--nested"])
     assert nested.exit_code == 2 and "leave --validation out" in nested.output
 
@@ -145,6 +146,16 @@ def test_mistakes(folder, arguments, message, tmp_path):
     result = run(["tune", folder / "c.zarr", tmp_path / "x.model", *arguments])
     assert result.exit_code != 0 and message in result.output
     assert "Traceback" not in result.output
+
+
+def test_two_means_of_one_score_are_told_apart(folder, tmp_path):
+    counting = ["--set", "loss=nll", "--set", "alpha=3000", "--space", "alpha=1.0", "--folds", 7]
+    result = run(["tune", folder / "c.zarr", tmp_path / "m.model", "--quiet", *counting])
+    assert result.exit_code == 0, result.output
+    table, _, rest = result.stdout.partition("Best: alpha=1")
+    assert "Over all documents at once" in rest and "or from a nested search" in " ".join(rest.split())
+    of_folds = float(re.search(r"(0\.\d{4}) .* alpha=1$", table, re.MULTILINE)[1])
+    assert abs(float(re.search(r"  log-loss (0\.\d{4}),", rest)[1]) - of_folds) < 0.01
 
 
 def test_epochs_are_those_of_the_search(folder, tmp_path):

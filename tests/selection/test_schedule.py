@@ -146,6 +146,7 @@ def test_a_nested_score_is_of_searches_without_the_fold(corpus):
     assert found.nested_score_ == found.nested_scores_.mean() != found.best_score_
     said = "\n".join(lines(found))
     assert "Expect the nested score on new documents. The best score above is optimistic" in " ".join(said.split())
+    assert f"(+- {found.nested_scores_.std():.4f}, the standard deviation over 3 folds)" in said
     assert max(map(len, said.splitlines())) <= WIDTH
 
 
