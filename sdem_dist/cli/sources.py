@@ -343,12 +343,13 @@ _PREDICT = "; documents without labels are for sdem predict MODEL {}"
 
 
 def _told_of_predict(blocks: Iterator[Records], gate: LineGate, path: str) -> Iterator[Records]:
-    """Yield blocks; where the first label is not to be had, the error names the command that does without."""
+    """Yield blocks; where the first label is missing, the error names the command that does without."""
     from sdem_dist import IngestError
+    from sdem_dist.text.bad_lines import NoLabelError
 
     try:
         yield from blocks
-    except IngestError as error:
+    except NoLabelError as error:
         if gate.labelled:
             raise
         raise IngestError(f"{error}{_PREDICT.format(path)}") from error

@@ -27,7 +27,12 @@ TEXT = 60  # letters of a text that are shown
 @click.argument("corpus")
 @click.option("-n", "--number", type=click.IntRange(1), default=20, show_default=True, help="Documents to list.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, metavar="K", help="Parts of CORPUS.")
-@click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="The classifier.")
+@click.option(
+    "--estimator",
+    metavar="NAME",
+    help="The classifier; naive Bayes with the loss ncll, if --set does not name another.  [default: MultinomialNB, of several "
+    "labels MultiLabelNB]",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it.  [may be repeated]")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides the folds.  [default: 0]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a document.")
@@ -44,17 +49,14 @@ def suspects(corpus: str, where: Where, **options: Any) -> None:
     CORPUS may be a source, too, as in sdem train.
     """
     from sdem_dist import label_suspects
-    from sdem_dist.selection.suspects import usual_estimator
 
-    estimator: EngineEstimator | None = None
-    if options["settings"] or options["estimator"] != "MultinomialNB":
-        estimator = estimator_of({**options, "quiet": True})
-        if estimator.spec.target != "labels":
-            raise click.UsageError(f"--estimator {options['estimator']}: suspects are found by classifiers")
+    if options["estimator"] is not None:
+        _classifier(options["estimator"], options)  # before a source is read
     refuse_far_sources([corpus], where.far)
     beside = place(corpus if is_source(corpus) else "suspects")
     with told(), corpus_of([corpus], beside, options, keep_text=True) as documents, where.client() as client:
-        estimator = usual_estimator(documents) if estimator is None else estimator
+        several = documents.header.label_sets is not None
+        estimator = _classifier(options["estimator"] or ("MultiLabelNB" if several else "MultinomialNB"), options)
         take_counts(estimator, documents, options)
         take_unlabelled(estimator, documents)
         how: dict[str, Any] = {"cv": options["folds"], "random_state": options["seed"], "client": client}
@@ -106,3 +108,12 @@ def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: 
     click.echo(table(title, [head, *rows]), nl=False)
     if not documents.has_texts:
         say("Documents are named by their ids; with sdem ingest --keep-text their texts are shown, too.")
+
+
+def _classifier(name: str, options: dict[str, Any]) -> EngineEstimator:
+    """Return the classifier of a name; the hinge loss of naive Bayes suffers more from wrong labels than NCLL."""
+    estimator = estimator_of({**options, "estimator": name, "quiet": True})
+    if estimator.spec.target != "labels":
+        raise click.UsageError(f"--estimator {name}: suspects are found by classifiers")
+    chosen = any(setting.partition("=")[0] == "loss" for setting in options["settings"])
+    return estimator if chosen or name not in ("MultinomialNB", "MultiLabelNB") else estimator.set_params(loss="ncll")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
 
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
+SETTLED = ("components", "unlabelled")
+"""Parameters that documents may settle (`take_counts`, `take_unlabelled`)."""
 EPILOG = """\b
 Examples:
   sdem tune posts.zarr posts.model
@@ -129,6 +131,8 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     if options["nested"] and options["validation"] is not None:
         raise click.UsageError("--nested needs folds: leave --validation out")
+    from sklearn.base import clone
+
     from sdem_dist import CorpusSearchCV
     from sdem_dist.saving import check_destination
     from sdem_dist.selection import checkpoints
@@ -165,7 +169,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     with told(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
         search._check()  # before a source is read
         if folder is not None:
-            checkpoints.path_of(folder, search, resume=options["resume"])
+            checkpoints.path_of(folder, search, resume=options["resume"], undecided=SETTLED)
         with (
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
@@ -185,7 +189,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
             search.best_estimator_.save(model)
             _tell(search, model, options["table"])
             if options["curve"] is not None:
-                _curve(search.best_estimator_, documents, options["curve"], seed or 0)
+                _curve(clone(search.tuned_).set_params(**search.best_params_), documents, options["curve"], seed or 0)
 
 
 def space_of(given: tuple[str, ...]) -> Any:

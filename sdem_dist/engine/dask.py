@@ -81,6 +81,11 @@ class DaskExecutor:
         return self._count
 
     @property
+    def n_processes(self) -> int:
+        """How many workers there were when last looked, at least 1."""
+        return max(1, len(self._watch.workers))
+
+    @property
     def memory_bytes(self) -> int:
         """The memory of the worker that has the least."""
         workers = self._watch.ask(partial(compat.described_workers, self._client))

@@ -99,7 +99,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         'The hinge loss (Masegosa 2014, equation 17), "ncll": ``-ln p(y | d)``, or "nll": ``-ln p(y, d)``, scikit-learn\'s\n'
         '``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss; NCLL where\n'
         "classes have under 30 documents in the mean, and with three or more classes, of which the hinge loss gets over a fifth\n"
-        "of the held-out documents wrong, if it has the lower log-loss there.\n"
+        "of the held-out documents wrong, if it has the lower log-loss there; the hinge loss where documents without a label\n"
+        "say where training starts.\n"
         "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )

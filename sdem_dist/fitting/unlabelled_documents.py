@@ -25,8 +25,10 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of, trained
 from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.fold_temperature import FEWEST as FEWEST_OF_FOLDS
+from sdem_dist.fitting.fold_temperature import calibrated_by_folds
 from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
-from sdem_dist.fitting.training_time import FEW_EPOCHS, MONITOR
+from sdem_dist.fitting.training_time import FEW_EPOCHS, MONITOR, first_loss
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import HeldOut, WeightedCorpus
@@ -121,9 +123,11 @@ def _trained(e: Any, source: Source, alone: Source, plan: Plan) -> Stages[Traine
     plan = replace(plan, n_epochs=FEW_EPOCHS) if e.n_epochs == "auto" else plan
     few = too_few(source.n_labelled)
     if few:  # too few to hold some out of EM
-        if weight != 0.0 and e.calibrate and e.validation_fraction:
-            # The temperature is that of labelled documents alone, by folds.
-            by_folds = cast(Sdem[NaiveBayes], (yield from _of(alone, e.stages(alone))).learner)
+        if weight != 0.0 and e.calibrate and e.validation_fraction and alone.n_documents >= FEWEST_OF_FOLDS:
+            # The temperature is that of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
+            its, its_start = e._learner(alone, loss=learner.loss)
+            of_folds = calibrated_by_folds(alone, its, replace(e._plan(alone), n_blocks=plan.n_blocks), its_start)
+            by_folds = cast(Sdem[NaiveBayes], (yield from _of(alone, of_folds)).learner)
             learner = replace(learner, temperature=by_folds.temperature)
     elif e.validation_fraction and (weight is None or (weight and e.calibrate)):
         helped, its = yield from _compared(e, source, alone, learner, plan, initial, weight)
@@ -189,7 +193,8 @@ def _compared(
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     ours, theirs = list[tuple[float, ...]](), list[tuple[float, ...]]()
     frequency, some = cast(Labelled, alone.corpus).document_frequency, sample(source)
-    its, its_start = e._learner(alone, loss=learner.loss)
+    loss = first_loss(alone.n_documents, len(alone.classes)) if e.loss == "auto" else e.loss  # as they would be trained
+    its, its_start = e._learner(alone, loss=loss)
     for number in range(DRAWS):
         which, seed = f" {number + 1} of {DRAWS}", (learner.seed + (number << 20)) % (1 << 64)
         trial = replace(learner, held_out=SHARE, seed=seed)

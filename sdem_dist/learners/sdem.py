@@ -70,7 +70,7 @@ class Sdem(WordLearner[Model]):
         """Documents of the short lanes that `map_lanes` takes at once; 0 where it is not to be called."""
         if not isinstance(self.model, NaiveBayes) or self.merge == "sum" or self.steps.literal:
             return 0
-        return AT_ONCE // (8 + self.model.n_columns)
+        return max(1, AT_ONCE // (8 + self.model.n_columns))
 
     def map_lanes(
         self, state: SdemState, documents: Sequence[LocalDocuments], lanes: Sequence[Lane], leaves: int

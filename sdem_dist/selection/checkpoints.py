@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,8 +51,16 @@ def asked(search: Search) -> Json:
     )
 
 
-def path_of(folder: str | Path, search: Search, *, resume: bool) -> Path:
+def path_of(folder: str | Path, search: Search, *, resume: bool, undecided: Collection[str] = ()) -> Path:
     """Return the file of a folder, which is made.
+
+    Parameters
+    ----------
+    folder : path
+    search : CorpusSearchCV
+    resume : bool
+    undecided : collection of str
+        Parameters of the estimator that are not compared: its documents, not read yet, may settle them.
 
     Raises
     ------
@@ -69,8 +77,15 @@ def path_of(folder: str | Path, search: Search, *, resume: bool) -> Path:
         raise ModelError(f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder")
     if path.exists():
         _, metadata = read_archive(path, KIND, [])
-        check_run(path, asked(search), {"run": cast(Json, metadata["run"]).get("asked")})
+        then = cast(Json, metadata["run"]).get("asked")
+        check_run(path, _without(asked(search), undecided), {"run": _without(then, undecided)})
     return path
+
+
+def _without(asked: object, undecided: Collection[str]) -> Json:
+    """Return what was asked but for some parameters of the estimator."""
+    of = cast("dict[str, dict[str, object]]", asked)
+    return {**of, "estimator": {name: value for name, value in of["estimator"].items() if name not in undecided}}
 
 
 def write(path: Path, run: Json, epoch: int, trials: list[Trial], side: SideBySide) -> None:

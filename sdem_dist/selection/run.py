@@ -22,6 +22,7 @@ from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import positions_of, seed_of
 from sdem_dist.selection import checkpoints, default_loss, one_by_one
 from sdem_dist.selection.checkpoints import Fitted
+from sdem_dist.selection.label_metrics import THRESHOLDS
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
@@ -199,10 +200,11 @@ class Run:
         """Try settings of naive Bayes; return the fold of each document."""
         documents = self._documents(groups, client)
         with executor_for(client, self.search.n_jobs, self.source) as executor:
-            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, executor.memory_bytes)
+            memory = executor.memory_bytes, executor.n_processes
+            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, *memory)
             for turn, trials in enumerate(self.turns(min(n, self.sampler.at_once))):
                 file = None if path is None else path.with_stem(f"{path.stem}-{turn}") if turn else path
-                with self._under_way(documents, trials, executor) as side:
+                with self._under_way(documents, trials, executor, keeps_starts=file is not None) as side:
                     self._turn(trials, side, documents, file)
         return documents.numbers
 
@@ -229,12 +231,14 @@ class Run:
                 checkpoints.write(path, run, epoch + 1, trials, side)
 
     @contextmanager
-    def _under_way(self, documents: Documents, trials: list[Trial], executor: Executor) -> Iterator[SideBySide]:
+    def _under_way(
+        self, documents: Documents, trials: list[Trial], executor: Executor, *, keeps_starts: bool
+    ) -> Iterator[SideBySide]:
         def begun(number: int) -> Learners:
             chosen = cast(Learners, made(self.estimator, self.trials[number]))
             return chosen.set_params(n_epochs=1, validation_fraction=0.0) if chosen.loss != "nll" else chosen
 
-        side = SideBySide(begun, documents, trials, executor)
+        side = SideBySide(begun, documents, trials, executor, keeps_starts=keeps_starts)
         try:
             yield side
         finally:
@@ -262,6 +266,8 @@ class Run:
         known, metrics = self.source.classes, self._metrics
         kept = Fitted(path, self._asked(str(numbers.tolist() if folds is None else folds.name), **more))
         for (trial,) in self.turns(1):
+            # Models predict at temperatures of their own, unlike those side by side.
+            trial.decides = tuple(name for name in trial.decides if name == THRESHOLDS)
             if not kept.restored(trial):
                 unfitted = made(self.estimator, trial)
                 one_by_one.run(unfitted, trial, X, y, numbers, folds, validation, metrics, known, client)

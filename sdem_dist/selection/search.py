@@ -112,8 +112,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         By log-loss, settings that are clearly less accurate than the default are passed over.
     best_index_ : int
     best_estimator_ : estimator
-        Trained on all documents, with `refit`. Its temperature is that of the predictions out of fold; so are the temperatures
-        and thresholds of several labels, where it has them.
+        Trained on all documents, with `refit`. Thresholds of several labels are those of the predictions out of fold; so are
+        temperatures, where settings learn side by side.
     cv_results_ : dict of str to array
         A row a setting: a pandas DataFrame can be made of it.
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float

@@ -160,12 +160,14 @@ class SideBySide:
     trials : list of Trial
         Those that cannot be trained end, with an error.
     executor : Executor
+    keeps_starts : bool, default=False
+        For checkpoints; as large as the tables that settings begin with.
 
     Attributes
     ----------
     chunks : list of Chunk
     starts : dict of Place to ndarray
-        Tables of words before the first epoch; those that are equal are one.
+        Tables of words before the first epoch, of models under way; those that are equal are one. Empty unless kept.
     """
 
     def __init__(
@@ -174,8 +176,11 @@ class SideBySide:
         documents: Documents,
         trials: list[Trial],
         executor: Executor,
+        *,
+        keeps_starts: bool = False,
     ) -> None:
         self._documents, self._trials, self._executor = documents, trials, executor
+        self._keeps_starts = keeps_starts
         self._name = uuid.uuid4().hex
         self._whole = Decoded(documents.source.corpus)
         self.chunks = self._chunks(made)
@@ -203,7 +208,8 @@ class SideBySide:
                 apart = start.learner.seed if fits(start.learner) else None
                 key = (start.weighting, start.learner.cache_key, plan, apart)
                 same = start._replace(initial=_once(start.initial, starts))
-                self.starts[Place(trial.number, fold)] = same.initial.words
+                if self._keeps_starts:
+                    self.starts[Place(trial.number, fold)] = same.initial.words
                 groups.setdefault(key, []).append((Place(trial.number, fold), same))
         n = max(1, sum(map(len, groups.values())) // (2 * self._executor.n_workers))
         chunk = int(min(CHUNK_BYTES, SHARE * self._executor.memory_bytes / STATES))
@@ -308,6 +314,7 @@ class SideBySide:
         for chunk in self.chunks:
             chunk.keep(trials, self._executor)
         self.chunks = [chunk for chunk in self.chunks if chunk.places]
+        self.starts = {place: start for place, start in self.starts.items() if place.trial in trials}
 
     def states(self) -> Iterator[tuple[Place, SdemState]]:
         """Yield the state of each model, for checkpoints; a chunk's are fetched together."""
@@ -322,13 +329,17 @@ class SideBySide:
             chunk.blocks = [self._executor.put(tasks.Timed(state))]
 
 
-def at_once(estimator: EngineEstimator, source: Source, n_folds: int, n_trials: int, memory: int) -> int:
+def at_once(
+    estimator: EngineEstimator, source: Source, n_folds: int, n_trials: int, memory: int, n_processes: int
+) -> int:
     """Return how many settings memory holds side by side, and say so where it does not hold all.
 
+    `memory`: bytes of each of `n_processes`.
     Raises ModelError: it does not hold one setting.
     """
     model = 8 * source.n_features * (1 + isinstance(estimator, MultiLabelNB)) * max(len(source.classes), 1)
-    needed = model * (2 * n_folds + 1)  # before and after an epoch, and one under way
+    # Before and after an epoch, and one under way; processes share the models of a setting, and a task has one at least.
+    needed = model * max(STATES, (2 * n_folds + 1) / n_processes)
     if needed > REFUSED * memory:
         folds = f" in {n_folds} folds" * (n_folds > 1)
         fewer = ", take fewer folds" * (n_folds > 2)

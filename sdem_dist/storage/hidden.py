@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,8 +35,17 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _removed(folder)
         os.close(descriptor)
+
+
+def _removed(folder: Path) -> None:
+    """Remove a folder, again while threads that had begun to write before an error still put files there."""
+    for pause in (0.0, 0.01, 0.1, 1.0):
+        time.sleep(pause)
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
 
 
 def _made_and_locked(parent: Path, prefix: str) -> tuple[Path, int]:

@@ -20,6 +20,10 @@ NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
 
 
+class NoLabelError(IngestError):
+    """A document has no label, or there is nothing to take it from."""
+
+
 @dataclass
 class LineGate:
     """Decides about every line: documents pass, bad lines raise or are counted."""
@@ -45,10 +49,12 @@ class LineGate:
         if self.on_error not in ("raise", "skip"):
             raise ValueError(f"on_error is 'raise' or 'skip', not {self.on_error!r}")
 
-    def refuse(self, path: Path, line: int, problem: str, unit: str = "line") -> None:
+    def refuse(
+        self, path: Path, line: int, problem: str, unit: str = "line", kind: type[IngestError] = IngestError
+    ) -> None:
         """Record the bad line `line` (counted from 1) of `path`.
 
-        Raises IngestError if bad lines are not to be skipped.
+        Raises IngestError, or the `kind` of it, if bad lines are not to be skipped.
         """
         if self.on_error == "skip" and len(self.examples) >= EXAMPLES_KEPT:
             self.skipped += 1
@@ -57,7 +63,7 @@ class LineGate:
             line += _lines_before(path, self.start)
         message = f"{path}, {unit} {line}: {problem}"
         if self.on_error == "raise":
-            raise IngestError(f"{message} (on_error='skip', or --on-error skip, leaves such {unit}s out)")
+            raise kind(f"{message} (on_error='skip', or --on-error skip, leaves such {unit}s out)")
         self.skipped += 1
         self.examples.append(message)
 
@@ -91,7 +97,7 @@ class LineGate:
         names = [label_name(one) for one in raws]
         for one, name in zip(raws, names, strict=True):
             if (problem := self._problem(one, name)) is not None:
-                self.refuse(path, line, problem, unit)
+                self.refuse(path, line, problem, unit, NoLabelError if one is None or name == NONE else IngestError)
                 return None
         self.labelled = True
         return names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))

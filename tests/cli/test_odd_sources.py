@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -90,3 +92,25 @@ def test_a_folder_that_is_missing_is_named(source):
 
 def test_a_model_is_no_log(source):
     assert "m is not text; is it a log of sdem train --log?" in refused("log", "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "points"),
+    [
+        ("no.tsv", b"goal one\nbank two\n", True),
+        ("empty.tsv", b"\tgoal one\n", True),
+        ("no.csv", b"text\ngoal one\n", True),
+        ("no.jsonl", b'{"text": "goal one"}\n', True),
+        ("byte.tsv", b"sport\tgoal \xff one\n", False),
+        ("three.tsv", b"sport\tgoal\tone\n", False),
+        ("twice.csv", b"label,text,text\nsport,goal,one\n", False),
+        ("list.jsonl", b'{"label": ["sport"], "text": "goal"}\n', False),
+        ("text.jsonl", b'{"label": "sport", "body": "goal"}\n', False),
+        ("cut.tsv.gz", gzip.compress("\n".join(LINES).encode())[:60], False),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_predict_is_named_where_a_label_is_missing(source, name, content, points):
+    (source / name).write_bytes(content)
+    said = refused("evaluate", "m", name)
+    assert (f"documents without labels are for sdem predict MODEL {name}" in said) is points, said

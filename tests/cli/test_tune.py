@@ -11,7 +11,7 @@ import pytest
 from cli.commands import run as run_texts
 from selection.conftest import made
 
-from sdem_dist import load_model, write_corpus
+from sdem_dist import MultiLabelNB, learning_curve, load_model, open_corpus, write_corpus
 from sdem_dist.cli.tune import parts, space_of
 
 
@@ -96,6 +96,27 @@ def test_a_search_is_kept(folder):
     assert other.exit_code == 1 and "(settings to try is 2, and was 17)" in other.stderr
     other = run([*arguments, "--resume", "--folds", 4, "--set", "alpha=2"])
     assert "estimator.alpha is 2, and was 'laplace'; folds is 4, and was 5)" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("estimator", "values", "other", "message"),
+    [
+        ("EMMixtureClassifier", "n_components=1,2", "unlabelled=none", "estimator.unlabelled is 'none', and was ''"),
+        ("EMMixtureClassifier", "n_components=1,2", "components=gaussian", "takes dense ones"),
+        ("MultinomialNB", "step=0.1", "unlabelled=none", "estimator.unlabelled is 'none', and was ''"),
+    ],
+)
+def test_a_search_whose_documents_settle_a_parameter_goes_on(folder, tmp_path, estimator, values, other, message):
+    lines = (folder / "posts.tsv").read_text().splitlines()
+    hidden = [f"\t{line.partition(chr(9))[2]}" for line in lines[:100]]
+    (tmp_path / "half.tsv").write_text("\n".join([*hidden, *lines[100:]]) + "\n")
+    arguments = ["tune", tmp_path / "half.tsv", tmp_path / "m", "--estimator", estimator, "--space", values,
+                 "--folds", 2, "--unlabelled", "", "--checkpoint", tmp_path / "run"]  # fmt: skip
+    first, again = run(arguments), run([*arguments, "--resume"])
+    assert (first.exit_code, again.exit_code) == (0, 0), first.output + again.output
+    assert again.stdout == first.stdout
+    refused = run([*arguments, "--resume", "--set", other])
+    assert refused.exit_code == 1 and message in refused.stderr, refused.output
 
 
 def test_what_is_wrong_with_a_search_is_said_before_the_source_is_read(folder, tmp_path):
@@ -195,6 +216,33 @@ def test_suspects_are_listed(folder):
     found = [json.loads(line) for line in objects.stdout.splitlines()]
     assert len(found) == 5 and found[0]["doubt"] >= found[-1]["doubt"] > 0.5
     assert found[0]["label"] != found[0]["other"]
+
+
+def test_a_named_classifier_of_suspects_has_the_loss_of_the_usual_one(folder, tmp_path):
+    X, y, _ = made(300)
+    write_corpus(tmp_path / "sets.zarr", X, [(label,) if i % 3 else (label, "more") for i, label in enumerate(y)])
+
+    def found(corpus, *how):
+        return run(["suspects", corpus, "-n", 9, "--folds", 3, "--json", *how]).stdout
+
+    for corpus, name in ((folder / "c.zarr", "MultinomialNB"), (tmp_path / "sets.zarr", "MultiLabelNB")):
+        usual = found(corpus)
+        assert len(usual.splitlines()) == 9
+        assert found(corpus, "--estimator", name) == usual == found(corpus, "--set", "alpha=laplace")
+        assert found(corpus, "--set", "loss=hinge") != usual
+
+
+def test_the_curve_of_several_labels_has_temperatures(tmp_path):
+    X, y, _ = made(400)
+    write_corpus(tmp_path / "sets.zarr", X, [(label,) if i % 3 else (label, "more") for i, label in enumerate(y)])
+    how = ["--estimator", "MultiLabelNB", "--folds", 3, "--trials", 1, "--set", "step=3"]
+    said = run(["tune", tmp_path / "sets.zarr", tmp_path / "m", *how, "--curve", tmp_path / "c.png"]).output
+    drawn = float(re.findall(r"micro-F1 [\d.]+ \+- [\d.]+  log-loss ([\d.]+)", said)[-1])
+    winner = MultiLabelNB(step=3.0, n_epochs=load_model(tmp_path / "m").n_epochs)
+    corpus = open_corpus(tmp_path / "sets.zarr")
+    assert drawn == round(learning_curve(winner, corpus, random_state=0).log_loss[-1].mean(), 4)
+    plain = learning_curve(winner.set_params(validation_fraction=0.0), corpus, random_state=0)
+    assert drawn < plain.log_loss[-1].mean()
 
 
 def test_labels_and_texts_from_anybody_reach_no_terminal_raw(tmp_path):

@@ -203,8 +203,24 @@ def test_few_labels_are_helped():
     model = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
     assert model.kept_["unlabelled_weight"] > 0
     assert model.score(X[N:], Y[N:]) > alone.score(X[N:], Y[N:]) + 0.03
-    zero = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
-    assert model.temperature_ == zero.temperature_  # that of folds of the labelled documents
+    assert model.loss_ == "hinge" != alone.loss_
+    zero = sd.MultinomialNB(loss="hinge", unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
+    assert model.temperature_ == zero.temperature_  # that of folds of the labelled documents, with the same loss
+    assert model.temperature_ != alone.temperature_
+
+
+def test_they_have_to_beat_the_default_of_labelled_documents(monkeypatch):
+    hidden, seen = np.where(np.arange(N) % 7 == 0, np.arange(N) // 7 % 20, -1), {}
+    monkeypatch.setattr(
+        unlabelled_documents, "alone_is_better", lambda helped, alone: seen[loss].append(alone) or False
+    )
+    for loss in ("auto", "ncll", "hinge"):
+        seen[loss] = []
+        model = sd.MultinomialNB(loss=loss, unlabelled=-1, n_epochs=2).fit(X[:N], hidden)
+        assert model.loss_ == ("ncll" if loss == "ncll" else "hinge")
+    auto, ncll, hinge = (seen[loss][0].log_loss for loss in ("auto", "ncll", "hinge"))
+    np.testing.assert_array_equal(auto, ncll)
+    assert not np.array_equal(auto, hinge)
 
 
 def test_few_labels_choose_nothing_whether_or_not_they_are_calibrated():

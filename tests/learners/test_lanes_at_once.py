@@ -85,6 +85,14 @@ def test_how_many_lanes_a_call_takes_changes_no_bit(n_lanes, monkeypatch):
         same(part, found[0])
 
 
+def test_tables_wider_than_a_call_run_in_lanes_too(monkeypatch):
+    lane = Lane(0, 0, 0, 0, N, N)
+    prepared = LEARNER.prepare(COUNTS.read(0, N))
+    expected = LEARNER.map(state_of(LEARNER), prepared, lane)
+    monkeypatch.setattr(sdem, "AT_ONCE", 1)
+    same(LEARNER.map(state_of(LEARNER), prepared, lane), expected)
+
+
 @pytest.mark.parametrize("settings", [{}, {"n_jobs": 2}, {"n_epochs": 3, "loss": "hinge"}])
 def test_models_do_not_depend_on_it(settings, monkeypatch):
     def fitted():

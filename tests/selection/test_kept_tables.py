@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
-from sdem_dist import CorpusSearchCV, ModelError, MultinomialNB
+from sdem_dist import CorpusSearchCV, ModelError, MultiLabelNB, MultinomialNB
+from sdem_dist.engine.memory import REFUSED
 from sdem_dist.inputs.source import source_of
 from sdem_dist.selection.packed import packed, unpacked
 from sdem_dist.selection.side_by_side import at_once
@@ -38,12 +41,48 @@ def test_a_search_goes_on_with_the_same_validation_documents_only(corpus, tmp_pa
         searched(50, resume=True)
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_tables_that_settings_begin_with_are_held_for_checkpoints_alone(corpus, tmp_path, monkeypatch, kept):
+    begun, held = [], []
+    whole = MultinomialNB.beginnings
+
+    def beginnings(self, *given):
+        found = whole(self, *given)
+        begun.extend(weakref.ref(start.initial.words) for start in found)
+        return found
+
+    monkeypatch.setattr(MultinomialNB, "beginnings", beginnings)
+    space = {"alpha": [0.1, 0.5, 2.0]}  # each has a table of its own; after an epoch half of the settings go
+
+    def see(event):
+        alive = sum(trial.alive for trial in event.trials)
+        held.append((alive, len({id(table()) for table in begun if table() is not None})))
+
+    search = CorpusSearchCV(
+        MultinomialNB(loss="hinge"), space, cv=3, n_trials=None, n_jobs=1, refit=False, callbacks=[see]
+    )
+    search.fit(corpus, checkpoint=tmp_path / "run" if kept else None)
+    alive, tables = held[0]
+    assert len(begun) == 4 * 3 and 0 < alive < 4
+    assert tables == (alive if kept else 0)
+
+
 def test_memory_that_does_not_hold_one_setting_is_named(corpus):
-    source = source_of(MultinomialNB(), corpus)
+    estimator, source = MultinomialNB(), source_of(MultinomialNB(), corpus)
     model = 8 * source.n_features * len(source.classes)
-    assert at_once(source, 5, 3, 1000 * model) == 3
-    assert at_once(source, 5, 3, 30 * model) == 1
-    with pytest.raises(
-        ModelError, match=r"one setting in 5 folds takes .* GiB of a worker, which has .* take fewer folds"
-    ):
-        at_once(source, 5, 3, 10 * model)
+    assert at_once(estimator, source, 5, 3, 1000 * model, 1) == 3
+    assert at_once(estimator, source, 5, 3, 30 * model, 1) == 1
+    refused = r"one setting in 5 folds takes .* GiB of a worker, which has .* take fewer folds"
+    with pytest.raises(ModelError, match=refused):
+        at_once(estimator, source, 5, 3, 10 * model, 1)
+    with pytest.raises(ModelError, match=refused):  # of each label a column that has it and one that has it not
+        at_once(MultiLabelNB(), source, 5, 3, 28 * model, 1)
+
+
+def test_workers_share_the_models_of_a_setting(corpus):
+    estimator, source = MultinomialNB(), source_of(MultinomialNB(), corpus)
+    model = 8 * source.n_features * len(source.classes)
+    for n_workers, tables in [(1, 11.0), (2, 5.5), (8, 3.0), (100, 3.0)]:
+        assert at_once(estimator, source, 5, 3, int(model * tables / REFUSED) + 1, n_workers) == 1
+        with pytest.raises(ModelError, match=f"takes {tables * model / 2**30:.2f} GiB of a worker"):
+            at_once(estimator, source, 5, 3, int(model * tables / REFUSED) - 1, n_workers)

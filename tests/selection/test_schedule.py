@@ -108,7 +108,7 @@ def test_memory_decides_how_many_go_side_by_side_and_a_stop_in_a_later_turn(corp
     from sdem_dist.selection.side_by_side import at_once
 
     with caplog.at_level(logging.WARNING):
-        assert at_once(MultinomialNB(), source_of(MultinomialNB(), corpus), 3, 9, 60_000) < 9
+        assert at_once(MultinomialNB(), source_of(MultinomialNB(), corpus), 3, 9, 60_000, 1) < 9
     assert "of 9 settings side by side" in caplog.text
 
 

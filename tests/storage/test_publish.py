@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,18 @@ def test_only_abandoned_folders_are_cleared(tmp_path):
         assert not second.exists()
     assert sorted(tmp_path.iterdir()) == sorted((*others, link))
     assert all((folder / "x").exists() for folder in others)
+
+
+def test_a_hidden_folder_goes_though_a_thread_still_writes_there(tmp_path, monkeypatch):
+    remove, late = shutil.rmtree, iter(["part"])
+
+    def removed_while_a_file_comes(folder, **how):
+        remove(folder, **how)
+        for name in late:
+            Path(folder, name).parent.mkdir(parents=True)
+            Path(folder, name).write_text("late")
+
+    monkeypatch.setattr(shutil, "rmtree", removed_while_a_file_comes)
+    with pytest.raises(KeyError), hidden_folder(tmp_path / "corpus", "partial"):
+        raise KeyError("an error")
+    assert os.listdir(tmp_path) == []

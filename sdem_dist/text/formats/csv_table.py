@@ -12,7 +12,7 @@ import numpy as np
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.kernels.lines import csv_records
-from sdem_dist.text.bad_lines import LineGate, not_unicode
+from sdem_dist.text.bad_lines import LineGate, NoLabelError, not_unicode
 from sdem_dist.text.line_blocks import LineBlock, line_blocks
 from sdem_dist.text.texts import Columns, Records, Row, Texts, in_blocks, texts_of_bytes
 
@@ -181,7 +181,8 @@ def column_positions(path: Path, header: list[str], columns: Columns) -> list[in
             present = ", ".join(map(repr, header))
             if len(header) == 1 and (mark := next((m for m in ";\t|" if m in header[0]), None)):
                 present += f" (of a .csv they stand between commas, and here between {mark!r})"
-            raise IngestError(
+            kind = NoLabelError if name == columns.names[0] and name not in header else IngestError
+            raise kind(
                 f"{path}, line 1: there is {times} {name!r}; the columns are {present}. Choose with {columns.options}"
             )
     if columns.keep and (twice := [name for name in header if header.count(name) > 1]):

@@ -10,7 +10,7 @@ from pathlib import Path
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.places import place
 from sdem_dist.storage.urls import Url
-from sdem_dist.text.bad_lines import LineGate, not_unicode
+from sdem_dist.text.bad_lines import LineGate, NoLabelError, not_unicode
 from sdem_dist.text.decoded import open_text
 from sdem_dist.text.texts import Columns, Row
 
@@ -47,7 +47,8 @@ def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:
         if entry.startswith("."):
             continue
         if not (path / entry).is_dir():
-            gate.refuse(path / entry, 1, "the file lies in no class folder; a class folder's name is the label", "file")
+            problem = "the file lies in no class folder; a class folder's name is the label"
+            gate.refuse(path / entry, 1, problem, "file", NoLabelError)
             continue
         label = gate.label(path / entry, 1, entry, "folder")
         if label is None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import orjson
 
-from sdem_dist.text.bad_lines import LineGate, not_unicode
+from sdem_dist.errors import IngestError
+from sdem_dist.text.bad_lines import LineGate, NoLabelError, not_unicode
 from sdem_dist.text.line_blocks import LineBlock, Part, line_blocks
 from sdem_dist.text.texts import Columns, Row
 
@@ -30,7 +31,8 @@ def read_json_lines(
             names = next(filter(None, map(not_unicode, found)), None)
             problem = None if names is None else f"the name of a field has {names}"
         if problem is not None:
-            gate.refuse(path, number, problem)
+            no_label = label in needed and label not in found
+            gate.refuse(path, number, problem, kind=NoLabelError if no_label else IngestError)
             continue
         name = None if label is None else gate.label(path, number, found.get(label))
         if label is None or name is not None:

@@ -15,7 +15,7 @@ from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.cells import tab_fields
 from sdem_dist.kernels.lines import lines
-from sdem_dist.text.bad_lines import LineGate, not_unicode
+from sdem_dist.text.bad_lines import LineGate, NoLabelError, not_unicode
 from sdem_dist.text.line_blocks import LineBlock, Part, line_blocks
 from sdem_dist.text.texts import Columns, Records, Texts, arrow_of_texts
 
@@ -201,7 +201,7 @@ class _Lines:
         columns = line.split("\t")
         if self.text is not None and len(columns) == 1 and not line.strip():
             return None
-        n, problem = len(columns), not_unicode(line)
+        n, problem, kind = len(columns), not_unicode(line), IngestError
         wanted = [c for c in (self.label, self.text, self._ids) if c is not None]
         if problem is not None:
             problem = f"the line has {problem}"
@@ -211,11 +211,11 @@ class _Lines:
                 choose = "--text NUMBER, from 0; --format lines takes whole lines"
             problem = f"{counted(n, 'column')} instead of {self._n_columns}; choose with {choose}"
             if self._labelled and n == 1:
-                problem = "there is no TAB between a label and a text"
+                problem, kind = "there is no TAB between a label and a text", NoLabelError
         elif missing := [c for c in wanted if not -n <= c < n]:
             problem = f"{counted(n, 'column')}, so there is no column {max(missing)} (from 0)"
         if problem is not None:
-            self._gate.refuse(self._path, number, problem)
+            self._gate.refuse(self._path, number, problem, kind=kind)
         return columns if problem is None else None
 
     def _label(self, columns: list[str], number: int) -> str | None:
