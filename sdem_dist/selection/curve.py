@@ -13,6 +13,7 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.inputs.label_sets import members_of
 from sdem_dist.inputs.validation import some
+from sdem_dist.visible import columns
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,6 +42,17 @@ class LearningCurve(NamedTuple):
     log_loss: np.ndarray
     micro_f1: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        named = {"accuracy": self.accuracy, "log-loss": self.log_loss, "micro-F1": self.micro_f1}
+        scores = {name: of for name, of in named.items() if of is not None}
+        rows = [
+            [f"{n:,}", *(f"{of[i].mean():.4f} +- {of[i].std():.4f}" for of in scores.values())]
+            for i, n in enumerate(self.n_documents.tolist())
+        ]
+        n_folds = self.accuracy.shape[1]
+        note = f"\n(means +- standard deviations over {n_folds} folds)" if n_folds > 1 else ""
+        return columns(("documents", *scores), rows, left=0) + note
+
 
 def learning_curve(
     estimator: EngineEstimator,
@@ -64,7 +76,7 @@ def learning_curve(
     cv : int, default=5
         Folds that the corpus is cut into.
     n_folds : int or None, default=None
-            How many of them are used; None: all.
+        How many of them are used; None: all.
     random_state : int, default=0
     client : distributed.Client, default=None
 

@@ -21,7 +21,7 @@ from sdem_dist.inputs.label_sets import indicator_of_labels
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.selection import checkpoints, default_loss
+from sdem_dist.selection import checkpoints, default_loss, summary
 from sdem_dist.selection.label_metrics import LABELS
 from sdem_dist.selection.metrics import check_metric, greater_is_better, metric_of, name_of
 from sdem_dist.selection.nested import nested_scores
@@ -316,6 +316,17 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not hasattr(self, "best_estimator_"):
             raise AttributeError("with refit=False there is no best_estimator_: train one with best_params_")
         return self.best_estimator_
+
+    def summary(self) -> str:
+        """Return what was tried, what mattered, and the best beside the default, as ``sdem tune`` prints it.
+
+        Returns
+        -------
+        str
+            Lines of at most 80 columns, to be printed.
+        """
+        check_is_fitted(self, "best_index_")
+        return "\n".join(summary.lines(self))
 
     def predict(self, X: object) -> Any:
         """Return what the best estimator predicts.

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import loguniform, randint
 from selection.test_search import SPACE, same, search
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import f1_score
 
 from sdem_dist import CorpusSearchCV, MultinomialNB, SdemMixtureClassifier
@@ -145,6 +146,11 @@ def test_a_nested_score_is_of_searches_without_the_fold(corpus):
         assert found.nested_scores_[fold] == pytest.approx(-loss)
     assert found.nested_score_ == found.nested_scores_.mean() != found.best_score_
     said = "\n".join(lines(found))
+    assert found.summary() == said and said.startswith("Tried 2 settings, each on 3 folds")
+    best = found.trials_[found.best_index_]
+    assert f"log-loss {-found.best_score_:.4f}" in repr(best) and "array" not in repr(found.trials_)
+    with pytest.raises(NotFittedError):
+        CorpusSearchCV(MultinomialNB()).summary()
     assert "Expect the nested score on new documents. The best score above is optimistic" in " ".join(said.split())
     assert f"(+- {found.nested_scores_.std():.4f}, the standard deviation over 3 folds)" in said
     assert max(map(len, said.splitlines())) <= WIDTH

@@ -84,6 +84,12 @@ def test_more_documents_teach_more(corpus):
     assert curve.accuracy.shape == curve.log_loss.shape == (2, 2)
     assert curve.n_documents[0] < 40 and curve.n_documents[1] == 300
     assert curve.accuracy[0].mean() < curve.accuracy[1].mean()
+    head, first, last, note = str(curve).splitlines()
+    assert (
+        head.split() == ["documents", "accuracy", "log-loss"] and note == "(means +- standard deviations over 2 folds)"
+    )
+    assert last.split()[:4] == ["300", f"{curve.accuracy[1].mean():.4f}", "+-", f"{curve.accuracy[1].std():.4f}"]
+    assert first.split()[0] == str(curve.n_documents[0])
     with pytest.raises(ValueError, match="shares"):
         learning_curve(MultinomialNB(), corpus, shares=(0.0, 1.0))
     with pytest.raises(ValueError, match="classifier"):
