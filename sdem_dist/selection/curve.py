@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
-from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds
-from sdem_dist.inputs.label_sets import members_of
+from sdem_dist.corpus.memory import InMemory
+from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import some
 from sdem_dist.visible import columns
 
@@ -56,7 +57,8 @@ class LearningCurve(NamedTuple):
 
 def learning_curve(
     estimator: EngineEstimator,
-    corpus: Corpus,
+    X: object,
+    y: object = None,
     *,
     shares: Sequence[float] = SHARES,
     cv: int = 5,
@@ -70,11 +72,13 @@ def learning_curve(
     ----------
     estimator : classifier
         Unfitted.
-    corpus : Corpus
+    X : Corpus, matrix or texts
+    y : array-like, default=None
+        None with a corpus.
     shares : sequence of float
         Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer in a share, too.
     cv : int, default=5
-        Folds that the corpus is cut into.
+        Folds that the documents are cut into.
     n_folds : int or None, default=None
         How many of them are used; None: all.
     random_state : int, default=0
@@ -88,32 +92,32 @@ def learning_curve(
     Raises
     ------
     ValueError
-        A share is not above 0 and at most 1, or the estimator is not a classifier.
+        A share is not above 0 and at most 1, the estimator is not a classifier, or documents do not go with it.
     """
     if estimator.spec.target != "labels":
         raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
-    if not isinstance(corpus, Corpus):
-        raise TypeError(f"a learning curve needs a corpus, got {type(corpus).__name__}: write one with write_corpus")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
-    used = Folds(corpus, cv, random_state).k if n_folds is None else min(n_folds, cv)
+    unfitted = clone(estimator)
+    unfitted._look_at(X)
+    source = source_of(unfitted, X, y, client=client)
+    corpus, members = source.corpus, source.members
+    whole = Folds(corpus, cv, random_state)
+    used = whole.k if n_folds is None else min(n_folds, cv)
     sizes, found, missing = list[int](), [], dict[int, str]()
-    names, members = list[object](corpus.header.classes), None
-    if corpus.header.label_sets is not None:
-        members, known = members_of(corpus, None)
-        names = [*known]
+    of_all = np.add(whole.train(0).class_weights, whole.test(0).class_weights)
     for share in sorted(shares):
         folds = Folds(corpus, cv, random_state, share)
         parts = [folds.train(fold) for fold in range(used)]
         sizes.append(round(float(np.mean([part.weight for part in parts]))))
-        counts = np.array([corpus.class_weights, *(part.class_weights for part in parts)])
+        counts = np.array([of_all, *(part.class_weights for part in parts)])
         counts = counts if members is None else counts @ members
         lacks = np.any(counts[1:] == 0, axis=0) & (counts[0] > 0)
         if lacks.any():
-            missing[sizes[-1]] = some(np.asarray(names)[lacks])
+            missing[sizes[-1]] = some(source.classes[lacks])
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* without a document of a weight above zero", UserWarning)
-            found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
+            found.append([_scored(estimator, X, y, folds, fold, client) for fold in range(used)])
     if missing:
         where = "; ".join(f"with {size:,} documents {classes}" for size, classes in missing.items())
         warnings.warn(f"points of the curve where some fold trains without a class: {where}", stacklevel=2)
@@ -121,9 +125,18 @@ def learning_curve(
     return LearningCurve(np.array(sizes, np.int64), *of)
 
 
-def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client | None) -> tuple[float, ...]:
-    model = clone(estimator).fit(folds.train(fold), client=client)
-    of = model.evaluate(folds.test(fold), client=client)
+def _scored(
+    estimator: EngineEstimator, X: object, y: object, folds: Folds, fold: int, client: Client | None
+) -> tuple[float, ...]:
+    model: Any = clone(estimator)
+    if isinstance(folds.corpus, InMemory):  # documents of no concern have weight 0, so that all labels are known
+        n, order = folds.corpus.n_documents, folds.corpus.order
+        rows, weights = np.arange(n) if order is None else order, np.zeros(n)
+        weights[rows[folds.mask(fold, False, 0, n)]] = 1.0
+        scored = np.sort(rows[folds.mask(fold, True, 0, n)])
+        of = model.fit(X, y, weights).evaluate(*(_safe_indexing(part, scored) for part in (X, y)))
+    else:
+        of = model.fit(folds.train(fold), client=client).evaluate(folds.test(fold), client=client)
     if model.several_labels:
         return of["accuracy"], of["label_log_loss"], of["micro_f1"]
     return of["accuracy"], of.get("tempered_log_loss", of["ncll"])

@@ -11,6 +11,7 @@ from sklearn.metrics import average_precision_score
 from sdem_dist import (
     GaussianNB,
     LatentDirichletAllocation,
+    MultiLabelNB,
     MultinomialNB,
     cross_validate,
     label_suspects,
@@ -94,8 +95,23 @@ def test_more_documents_teach_more(corpus):
         learning_curve(MultinomialNB(), corpus, shares=(0.0, 1.0))
     with pytest.raises(ValueError, match="classifier"):
         learning_curve(LatentDirichletAllocation(), corpus)
-    with pytest.raises(TypeError, match="needs a corpus, got csr_matrix"):
-        learning_curve(MultinomialNB(), sp.csr_matrix((3, 2)))
+    with pytest.raises(ValueError, match="requires y"):
+        learning_curve(MultinomialNB(), sp.csr_matrix((30, 2)))
+
+
+def test_a_curve_of_documents_in_memory_has_the_folds_of_a_search(documents):
+    X, y, _ = documents
+    model = MultinomialNB(loss="nll", n_jobs=1)
+    texts = np.array([" ".join(f"w{w}" for w in row.indices) for row in X])
+    for given in (X, texts.tolist()):
+        curve = learning_curve(model, given, y, shares=(0.1, 1.0), cv=4)
+        assert curve.n_documents.tolist()[1] == 300 and 10 < curve.n_documents[0] < 50
+        by_search = cross_validate(model, given, y, cv=4).scores["accuracy"]
+        assert curve.accuracy[1] == pytest.approx(by_search)
+        assert curve.accuracy[0].mean() < curve.accuracy[1].mean()
+    sets = [[label, "all"] if label != "c" else [label] for label in y]
+    several = learning_curve(MultiLabelNB(n_jobs=1), X, sets, shares=(1.0,), cv=3, n_folds=1)
+    assert several.micro_f1.shape == (1, 1) and several.micro_f1[0, 0] > 0.8
 
 
 def test_a_curve_says_where_a_class_is_missing(documents, tmp_path):
