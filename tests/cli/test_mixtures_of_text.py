@@ -30,6 +30,16 @@ def test_components_that_are_chosen_stay(posts, tmp_path):
     assert "of gaussian components (--set components=...) takes dense ones" in said
 
 
+def test_training_shows_what_evaluate_shows_and_of_which_documents(posts, tmp_path):
+    said = {
+        name: run("train", str(posts), str(tmp_path / name), "--estimator", name, "--quiet").stdout
+        for name in ("SdemMixtureClassifier", "EMMixtureClassifier", "MultinomialMixture")
+    }
+    own = "(of the documents that it learned from; sdem evaluate measures it on others)"
+    assert [own in text for text in said.values()] == [True, True, False]
+    assert ["perplexity" in text and "NLL " in text for text in said.values()] == [False, True, True]
+
+
 def test_searches_and_suspects_too(posts, tmp_path):
     how = ("--estimator", "EMMixtureClassifier", "--folds", "2")
     ok("tune", str(posts), str(tmp_path / "m"), *how, "--quiet", "--space", "n_components=1,2")
