@@ -99,6 +99,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
     if metadata["feature_names"]:
         estimator.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
     estimator.vectorizer_ = _checked(metadata["vectorizer"], n_features)
+    estimator.label_separator_ = _separator(metadata["label_separator"])
     estimator.vocabulary_ = None
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
@@ -128,6 +129,13 @@ def _set_scores(scores: np.ndarray, counts: np.ndarray, n_classes: int) -> list[
 def _weighting(value: object) -> Weighting:
     if not isinstance(value, Weighting):
         raise ValueError(f"the weighting is {value!r:.80}")
+    return value
+
+
+def _separator(value: object) -> str | None:
+    """Return what stood between labels in the sources of the training."""
+    if value is not None and not (isinstance(value, str) and value):
+        raise ValueError(f"the separator of labels is {value!r:.80}")
     return value
 
 

@@ -67,6 +67,7 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
         "n_features": int(estimator.n_features_in_),
         "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
         "vectorizer": estimator.vectorizer_,
+        "label_separator": estimator.label_separator_,
         "history": [
             {name: value for name, value in entry.items() if not name.endswith("seconds")} for entry in history
         ],

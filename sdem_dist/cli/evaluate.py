@@ -70,9 +70,12 @@ def evaluate(
     (nll) and perplexity. LatentDirichletAllocation: plug_in_nll, minus the log-likelihood of a word given topics that were
     found from all words of the document; it is lower than for held-out words.
 
-    For a regressor --errors writes all documents, the worst first. In a .csv or .tsv FILE control characters are written out
-    (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and .parquet keep texts as they are. Cells that
-    begin with = + - or @ are left as they are, and a spreadsheet takes them for formulas: open the FILE with care.
+    For a regressor --errors writes all documents, the worst first. Of several labels it writes those that get a wrong label
+    or lack one, with | between labels, and the words for and against the label that is most wrong.
+
+    In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks;
+    .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a spreadsheet
+    takes them for formulas: open the FILE with care.
 
     --report adds precision, recall and F1 by class, the most frequent confusions, and of two classes the areas under the
     ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this process,
@@ -88,15 +91,12 @@ def evaluate(
     from sdem_dist.inspection.examined import mistakes
     from sdem_dist.inspection.taught import taught
     from sdem_dist.reports.classification import ClassificationReport
+    from sdem_dist.reports.labels import LabelReport
 
     of_source = is_source(corpus)
     if errors is not None:
         check_table(errors, (model, corpus), overwrite)
     estimator = load_model(model)
-    if errors is not None and estimator.several_labels:
-        raise click.UsageError(
-            "--errors is for one label a document, and here there are several: --report shows each label"
-        )
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
     with where.client() as client:
@@ -129,7 +129,7 @@ def evaluate(
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
         if full and report is not None:
-            say(f"\n{report.details() if isinstance(report, ClassificationReport) else report}")
+            say(f"\n{report.details() if isinstance(report, ClassificationReport | LabelReport) else report}")
     if errors is not None:
         click.echo(
             f"wrote the errors to {errors}{'; their ids count the documents from 0' if by_place else ''}"

@@ -70,6 +70,18 @@ def warn_of_many_classes(corpus: Corpus, column: str | None = None) -> None:
         click.echo(f"Warning: {odd}: is {where} the right one? --label COLUMN chooses another", err=True)
 
 
+def warn_of_single_labels(corpus: Corpus) -> None:
+    """Warn where documents of a source may have several labels, and none has: they may be cut at the wrong text."""
+    sets, separator = corpus.header.label_sets, corpus.header.label_separator
+    follows = corpus.header.made_by.get("vocabulary_from") is not None  # a test set, which takes the separator of another
+    if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
+        click.echo(
+            f"Warning: no document has more than one label, such as {visible(max(sets)[0])!r}: does {separator!r} stand "
+            "between labels? --label-separator says what does",
+            err=True,
+        )
+
+
 def show_report(report: IngestReport) -> None:
     """Say in a few lines what an ingest did."""
     from sdem_dist.corpus import open_corpus
@@ -78,7 +90,8 @@ def show_report(report: IngestReport) -> None:
     if any(isinstance(found, tuple) for found in report.classes):
         labels = {label for found in report.classes if isinstance(found, tuple) for label in found}
         labelled = f"{counted(len(labels), 'label')} in {counted(len(report.classes), 'set')}"
-    if hidden := without_label(open_corpus(report.path)):
+    warn_of_single_labels(corpus := open_corpus(report.path))
+    if hidden := without_label(corpus):
         labelled += f", {counted(hidden, 'document')} without a label"
     words = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
     say(f"{report.path}: {counted(report.n_documents, 'document')}, {labelled}, {words} ({report.seconds:.1f} s)")

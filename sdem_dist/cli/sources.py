@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from sdem_dist.cli.ingest_report import shown_progress, without_label
+from sdem_dist.cli.ingest_report import shown_progress, warn_of_single_labels, without_label
 from sdem_dist.cli.text_options import (
     CHOOSING,
     READING,
@@ -145,8 +145,9 @@ def corpus_of(
             raise
         except ValueError as error:
             raise click.UsageError(by_options(str(error))) from error
+        warn_of_single_labels(corpus := open_corpus(counted_there))
         with _by_source(counted_there, paths):
-            yield open_corpus(counted_there)
+            yield corpus
 
 
 @contextmanager
@@ -232,19 +233,21 @@ def examined_by_workers(
     from sdem_dist.storage.kept import kept_folder
     from sdem_dist.text import ingest
 
-    _check_one_label(estimator, source)
+    _check_labels(estimator, source)
     estimator.vectorize([])  # says what is wrong with a model of numbers
     classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
+    several = estimator.several_labels
     shared = kept_folder(beside, "corpus", "0" * 32) if is_url(beside) else hidden_folder(beside.absolute(), "corpus")
     with shared as folder:
         words = write_corpus(  # one empty document: new documents follow its corpus
             folder / "words.zarr",
             sp.csr_matrix((1, estimator.n_features_in_), dtype="uint8"),
-            None if classes is None else classes[:1],
-            classes=classes,
+            None if classes is None else [classes] if several else classes[:1],
+            classes=None if several else classes,
             targets=[0.0] if estimator.spec.target == "numbers" else None,
             vocabulary=estimator.vocabulary_,
             vectorizer=estimator.vectorizer_,
+            made_by={"label_separator": _separator_of(estimator, source)} if several else None,
             overwrite=True,  # a killed command leaves the folder beside a URL
         )
         documents, how = folder / "documents.zarr", source.reading
@@ -263,7 +266,16 @@ def examined_by_workers(
             yield Examined(open_corpus(documents))
 
 
-def _check_one_label(estimator: EngineEstimator, source: SourceOptions) -> None:
+def _separator_of(estimator: EngineEstimator, source: SourceOptions) -> str:
+    """Return what stands between labels: what an option says, or else what stood there in training, or a comma."""
+    return source.reading.label_separator or estimator.label_separator_ or ","
+
+
+def _check_labels(estimator: EngineEstimator, source: SourceOptions) -> None:
+    if not estimator.several_labels and source.reading.label_separator is not None:
+        raise click.UsageError(
+            "--label-separator is for models of several labels, and this one was not trained on them"
+        )
     if estimator.several_labels and source.reading.unlabelled is not None:
         raise click.UsageError(
             "--unlabelled is for documents of one label each: this model knows documents of several labels, or of none"
@@ -298,13 +310,13 @@ def examined_documents(
             f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the "
             "training), and give that"
         )
-    _check_one_label(estimator, source)
+    _check_labels(estimator, source)
     transformer = transformer_of(estimator)
     count = transformer.counter()
     target = estimator.spec.target
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
     several = estimator.several_labels
-    separator = (source.reading.label_separator or ",") if several else None
+    separator = _separator_of(estimator, source) if several else None
     known_classes = frozenset(classes) if classes else None
     gate = LineGate(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")
     gate.unlabelled = source.reading.unlabelled

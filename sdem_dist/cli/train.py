@@ -315,7 +315,8 @@ def _unless_last(kept: Mapping[str, float], n_epochs: int) -> str:
 def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
     """Return the estimator that options describe.
 
-    Raises click.UsageError: there is no such estimator, it has no such parameter, or one is given twice.
+    Raises click.UsageError: there is no such estimator, it has no such parameter, or one is given twice; or it learns
+    one label a document, and there may be several.
     """
     from sdem_dist.catalogue import ESTIMATORS, estimator_class
 
@@ -325,6 +326,11 @@ def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
             f"--estimator {estimator}: {nearest(estimator, ESTIMATORS)}choose one of {', '.join(ESTIMATORS)}"
         )
     made = estimator_class(estimator)()
+    if options["label_separator"] is not None and made.spec.target == "labels" and not made.spec.label_sets:
+        several = " or ".join(f"--estimator {name}" for name in ESTIMATORS if estimator_class(name).spec.label_sets)
+        raise click.UsageError(
+            f"--label-separator is for several labels a document, and {estimator} learns one: add {several}"
+        )
     chosen = {PARAMETERS[name]: value for name, value in options.items() if name in PARAMETERS and value is not None}
     for setting in options["settings"]:
         name, equals, value = setting.partition("=")

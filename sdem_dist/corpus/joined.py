@@ -91,7 +91,10 @@ class JoinedCorpus(Corpus):
             shards=tuple(shard for header in headers for shard in header.shards),
             weighted=any(header.weighted for header in headers),
             document_frequency_checksum=crc32c(self.document_frequency) if sparse else None,
-            made_by={"joined": [corpus.path for corpus in self.corpora]},
+            made_by={
+                "joined": [corpus.path for corpus in self.corpora],
+                **({} if first.label_separator is None else {"label_separator": first.label_separator}),
+            },
         )
 
     @cached_property

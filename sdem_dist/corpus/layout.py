@@ -165,6 +165,12 @@ class Header:
         return cast("tuple[LabelSet, ...]", self.classes) if any(isinstance(c, tuple) for c in self.classes) else None
 
     @property
+    def label_separator(self) -> str | None:
+        """What stood between the labels of a document in the sources, where the corpus knows it."""
+        found = self.made_by.get("label_separator")
+        return found if isinstance(found, str) and found else None
+
+    @property
     def has_weights(self) -> bool:
         """Whether documents have weights."""
         return any("weights" in shard.checksums for shard in self.shards)

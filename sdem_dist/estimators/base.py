@@ -63,6 +63,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     _trained_layout: Layout | None = None
     _lazy_parameters: LazyParameters
     _several: bool = False
+    label_separator_: str | None = None
 
     @property
     def holds_out(self) -> bool:
@@ -246,6 +247,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         self.document_frequency_ = source.frequency
         if self.spec.target == "labels":
             self.classes_, self._several = source.classes, source.members is not None
+            self.label_separator_ = source.corpus.header.label_separator
 
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
         """Become the model of a learner's state."""

@@ -72,6 +72,8 @@ class OfText:
         "vocabulary_": "list of str or None\nThe words, where the training corpus names them.",
         "vectorizer_": "dict or None\n"
         "How the training corpus turned text into counts, so that the model predicts on raw text.",
+        "label_separator_": "str or None\n"
+        "What stood between the labels of a document in the training corpus's sources, where it may have several.",
     }
 
     vectorizer: VectorizerSettings | None = param(

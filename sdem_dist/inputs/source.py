@@ -117,7 +117,8 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         )
     if target == "labels" and header.label_sets is not None and not estimator.spec.label_sets:
         raise CorpusError(
-            f"{corpus.path} has several labels a document, and {name} learns one: train MultiLabelNB or SupervisedLDAClassifier"
+            f"{corpus.path} has several labels a document, and {name} learns one: train MultiLabelNB or SupervisedLDAClassifier "
+            "(--estimator)"
         )
     if target == "numbers" and header.layout != DENSE and not header.n_targets:
         raise CorpusError(

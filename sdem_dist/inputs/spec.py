@@ -163,6 +163,7 @@ class Estimator(Protocol):
     n_features_in_: int
     vocabulary_: list[str] | None
     vectorizer_: dict[str, Any] | None
+    label_separator_: str | None
     weighting_: Weighting | None
     document_frequency_: np.ndarray | None
 

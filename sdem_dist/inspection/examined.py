@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces
 from sdem_dist.inspection.explaining import explanations
 from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.labels import LabelReport
 from sdem_dist.text.texts import texts_of_strings
 
 if TYPE_CHECKING:
@@ -87,12 +88,21 @@ class Examined:
 
     def explained(self, estimator: Any, positions: np.ndarray, against: list[object]) -> list[Explanation] | None:
         """Return explanations of some documents against a class for each; None for a model that has none."""
+        return self._words_told(estimator, positions, against, None)
+
+    def of_labels(self, estimator: Any, positions: np.ndarray, labels: np.ndarray) -> list[Explanation] | None:
+        """Return why some documents have a label each, given by position, or not; None for a model that has no words."""
+        return self._words_told(estimator, positions, None, labels)
+
+    def _words_told(
+        self, estimator: Any, positions: np.ndarray, against: list[object] | None, labels: np.ndarray | None
+    ) -> list[Explanation] | None:
         texts = self.texts_of(positions) if self.has_texts else None
         rows = self.rows(positions)
         if isinstance(rows, np.ndarray):
             rows = DenseDocuments(rows)
         try:
-            return explanations(estimator, rows, against, texts)
+            return explanations(estimator, rows, against, texts, labels)
         except ModelError:
             return None
 
@@ -100,7 +110,7 @@ class Examined:
 def mistakes(estimator: Estimator, report: Any, examined: Examined) -> Iterator[dict[str, list[Any]]]:
     """Yield the documents that a report calls errors, as columns of some rows each, the worst first.
 
-    `report`: ClassificationReport or RegressionReport.
+    `report`: ClassificationReport, LabelReport or RegressionReport.
     `examined`: the documents of the report.
     """
     errors, of_classes = report.errors, isinstance(report, ClassificationReport)
@@ -112,6 +122,8 @@ def mistakes(estimator: Estimator, report: Any, examined: Examined) -> Iterator[
             places = np.arange(start, start + len(rows))
             if of_classes:
                 yield _of_classes(estimator, report, found, rows, places)
+            elif isinstance(report, LabelReport):
+                yield _of_labels(estimator, report, found, rows, places)
             else:
                 yield _of_numbers(report, found, rows, places)
 
@@ -140,6 +152,19 @@ def _of_classes(
         "probability_of_label": report.probabilities[rows, report.labels[rows]].tolist(),
     }
     return found | telling_words(examined.explained(estimator, positions, labels) if len(rows) else [])
+
+
+def _of_labels(
+    estimator: Estimator, report: LabelReport, examined: Examined, rows: np.ndarray, positions: np.ndarray
+) -> dict[str, list[Any]]:
+    """Return what is wrong with documents of several labels, and the words for and against the label that is most wrong."""
+    about = report.errors_columns(rows)
+    for name in ("labels", "predictions"):
+        about[name] = ["|".join(map(str, labels)) for labels in cast("list[tuple[object, ...]]", about[name])]
+    wrong = report.wrong_labels(rows)
+    told = examined.of_labels(estimator, positions, wrong) if len(rows) else []
+    words = dict(zip(("words_for_it", "words_against_it"), telling_words(told).values(), strict=False))
+    return _beside(examined, positions) | about | words
 
 
 def telling_words(told: Sequence[Explanation] | None) -> dict[str, list[str]]:

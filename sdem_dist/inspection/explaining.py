@@ -28,19 +28,25 @@ HASHED = 1 << 31
 
 
 def explanations(
-    estimator: Estimator, X: object, against: object = None, texts: Sequence[str] | None = None
+    estimator: Estimator,
+    X: object,
+    against: object = None,
+    texts: Sequence[str] | None = None,
+    of_labels: np.ndarray | None = None,
 ) -> Explanations:
     """Return why each document was taken for its class; see `EngineClassifier.explain`.
 
     `X`: texts, {array-like, sparse matrix} of shape (n_samples, n_features), Documents or DenseDocuments.
     `texts`: what the documents of a matrix were.
+    `of_labels`: where documents may have several, the position of the label to explain for each; None: the most
+    probable.
     """
     documents, texts = _documents(estimator, X, texts)
     if documents.n_documents == 0:
         return Explanations()
     names = _names(estimator)
     if estimator.several_labels:
-        return _of_labels(estimator, documents, against, names, texts)
+        return _of_labels(estimator, documents, against, names, texts, of_labels)
     log_p = log_softmax(estimator._class_scores(documents), axis=1)  # type: ignore[attr-defined]
     pairs = _pairs(estimator, log_p, against)
     found = estimator._document_parts(documents, pairs)  # type: ignore[attr-defined]
@@ -57,12 +63,13 @@ def _of_labels(
     against: object,
     names: Sequence[str],
     texts: Sequence[str] | None,
+    labels: np.ndarray | None,
 ) -> Explanations:
-    """Return why each document has its most probable label, or comes nearest to it, against all without that label."""
+    """Return why each document has a label, or its most probable one, against all without that label."""
     if against is not None:
         raise ValueError("the model gives several labels, each against all documents without it: leave against at None")
     scores = np.asarray(estimator._class_scores(documents))
-    best = scores.argmax(axis=1)
+    best = scores.argmax(axis=1) if labels is None else labels
     known, found = _known(estimator, texts), Explanations()
     for i, parts in enumerate(estimator._document_parts(documents, np.stack([best, best], axis=1))):
         score, k = float(scores[i, best[i]]), int(best[i])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 24
 """Characters of a label that tables show."""
-HEADS = ("label", "precision", "recall", "F1", "documents", "given from")
+HEADS = ("label", "precision", "recall", "F1", "documents", "threshold")
 
 
 @dataclass(frozen=True)
@@ -92,25 +92,56 @@ class LabelReport:
 
         return pd.DataFrame(self.by_label, index=pd.Index(self.classes, name="label"))
 
+    def confusion_frame(self) -> pd.DataFrame:
+        """Return a pandas table of what becomes of each label: documents that rightly or wrongly get it, or do not."""
+        import pandas as pd
+
+        present, given, right, _ = self._sums[len(COUNTS) :].reshape(4, -1).astype(np.int64)
+        found = {"true_positives": right, "false_negatives": present - right, "false_positives": given - right}
+        return pd.DataFrame(
+            found | {"true_negatives": self.n_documents - present - given + right},
+            index=pd.Index(self.classes, name="label"),
+        )
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        """Log-loss of each label of each document, shape (n_documents, n_labels)."""
+        return np.asarray(np.logaddexp(0.0, np.where(self.members, -self.scores, self.scores)))
+
+    @cached_property
+    def errors(self) -> np.ndarray:
+        """Documents that get a wrong label or lack one, the highest log-loss (the sum over labels) first."""
+        rows = np.flatnonzero((self.given != self.members).any(axis=1))
+        return rows[np.argsort(-self.losses[rows].sum(axis=1), kind="stable")]
+
+    def wrong_labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return the position of the label that is most wrong of each of some errors."""
+        return np.where((self.given != self.members)[rows], self.losses[rows], -1.0).argmax(axis=1)
+
+    def errors_columns(self, rows: np.ndarray) -> dict[str, list[object]]:
+        """Return columns about some errors: labels, predictions, log-loss, which label is most wrong, and its probability."""
+
+        def named_labels(has: np.ndarray) -> list[object]:
+            return [tuple(self.classes[row].tolist()) for row in has[rows]]
+
+        wrong = self.wrong_labels(rows)
+        return {
+            "labels": named_labels(self.members),
+            "predictions": named_labels(self.given),
+            "log_loss": self.losses[rows].sum(axis=1).tolist(),
+            "wrong_label": self.classes[wrong].tolist(),
+            "probability": self.probabilities[rows, wrong].tolist(),
+        }
+
     def errors_frame(self) -> pd.DataFrame:
         """Return the documents that get a wrong label or lack one, as a pandas table, the highest log-loss first.
 
-        Its index is the number of the document, from 0. The log-loss is the sum over labels.
+        Its index is the number of the document, from 0. The log-loss is the sum over labels; `wrong_label` is the one
+        that is most wrong, and `probability` its own.
         """
         import pandas as pd
 
-        rows = np.flatnonzero((self.given != self.members).any(axis=1))
-        signed = np.where(self.members[rows], self.scores[rows], -self.scores[rows])
-        loss = np.logaddexp(0.0, -signed).sum(axis=1)
-        order = np.argsort(-loss, kind="stable")
-
-        def named_labels(has: np.ndarray) -> list[tuple[object, ...]]:
-            return [tuple(self.classes[row].tolist()) for row in has[rows[order]]]
-
-        return pd.DataFrame(
-            {"labels": named_labels(self.members), "predictions": named_labels(self.given), "log_loss": loss[order]},
-            index=pd.Index(rows[order], name="document"),
-        )
+        return pd.DataFrame(self.errors_columns(self.errors), index=pd.Index(self.errors, name="document"))
 
     @property
     def _shown(self) -> list[int]:

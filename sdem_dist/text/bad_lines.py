@@ -120,7 +120,8 @@ class LineGate:
             known = ", ".join(sorted(self.known_classes)[:10])
             more = ", ..." if len(self.known_classes) > 10 else ""
             label = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
-            return f"label {label!r} is not among the {self.owner}'s classes ({known}{more})"
+            cut = "" if self.separator is None else f"; labels are cut at {self.separator!r}, or at --label-separator"
+            return f"label {label!r} is not among the {self.owner}'s classes ({known}{more}){cut}"
         if self._texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
             here, there = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
             return f"the label {raw!r} is {here}, and an earlier {name} is {there}: write both alike"

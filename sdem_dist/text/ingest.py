@@ -14,7 +14,7 @@ from sdem_dist.text.counting import Progress, silent
 from sdem_dist.text.in_process import ingest_here
 from sdem_dist.text.ingest_checks import check_arguments, check_destinations, check_numbers, paths_of
 from sdem_dist.text.ingest_report import IngestReport
-from sdem_dist.text.plan import IngestPlan, new_plan, plan_from_corpus, separator_of
+from sdem_dist.text.plan import IngestPlan, new_plan, plan_from_corpus
 from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -133,7 +133,7 @@ def ingest(
     else:
         plan = plan_from_corpus(vocabulary_from, form, reading)
     if plan.reference is not None and reading.label_separator is None and plan.label_sets:
-        reading = replace(reading, label_separator=separator_of(plan.reference))
+        reading = replace(reading, label_separator=plan.reference.header.label_separator or ",")
     targets = targets or plan.targets
     gate = _gate(on_error, plan, targets, reading)
     local = ["keep_text"] * keep_text + ["n_jobs"] * (n_jobs is not None)

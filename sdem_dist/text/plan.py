@@ -150,12 +150,6 @@ def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> In
     return IngestPlan(settings, zero_based, corpus, vocabulary, header.label_sets is not None)
 
 
-def separator_of(corpus: Corpus) -> str:
-    """Return what stood between the labels in the sources of a corpus, or a comma where it does not say."""
-    found = corpus.header.made_by.get("label_separator")
-    return found if isinstance(found, str) and found else ","
-
-
 def _first_column(zero_based: ZeroBased, tally: Tally) -> tuple[int, bool | None]:
     """Return the column that becomes 0, and whether columns count from 0."""
     if zero_based is None:

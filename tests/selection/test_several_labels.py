@@ -357,8 +357,8 @@ def test_the_command_tunes_a_source(posts, tmp_path):
     ok("tune", str(posts), str(tmp_path / "t"), *more, "SupervisedLDAClassifier", "--space", "n_components=2,4",
        "--set", "n_epochs=2", "--metric", "Hamming-loss", "--checkpoint", str(tmp_path / "run"))  # fmt: skip
     assert (tmp_path / "run").exists()
-    said = refused("tune", str(posts), str(tmp_path / "n"), *more, "MultinomialNB")
-    assert "MultinomialNB learns one: train MultiLabelNB" in said
+    said = refused("tune", str(posts), str(tmp_path / "n"), *more, "MultinomialNB", code=2)
+    assert "MultinomialNB learns one: add --estimator MultiLabelNB or --estimator SupervisedLDAClassifier" in said
 
 
 def test_the_command_lists_suspects(posts):
