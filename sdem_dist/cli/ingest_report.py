@@ -73,7 +73,9 @@ def warn_of_many_classes(corpus: Corpus, column: str | None = None) -> None:
 def warn_of_single_labels(corpus: Corpus) -> None:
     """Warn where documents of a source may have several labels, and none has: they may be cut at the wrong text."""
     sets, separator = corpus.header.label_sets, corpus.header.label_separator
-    follows = corpus.header.made_by.get("vocabulary_from") is not None  # a test set, which takes the separator of another
+    follows = (
+        corpus.header.made_by.get("vocabulary_from") is not None
+    )  # a test set, which takes the separator of another
     if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
         click.echo(
             f"Warning: no document has more than one label, such as {visible(max(sets)[0])!r}: does {separator!r} stand "
