@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sdem_dist.counted import counted
+from sdem_dist.selection.label_shares import SHARED, shares
 from sdem_dist.selection.metrics import greater_is_better, name_of
 from sdem_dist.selection.schedule import ranked
 from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, hits, losses, mean_and_error, used
@@ -127,9 +128,12 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
     weights, found = winner.found.weights[used(winner.found)], []
     if not len(weights):
         return []
-    for metric, of in {"log-loss": losses, "accuracy": hits}.items():
-        before, after = of(default), of(winner)
-        gain = before - after if metric == "log-loss" else after - before
+    columns = {"log-loss": (losses(default), losses(winner)), "accuracy": (hits(default), hits(winner))}
+    if winner.found.members is not None and (decides := name_of(search.metric_)) in SHARED:
+        both = [shares(of, used(of), decides) for of in (default.found, winner.found)]
+        columns = {decides: (both[0], both[1]), **columns}
+    for metric, (before, after) in columns.items():
+        gain = after - before if greater_is_better(metric) else before - after
         mean, error = mean_and_error(gain, weights, ddof=1)
         low, high = mean - NORMAL * error, mean + NORMAL * error
         default_mean, winner_mean = (float(np.average(values, weights=weights)) for values in (before, after))
@@ -170,7 +174,7 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     for of in compared:
         clear = "" if of.low > 0 or of.high < 0 else ", which may be chance"
         gain = 0.5 * (of.low + of.high)
-        word = ("lower" if gain >= 0 else "higher") if of.metric == "log-loss" else ("higher" if gain >= 0 else "lower")
+        word = "higher" if (gain >= 0) == greater_is_better(of.metric) else "lower"
         low, high = sorted((of.low, of.high)) if gain >= 0 else sorted((-of.low, -of.high))
         apart = abs(round(of.winner, 4) - round(of.default, 4))  # of the figures as they are shown
         said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {apart:.4f} {word}")

@@ -27,6 +27,7 @@ from sdem_dist.label_scores import Decisions, fitted, fitting_sums
 from sdem_dist.selection.label_metrics import decisions_by_fold, decisions_of_all
 from sdem_dist.selection.metrics import measured
 from sdem_dist.selection.predicted import Predicted
+from sdem_dist.selection.summary import differences, lines
 
 NAMES = np.array(["arts", "money", "sport"])
 SPACE = {"loss": ["hinge", "ncll"], "norm": [5.0, 10.0]}
@@ -322,6 +323,41 @@ def test_one_label_a_document_is_scored_as_by_evaluate(tmp_path):
     of = cross_validate(MultiLabelNB(**ALONE), corpus, cv=2)
     for fold, (train, test) in enumerate(corpus.folds(2)):
         assert of.scores["accuracy"][fold] == MultiLabelNB(**ALONE).fit(train).evaluate(test)["accuracy"]
+
+
+@pytest.mark.parametrize("metric", ["micro-F1", "macro-F1", "Hamming-loss"])
+def test_the_winner_is_compared_by_the_metric_that_decides(documents, metric):
+    X, members = documents
+    search = CorpusSearchCV(MultiLabelNB(n_jobs=1), {"norm": [2.0, 20.0]}, metric=metric, cv=3, max_epochs=2)
+    search.fit(X, lists_of(members))
+    search.best_index_ = 1  # whichever won
+    winner, default = search.trials_[1], search.trials_[0]
+    of = differences(search)[0]
+    assert [other.metric for other in differences(search)] == [metric, "log-loss", "accuracy"] and of.low < of.high
+    figures, given = [], []
+    for trial in (default, winner):
+        decisions, found = decisions_by_fold(trial.found), np.zeros(trial.found.members.shape, bool)
+        for row, fold in enumerate(trial.found.folds.tolist()):
+            odds = trial.found.scores[row].astype(float) / decisions[fold].temperatures
+            found[row] = expit(odds) >= decisions[fold].thresholds
+        given.append(found)
+        figures.append(score(metric, trial.found.members, found))
+    assert (of.default, of.winner) == pytest.approx(figures)
+    gain = (of.winner - of.default) * (-1 if metric == "Hamming-loss" else 1)
+    assert (of.low + of.high) / 2 == pytest.approx(gain)
+    rng, n = np.random.default_rng(0), len(given[0])  # the bootstrap knows the standard error, too
+    drawn = [rng.integers(n, size=n) for _ in range(400)]
+    gains = [np.subtract(*(score(metric, default.found.members[rows], has[rows]) for has in given)) for rows in drawn]
+    assert (of.high - of.low) / 2 / 1.96 == pytest.approx(np.std(gains), rel=0.2)
+    word = "lower" if metric == "Hamming-loss" else "higher"
+    said = next(line for line in lines(search) if line.startswith(f"  {metric} {of.winner:.4f}, the default's"))
+    assert said.endswith(word if gain >= 0 else {"lower": "higher", "higher": "lower"}[word])
+
+
+def score(metric, members, given):
+    if metric == "Hamming-loss":
+        return hamming_loss(members, given)
+    return f1_score(members, given, average=metric[:5], zero_division=0)
 
 
 def test_what_does_not_go_together_is_refused(documents, sets):
