@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 
+from sdem_dist.corpus import Corpus, write_corpus
 from sdem_dist.corpus.folds import Folds
-from sdem_dist.corpus.memory import InMemory
-from sdem_dist.inputs.source import source_of
-from sdem_dist.inputs.validation import some
+from sdem_dist.inputs.label_sets import members_of
+from sdem_dist.inputs.raw_text import are_texts, learned_counts
+from sdem_dist.inputs.validation import seed_of, some
 from sdem_dist.visible import columns
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ def learning_curve(
     estimator : classifier
         Unfitted.
     X : Corpus, matrix or texts
+        Documents in memory are written to a temporary folder as a corpus.
     y : array-like, default=None
         None with a corpus.
     shares : sequence of float
@@ -98,45 +101,72 @@ def learning_curve(
         raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
-    unfitted = clone(estimator)
+    with _as_corpus(estimator, X, y, client) as corpus:
+        found, missing = _curve(estimator, corpus, shares, cv, n_folds, random_state, client)
+    if missing:
+        where = "; ".join(f"with {size:,} documents {classes}" for size, classes in missing.items())
+        warnings.warn(f"points of the curve where some fold trains without a class: {where}", stacklevel=2)
+    return found
+
+
+@contextmanager
+def _as_corpus(estimator: EngineEstimator, X: Any, y: Any, client: Client | None) -> Iterator[Corpus]:
+    """Yield documents as a corpus, which is removed in the end where they were in memory."""
+    if isinstance(X, Corpus):
+        if y is not None:
+            raise ValueError("a corpus brings its labels: leave y at None")
+        yield X
+        return
+    if y is None:
+        raise ValueError("documents in memory need y, their labels")
+    if client is not None:
+        raise ValueError("a Dask cluster needs a corpus that its workers can read: write one with write_corpus")
+    unfitted: Any = clone(estimator)
     unfitted._look_at(X)
-    source = source_of(unfitted, X, y, client=client)
-    corpus, members = source.corpus, source.members
-    whole = Folds(corpus, cv, random_state)
-    used = whole.k if n_folds is None else min(n_folds, cv)
+    words, made, dense = None, None, unfitted._layout == "dense"
+    if not dense and are_texts(X):
+        X, words, made, _ = learned_counts(unfitted, X)
+    with TemporaryDirectory(prefix="sdem-") as folder:
+        path, seed = f"{folder}/corpus", seed_of(unfitted.random_state)
+        more = {"vocabulary": words, "vectorizer": made, "unlabelled": unfitted.unlabelled}
+        yield write_corpus(path, X, y, dense=dense, random_state=seed, **more)
+
+
+def _curve(
+    estimator: EngineEstimator,
+    corpus: Corpus,
+    shares: Sequence[float],
+    cv: int,
+    n_folds: int | None,
+    random_state: int,
+    client: Client | None,
+) -> tuple[LearningCurve, dict[int, str]]:
+    """Return the curve, and which classes some fold trains without, by the number of documents."""
+    used = Folds(corpus, cv, random_state).k if n_folds is None else min(n_folds, cv)
     sizes, found, missing = list[int](), [], dict[int, str]()
-    of_all = np.add(whole.train(0).class_weights, whole.test(0).class_weights)
+    names, members = list[object](corpus.header.classes), None
+    if corpus.header.label_sets is not None:
+        members, known = members_of(corpus, None)
+        names = [*known]
     for share in sorted(shares):
         folds = Folds(corpus, cv, random_state, share)
         parts = [folds.train(fold) for fold in range(used)]
         sizes.append(round(float(np.mean([part.weight for part in parts]))))
-        counts = np.array([of_all, *(part.class_weights for part in parts)])
+        counts = np.array([corpus.class_weights, *(part.class_weights for part in parts)])
         counts = counts if members is None else counts @ members
         lacks = np.any(counts[1:] == 0, axis=0) & (counts[0] > 0)
         if lacks.any():
-            missing[sizes[-1]] = some(source.classes[lacks])
+            missing[sizes[-1]] = some(np.asarray(names)[lacks])
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* without a document of a weight above zero", UserWarning)
-            found.append([_scored(estimator, X, y, folds, fold, client) for fold in range(used)])
-    if missing:
-        where = "; ".join(f"with {size:,} documents {classes}" for size, classes in missing.items())
-        warnings.warn(f"points of the curve where some fold trains without a class: {where}", stacklevel=2)
+            found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
     of = np.moveaxis(np.array(found), 2, 0)
-    return LearningCurve(np.array(sizes, np.int64), *of)
+    return LearningCurve(np.array(sizes, np.int64), *of), missing
 
 
-def _scored(
-    estimator: EngineEstimator, X: object, y: object, folds: Folds, fold: int, client: Client | None
-) -> tuple[float, ...]:
-    model: Any = clone(estimator)
-    if isinstance(folds.corpus, InMemory):  # documents of no concern have weight 0, so that all labels are known
-        n, order = folds.corpus.n_documents, folds.corpus.order
-        rows, weights = np.arange(n) if order is None else order, np.zeros(n)
-        weights[rows[folds.mask(fold, False, 0, n)]] = 1.0
-        scored = np.sort(rows[folds.mask(fold, True, 0, n)])
-        of = model.fit(X, y, weights).evaluate(*(_safe_indexing(part, scored) for part in (X, y)))
-    else:
-        of = model.fit(folds.train(fold), client=client).evaluate(folds.test(fold), client=client)
+def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client | None) -> tuple[float, ...]:
+    model = clone(estimator).fit(folds.train(fold), client=client)
+    of = model.evaluate(folds.test(fold), client=client)
     if model.several_labels:
         return of["accuracy"], of["label_log_loss"], of["micro_f1"]
     return of["accuracy"], of.get("tempered_log_loss", of["ncll"])
